@@ -1,0 +1,46 @@
+"""Settings, read once from the environment (`DISCREET_…`) and frozen.
+
+Names carry their units. Secrets are never settings themselves: `secrets_file` names a file of mode 0600 that holds
+them, made by `discreet up` on first start and by hand (or a secret manager) in production.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Everything that can be set from outside."""
+
+    model_config = SettingsConfigDict(env_prefix="DISCREET_", frozen=True, extra="ignore")
+
+    state: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("discreet"),
+        description="Folder of the embedded database, keys and ready file",
+    )
+    database_url: str | None = Field(
+        default=None, description="postgresql:// URL of the application role; unset: embedded PostgreSQL"
+    )
+    migration_database_url: str | None = Field(
+        default=None, description="postgresql:// URL of the owner role; unset: the application role migrates"
+    )
+    secrets_file: Path | None = Field(
+        default=None, description="JSON file of secrets; unset: secrets.json in the state folder"
+    )
+    workers: int = Field(default=1, ge=0, le=64, description="Worker processes that `discreet up` starts")
+    worker_concurrency: int = Field(default=2, ge=1, le=64, description="Jobs that one worker process runs at once")
+    lease_seconds: float = Field(default=15.0, gt=0, description="A worker that is silent for so long has lost its job")
+    max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
+    job_wall_seconds: float = Field(default=3600.0, gt=0, description="Wall time that one child process may take")
+    job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
+    json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
+    upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
+    pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
+
+    @property
+    def secrets_path(self) -> Path:
+        return self.secrets_file or self.state / "secrets.json"
