@@ -1,0 +1,45 @@
+"""Child processes that never outlive their supervisor.
+
+Linux ends them for us (PR_SET_PDEATHSIG), also when the supervisor is killed with -9. The kernel ties the signal to the
+*thread* that started the child: start children from a thread that lives as long as they should.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+
+
+def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
+    """A `preexec_fn`: the child receives `signum` when the thread that started it is gone."""
+    parent = os.getpid()
+    number = int(signum)
+
+    def prepare() -> None:
+        # The parent may have died between fork and prctl; then no signal will ever come.
+        if _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0 or os.getppid() != parent:
+            os._exit(127)
+
+    return prepare
+
+
+def end(process: subprocess.Popen[bytes], *stages: tuple[signal.Signals, float]) -> int:
+    """Signal and wait, stage by stage (signal, seconds of patience), then SIGKILL. Returns the exit status."""
+    for signum, patience in stages:
+        if process.poll() is not None:
+            break
+        process.send_signal(signum)
+        process.send_signal(signal.SIGCONT)  # a stopped process would never act on it
+        try:
+            return process.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    return process.wait()

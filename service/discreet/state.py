@@ -1,0 +1,178 @@
+"""The state folder: one owner at a time, private files, logs of bounded size.
+
+Ownership is a lock of the kernel (`flock`) on the file `lock`: it falls with its process, so there is nothing stale to
+guess about. The file's content only tells people who the owner is.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from discreet.errors import DiscreetError, StateHeld
+
+LOG_BYTES = 10_000_000
+
+
+def private_folder(path: Path) -> Path:
+    """`path`, absolute, made if missing, owned by this user and closed to all others."""
+    path = Path(os.path.abspath(path))
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DiscreetError(f"cannot make the folder {path}: {error.strerror}") from error
+    path = path.resolve()
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise DiscreetError(f"the folder {path} belongs to user {found.st_uid}, not to user {os.geteuid()}")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        path.chmod(0o700)
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600, whole or not at all, also across a power cut."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(file)
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside a folder durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class StateLock:
+    """Single ownership of a state folder, from `acquire` to `release` or the end of the process."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / "lock"
+        self._file: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._file is not None
+
+    def acquire(self, address: str | None = None) -> None:
+        """Take the lock, or raise `StateHeld` that names the owner's pid and address."""
+        if self._file is not None:
+            return
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(file)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise StateHeld(f"the state folder {self.path.parent} is held by {self._owner()}") from None
+            raise DiscreetError(f"cannot lock {self.path}: {error.strerror}") from error
+        self._file = file
+        self.announce(address)
+
+    def announce(self, address: str | None) -> None:
+        """Tell others where the owner answers."""
+        if self._file is None:
+            raise RuntimeError("the lock is not held")
+        text = json.dumps({"pid": os.getpid(), "address": address}).encode()
+        os.pwrite(self._file, text, 0)
+        os.ftruncate(self._file, len(text))
+
+    def release(self) -> None:
+        # The file stays: unlinking it would let two processes hold locks on two files of one name.
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+    def _owner(self) -> str:
+        for _ in range(50):  # an owner that has just begun may not have written yet
+            try:
+                owner = json.loads(self.path.read_bytes())
+            except (OSError, ValueError):
+                time.sleep(0.02)
+                continue
+            where = f" ({owner['address']})" if owner.get("address") else ""
+            return f"process {owner['pid']}{where}"
+        return "another process"
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class LogFile:
+    """A log that a child process appends to; when it is over `limit` bytes it moves to `<name>.1`.
+
+    The child writes into the file itself, not into a pipe: it can neither block on its supervisor nor lose its last
+    words. So rotation is copy and truncate, and may lose a line that is written at that very moment.
+    """
+
+    def __init__(self, path: Path, limit: int = LOG_BYTES) -> None:
+        self.path = path
+        self._limit = limit
+        self._shown: int | None = None
+
+    def open(self) -> int:
+        """A descriptor for the child; from here on `follow` shows what is new."""
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if self._shown is None:
+            self._shown = os.fstat(file).st_size
+        return file
+
+    def rotate(self) -> None:
+        """Cut the file if it is over the limit."""
+        try:
+            if self.path.stat().st_size <= self._limit:
+                return
+            old, new = self.path.with_name(self.path.name + ".1"), self.path.with_name(self.path.name + ".new")
+            shutil.copyfile(self.path, new)
+            new.chmod(0o600)
+            new.replace(old)
+            os.truncate(self.path, 0)
+            self._shown = 0
+        except OSError:
+            return  # a full disk must not end the supervisor
+
+    def follow(self, out: BinaryIO) -> None:
+        """Copy what was appended since the last call."""
+        try:
+            with self.path.open("rb") as stream:
+                size = os.fstat(stream.fileno()).st_size
+                stream.seek(self._shown if self._shown is not None and self._shown <= size else 0)
+                out.write(stream.read())
+                self._shown = stream.tell()
+            out.flush()
+        except OSError:
+            return
+
+    def tail(self, lines: int = 3) -> str:
+        """The last lines, for an error message."""
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))
+                text = stream.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.strip().splitlines()[-lines:])
