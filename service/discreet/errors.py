@@ -77,6 +77,10 @@ class NotFound(DiscreetError):
 
     code = "not_found"
 
+    def __init__(self, detail: str | None = None, *, pointer: str | None = None) -> None:
+        super().__init__(detail)
+        self.issues = () if pointer is None else (FieldIssue(pointer, self.detail),)
+
 
 class Conflict(DiscreetError):
     """The object is in a state that does not allow this."""

@@ -1,0 +1,91 @@
+"""Field types that several kinds share: exact privacy figures, counts, ids."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, delta_units, epsilon_units
+
+MAX_EPSILON = 1000
+EPSILON_DECIMALS = len(str(EPSILON_UNIT)) - 1
+DELTA_DECIMALS = len(str(DELTA_UNIT)) - 1
+
+
+class Frozen(BaseModel):
+    """A value: frozen, no unknown fields, no NaN and no infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _exact(value: Any) -> Decimal:
+    """The decimal that was written, from a JSON number; text keeps digits that a float would lose."""
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a JSON number is needed")
+    try:
+        number = Decimal(getattr(value, "text", repr(value)))
+    except InvalidOperation:
+        raise ValueError("a finite number is needed") from None
+    # The exponent is looked at before any arithmetic: 1e999999999 must not become an integer of a billion digits.
+    if not number.is_finite() or number.adjusted() > 30:
+        raise ValueError("a finite number is needed")
+    return number
+
+
+def _at_most(decimals: int) -> BeforeValidator:
+    def check(value: Any) -> Decimal:
+        number = _exact(value)
+        exponent = number.normalize().as_tuple().exponent
+        if number and isinstance(exponent, int) and -exponent > decimals:
+            raise ValueError(f"at most {decimals} decimals")
+        return number
+
+    return BeforeValidator(check)
+
+
+_AS_FLOAT = PlainSerializer(float, return_type=float, when_used="json")
+
+Epsilon = Annotated[
+    Decimal,
+    Gt(0),
+    Le(MAX_EPSILON),
+    _at_most(EPSILON_DECIMALS),
+    _AS_FLOAT,
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_EPSILON}),
+]
+Delta = Annotated[
+    Decimal,
+    Ge(0),
+    Lt(1),
+    _at_most(DELTA_DECIMALS),
+    _AS_FLOAT,
+    WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
+]
+Count = Annotated[int, Ge(0), Le(10**9), Field(strict=True)]
+Positive = Annotated[int, Ge(1), Le(10**9), Field(strict=True)]
+
+
+class Privacy(Frozen):
+    """The privacy budget of one job, read as exact decimals."""
+
+    epsilon: Epsilon = Field(description="Privacy loss; at most 9 decimals")
+    delta: Delta = Field(default=Decimal(0), description="Probability of exceeding it; at most 18 decimals")
+    unit: str | None = Field(default=None, description="Must name the dataset's own unit when given")
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(
+            epsilon=epsilon_units(self.epsilon, rounding="down"), delta=delta_units(self.delta, rounding="down")
+        )
+
+
+class Budget(Frozen):
+    """A privacy budget in integer units: epsilon in 1e-9, delta in 1e-18."""
+
+    epsilon: int
+    delta: int

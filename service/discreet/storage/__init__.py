@@ -1,0 +1,1 @@
+"""PostgreSQL: tables, repositories (all queries), unit of work, encryption at rest."""

@@ -1,0 +1,14 @@
+"""Ids with a prefix: 130 random bits in lower-case base 32, so that no id tells anything and none can be guessed."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Literal
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten"]
+
+
+def new_id(prefix: Prefix) -> str:
+    return f"{prefix}_" + "".join(secrets.choice(_ALPHABET) for _ in range(26))

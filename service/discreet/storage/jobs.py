@@ -1,0 +1,276 @@
+"""Jobs: their states, leases and fencing tokens, releases, results and events.
+
+Every change of a running job is guarded by its fencing token: a worker whose job was given to another changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import and_, case, delete, func, insert, literal, or_, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.tables import IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
+
+Row = dict[str, Any]
+
+CHANNEL = "discreet_jobs"
+"""Notified with a job's id at each of its events."""
+
+FINAL = ("succeeded", "failed", "cancelled")
+
+
+# Submission ------------------------------------------------------------------------------------------------------------
+
+
+async def begin_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> bool:
+    """Hold an idempotency key until this transaction ends; false when another request holds it now."""
+    statement = select(
+        func.pg_try_advisory_xact_lock(func.hashtextextended(f"{tenant_id}/{principal}/{key}", 0))
+    )
+    return bool((await connection.execute(statement)).scalar_one())
+
+
+async def find_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> tuple[bytes, str] | None:
+    """Digest of the body and job of a request that was accepted under this key."""
+    statement = select(IdempotentRequest.request_digest, IdempotentRequest.job_id).where(
+        IdempotentRequest.tenant_id == tenant_id,
+        IdempotentRequest.principal == principal,
+        IdempotentRequest.key == key,
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (bytes(row[0]), row[1])
+
+
+async def add_request(connection: AsyncConnection, **values: Any) -> None:
+    await connection.execute(insert(IdempotentRequest).values(**values))
+
+
+async def add(connection: AsyncConnection, **values: Any) -> Row:
+    """A new job, with its start tag of fair queueing: behind the tenant's own jobs, beside those of others.
+
+    Start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: the tag is one more than the tenant's
+    last, but at least the virtual time: the smallest tag that is active, or the last of all when none is. Small tags
+    run first.
+    """
+    active = (
+        select(Job.fair_tag).where(Job.state.in_(("queued", "running"))).order_by(Job.fair_tag).limit(1).scalar_subquery()
+    )
+    newest = select(func.coalesce(func.max(Job.fair_tag), 0))
+    own = newest.where(Job.tenant_id == values["tenant_id"]).scalar_subquery()
+    virtual_time = func.coalesce(active, newest.scalar_subquery())
+    statement = (
+        insert(Job).values(**values, fair_tag=func.greatest(virtual_time, own + 1)).returning(Job)
+    )
+    row = (await connection.execute(statement)).mappings().one()
+    await add_event(connection, row["id"], "state", {"state": row["state"]})
+    return dict(row)
+
+
+# Reading ---------------------------------------------------------------------------------------------------------------
+
+
+async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
+    statement = select(Job).where(Job.id == job_id)
+    if tenant_id is not None:
+        statement = statement.where(Job.tenant_id == tenant_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def page(
+    connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
+) -> list[Row]:
+    """Jobs of a tenant, newest first."""
+    statement = select(Job).where(Job.tenant_id == tenant_id)
+    if state is not None:
+        statement = statement.where(Job.state == state)
+    if after is not None:
+        statement = statement.where(
+            or_(Job.created_at < after[0], and_(Job.created_at == after[0], Job.id < after[1]))
+        )
+    statement = statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(size)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def result(connection: AsyncConnection, job_id: str) -> tuple[bytes, dict[str, Any]] | None:
+    statement = select(JobResult.result, JobResult.certificate).where(JobResult.job_id == job_id)
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (bytes(row[0]), row[1])
+
+
+async def result_table(connection: AsyncConnection, job_id: str, name: str) -> bytes | None:
+    statement = select(ResultTable.parquet).where(ResultTable.job_id == job_id, ResultTable.name == name)
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def events(connection: AsyncConnection, job_id: str, after: int) -> list[Row]:
+    statement = (
+        select(JobEvent.seq, JobEvent.event, JobEvent.data)
+        .where(JobEvent.job_id == job_id, JobEvent.seq > after)
+        .order_by(JobEvent.seq)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> bool:
+    """True while a job that still needs the content is queued or running."""
+    statement = select(Job.id).where(Job.dataset_id == dataset_id, Job.state.not_in(FINAL)).limit(1)
+    return (await connection.execute(statement)).first() is not None
+
+
+# A worker's steps ------------------------------------------------------------------------------------------------------
+
+
+async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) -> Row | None:
+    """Take a job that waits, or whose worker was silent for too long; the row carries the new fencing token."""
+    statement = (
+        update(Job)
+        .where(
+            Job.id == job_id,
+            or_(Job.state == "queued", and_(Job.state == "running", Job.lease_until < func.clock_timestamp())),
+        )
+        .values(
+            state="running",
+            attempt=Job.attempt + 1,
+            lease_until=_in_seconds(lease_seconds),
+            started_at=func.coalesce(Job.started_at, func.now()),
+        )
+        .returning(Job)
+    )
+    row = (await connection.execute(statement)).mappings().one_or_none()
+    if row is not None and row["attempt"] == 1:
+        await add_event(connection, job_id, "state", {"state": "running"})
+    return None if row is None else dict(row)
+
+
+async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_seconds: float) -> bool | None:
+    """Extend the lease: True when the job shall be cancelled, None when it is no longer this attempt's."""
+    statement = _own(job_id, attempt).values(lease_until=_in_seconds(lease_seconds)).returning(Job.cancel_requested)
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
+    """Lock the job for this transaction if it is still this attempt's."""
+    statement = (
+        select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
+    )
+    return (await connection.execute(statement)).first() is not None
+
+
+async def report(connection: AsyncConnection, job_id: str, attempt: int, step: int, total: int) -> None:
+    done = await connection.execute(_own(job_id, attempt).values(step=step, total=total))
+    if done.rowcount:
+        await add_event(connection, job_id, "progress", {"step": step, "total": total})
+
+
+async def store_release(connection: AsyncConnection, job_id: str, attempt: int, key_id: str, sealed: bytes) -> None:
+    await connection.execute(
+        insert(Release).values(job_id=job_id, attempt=attempt, content_key_id=key_id, sealed=sealed)
+    )
+
+
+async def find_release(connection: AsyncConnection, job_id: str) -> tuple[str, bytes] | None:
+    row = (
+        await connection.execute(select(Release.content_key_id, Release.sealed).where(Release.job_id == job_id))
+    ).one_or_none()
+    return None if row is None else (row[0], bytes(row[1]))
+
+
+async def end(
+    connection: AsyncConnection,
+    job_id: str,
+    state: str,
+    *,
+    error: tuple[str, str] | None = None,
+) -> None:
+    """Bring a job, which this transaction holds, to its final state."""
+    code, detail = error if error is not None else (None, None)
+    await connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(
+            state=state,
+            lease_until=None,
+            error_code=code,
+            error_detail=detail,
+            step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
+            finished_at=func.clock_timestamp(),
+        )
+    )
+    await connection.execute(delete(Release).where(Release.job_id == job_id))
+    await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
+
+
+async def publish(
+    connection: AsyncConnection,
+    job_id: str,
+    result_json: bytes,
+    certificate: Mapping[str, Any],
+    tables: Mapping[str, bytes],
+) -> None:
+    await connection.execute(
+        insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate))
+    )
+    for name, parquet in tables.items():
+        await connection.execute(insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet))
+
+
+async def add_event(connection: AsyncConnection, job_id: str, event: str, data: Mapping[str, Any]) -> None:
+    """Append to the job's event stream and wake who listens. Writers of one job are serialized by its row."""
+    await connection.execute(_ADD_EVENT, {"job": job_id, "event": event, "data": json.dumps(dict(data))})
+    await connection.execute(select(func.pg_notify(CHANNEL, job_id)))
+
+
+# Cancelling and repairing ----------------------------------------------------------------------------------------------
+
+
+async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
+    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update()
+    row = (await connection.execute(statement)).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def request_cancel(connection: AsyncConnection, job_id: str) -> None:
+    await connection.execute(update(Job).where(Job.id == job_id).values(cancel_requested=True))
+
+
+async def stranded(connection: AsyncConnection, queued_seconds: float, most: int = 100) -> list[tuple[str, int]]:
+    """Jobs that no worker will come for: lease run out, or queued for long with no entry on the queue."""
+    rows = await connection.execute(_STRANDED, {"queued_seconds": queued_seconds, "most": most})
+    return [(row[0], row[1]) for row in rows]
+
+
+async def forget_requests(connection: AsyncConnection, hours: int) -> None:
+    """Drop idempotency keys older than their promise."""
+    await connection.execute(
+        delete(IdempotentRequest).where(IdempotentRequest.created_at < func.now() - text(f"interval '{int(hours)} hours'"))
+    )
+
+
+def _own(job_id: str, attempt: int) -> Any:
+    return update(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
+
+
+def _in_seconds(seconds: float) -> Any:
+    return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+
+
+_ADD_EVENT = text(
+    """
+    INSERT INTO job_events (job_id, seq, event, data)
+    SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:data AS jsonb) FROM job_events WHERE job_id = :job
+    """
+)
+_STRANDED = text(
+    """
+    SELECT id, fair_tag FROM jobs
+    WHERE (state = 'running' AND lease_until < clock_timestamp())
+       OR (state = 'queued' AND created_at < clock_timestamp() - make_interval(secs => :queued_seconds)
+           AND NOT EXISTS (SELECT FROM procrastinate_jobs AS entry
+                           WHERE entry.queueing_lock = jobs.id AND entry.status = 'todo'))
+    ORDER BY fair_tag LIMIT :most
+    """
+)

@@ -1,0 +1,181 @@
+"""The ledger, as the application sees it: it reads rows and calls the functions that write them.
+
+The rules stand in `migrations/ledger.sql` and hold against the application itself: its role may execute those
+functions and cannot INSERT, UPDATE or DELETE an account or an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import rfc8785
+from sqlalchemy import bindparam, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import Text
+
+from discreet.storage.tables import Account, LedgerEntry
+
+Amounts = Mapping[str, str]
+"""Integers in decimal strings by name of the price column."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One account as it stands: what its last entry says."""
+
+    account_id: str
+    totals: dict[str, int]
+    reserved: dict[str, int]
+    cap: dict[str, int]
+    admitted: bool = True
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """An entry that ended a reservation."""
+
+    account_id: str
+    seq: int
+    kind: str
+    hash: bytes
+
+
+async def open_account(
+    connection: AsyncConnection,
+    account_id: str,
+    *,
+    tenant_id: str,
+    scope: str,
+    subject: str,
+    unit: str,
+    cap: Amounts,
+    filters: Mapping[str, Amounts],
+    actor: str,
+) -> None:
+    await connection.execute(
+        _OPEN,
+        {
+            "account": account_id,
+            "tenant": tenant_id,
+            "scope": scope,
+            "subject": subject,
+            "unit": unit,
+            "cap": dict(cap),
+            "filters": dict(filters),
+            "actor": actor,
+        },
+    )
+
+
+async def grant(
+    connection: AsyncConnection,
+    account_id: str,
+    *,
+    cap: Amounts,
+    filters: Mapping[str, Amounts],
+    actor: str,
+    reason: str,
+) -> bool:
+    """False, and nothing written, when what is spent or reserved would pass the new cap."""
+    values = {"account": account_id, "cap": dict(cap), "filters": dict(filters), "actor": actor, "reason": reason}
+    return bool((await connection.execute(_GRANT, values)).scalar_one())
+
+
+async def reserve(
+    connection: AsyncConnection,
+    job_id: str,
+    account_ids: Sequence[str],
+    *,
+    price: Amounts,
+    events: Sequence[Mapping[str, Any]],
+    actor: str,
+) -> list[Standing]:
+    """How each account stood before. When all are admitted each has its entry; when one is not, nothing was written."""
+    values = {
+        "job": job_id,
+        "accounts": list(account_ids),
+        "price": dict(price),
+        "events": rfc8785.dumps(list(events)).decode(),
+        "actor": actor,
+    }
+    return [_standing(row) for row in (await connection.execute(_RESERVE, values)).mappings()]
+
+
+async def touch(connection: AsyncConnection, job_id: str, actor: str) -> None:
+    """Write `data_touched` on every account of the job, once: from here on it is charged in full."""
+    await connection.execute(_TOUCH, {"job": job_id, "actor": actor})
+
+
+async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[Settlement]:
+    """Commit what touched data, release what did not; the entries it wrote, none when all is settled already."""
+    rows = (await connection.execute(_SETTLE, {"job": job_id, "actor": actor})).all()
+    return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
+
+
+async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, Standing]:
+    """The state of accounts, without a lock."""
+    last = (
+        select(LedgerEntry)
+        .where(LedgerEntry.account_id == Account.id)
+        .order_by(LedgerEntry.seq.desc())
+        .limit(1)
+        .lateral()
+    )
+    statement = select(
+        Account.id.label("account_id"), last.c.totals, last.c.reserved, last.c.cap
+    ).where(Account.id.in_(list(account_ids)))
+    return {row["account_id"]: _standing(row) for row in (await connection.execute(statement)).mappings()}
+
+
+async def accounts(
+    connection: AsyncConnection, tenant_id: str, *, scope: str | None = None, account_id: str | None = None
+) -> list[dict[str, Any]]:
+    """Accounts of a tenant in the order they were opened."""
+    statement = select(Account).where(Account.tenant_id == tenant_id).order_by(Account.created_at, Account.id)
+    if scope is not None:
+        statement = statement.where(Account.scope == scope)
+    if account_id is not None:
+        statement = statement.where(Account.id == account_id)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def entries(
+    connection: AsyncConnection, account_id: str, *, after: int, size: int
+) -> list[dict[str, Any]]:
+    """Entries of one account in the order of their chain."""
+    columns = (LedgerEntry.seq, LedgerEntry.body, LedgerEntry.hash, LedgerEntry.previous_hash)
+    statement = (
+        select(*columns)
+        .where(LedgerEntry.account_id == account_id, LedgerEntry.seq > after)
+        .order_by(LedgerEntry.seq)
+        .limit(size)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def reservation(connection: AsyncConnection, job_id: str) -> list[dict[str, Any]]:
+    """Every entry that names the job."""
+    columns = (LedgerEntry.account_id, LedgerEntry.seq, LedgerEntry.kind, LedgerEntry.hash)
+    statement = select(*columns).where(LedgerEntry.job_id == job_id).order_by(LedgerEntry.account_id, LedgerEntry.seq)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+def _standing(row: Any) -> Standing:
+    amounts = {name: {key: int(value) for key, value in row[name].items()} for name in ("totals", "reserved", "cap")}
+    return Standing(row["account_id"], **amounts, admitted=bool(row.get("admitted", True)))
+
+
+_OPEN = text(
+    "SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor)"
+).bindparams(bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB))
+_GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").bindparams(
+    bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
+)
+_RESERVE = text("SELECT * FROM ledger_reserve(:job, :accounts, :price, :events, :actor)").bindparams(
+    bindparam("accounts", type_=ARRAY(Text)), bindparam("price", type_=JSONB)
+)
+_TOUCH = text("SELECT ledger_touch(:job, :actor)")
+_SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")

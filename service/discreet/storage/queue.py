@@ -1,0 +1,33 @@
+"""The queue: procrastinate in the same database, enqueued in the caller's transaction. It carries job ids only."""
+
+from __future__ import annotations
+
+from procrastinate import App, PsycopgConnector
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.database import raw
+
+RUN_JOB = "discreet.run_job"
+"""The task's name: use cases enqueue by name and never import the worker."""
+
+QUEUE = "jobs"
+
+# Never opened: it only words the insertions, which run on the caller's own connection.
+_deferrer = App(connector=PsycopgConnector())
+
+
+async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> None:
+    """Put a job on the queue in this transaction. Higher priority runs first."""
+    task = _deferrer.configure_task(
+        RUN_JOB, queue=QUEUE, priority=priority, queueing_lock=job_id, connection=await raw(connection)
+    )
+    await task.defer_async(job_id=job_id)
+
+
+async def waits(connection: AsyncConnection, job_id: str) -> bool:
+    """True when an entry of the job waits on the queue: there can be only one."""
+    return bool((await connection.execute(_WAITS, {"job": job_id})).scalar_one())
+
+
+_WAITS = text("SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')")

@@ -1,0 +1,232 @@
+"""The tables, as SQLAlchemy models. The migrations make them; a test holds the two equal.
+
+Everything that the application may change is here without privilege beyond it: `accounts` and `ledger_entries` are
+written only by the functions of the ledger migration, which own the rules (see `storage/ledger.py`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NOW = func.now()
+
+
+class Base(DeclarativeBase):
+    """Declared schema of discreet."""
+
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy's own name
+        str: Text,
+        datetime: DateTime(timezone=True),
+        bytes: LargeBinary,
+        dict[str, Any]: JSONB,
+        list[Any]: JSONB,
+    }
+
+
+class Tenant(Base):
+    """One customer; every other row belongs to one."""
+
+    __tablename__ = "tenants"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Key(Base):
+    """An API key of a principal: its public part and an HMAC of the whole, never the key."""
+
+    __tablename__ = "keys"
+    __table_args__ = (CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), index=True)
+    principal: Mapped[str]
+    role: Mapped[str]
+    lookup: Mapped[str] = mapped_column(unique=True)
+    mac: Mapped[bytes]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Account(Base):
+    """What a privacy budget is charged to. `scope`: data, tenant, principal or agent; `subject` says which one."""
+
+    __tablename__ = "accounts"
+    __table_args__ = (
+        CheckConstraint("scope IN ('data', 'tenant', 'principal', 'agent')", name="accounts_scope"),
+        UniqueConstraint("tenant_id", "scope", "subject", name="accounts_subject"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    scope: Mapped[str]
+    subject: Mapped[str]
+    unit: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class LedgerEntry(Base):
+    """One row of an account's hash chain. `body` is the canonical JSON that `hash` covers; the rest repeats it.
+
+    `totals` are the prices admitted so far and not released, `reserved` the part of them that is still pending: the
+    last row of an account is its whole state, and no mutable balance exists.
+    """
+
+    __tablename__ = "ledger_entries"
+    __table_args__ = (
+        CheckConstraint(
+            "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')", name="ledger_entries_kind"
+        ),
+        UniqueConstraint("account_id", "job_id", "kind", name="ledger_entries_once"),
+        Index("ledger_entries_job", "job_id"),
+    )
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    kind: Mapped[str]
+    job_id: Mapped[str | None]
+    body: Mapped[str]
+    hash: Mapped[bytes] = mapped_column(unique=True)
+    previous_hash: Mapped[bytes]
+    totals: Mapped[dict[str, Any]]
+    reserved: Mapped[dict[str, Any]]
+    cap: Mapped[dict[str, Any]]
+    filters: Mapped[dict[str, Any]]
+    at: Mapped[datetime]
+
+
+class Dataset(Base):
+    """A registered dataset; its content lies sealed in chunks and is known by a keyed digest."""
+
+    __tablename__ = "datasets"
+    __table_args__ = (
+        CheckConstraint("mode IN ('private', 'simulation')", name="datasets_mode"),
+        Index("datasets_live", "tenant_id", "digest", unique=True, postgresql_where=text("deleted_at IS NULL")),
+        Index("datasets_page", "tenant_id", "created_at", "id"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), index=True)
+    name: Mapped[str]
+    kind: Mapped[str]
+    public: Mapped[dict[str, Any]]
+    mode: Mapped[str]
+    digest: Mapped[bytes]
+    content_key_id: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    deleted_at: Mapped[datetime | None]
+
+
+class DatasetChunk(Base):
+    """A sealed piece of a dataset's content."""
+
+    __tablename__ = "dataset_chunks"
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    sealed: Mapped[bytes]
+
+
+class Job(Base):
+    """A job. `attempt` is the fencing token, `lease_until` the lease of the worker that holds it."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')", name="jobs_state"
+        ),
+        Index("jobs_page", "tenant_id", "created_at", "id"),
+        Index("jobs_fair", "tenant_id", "fair_tag"),
+        Index("jobs_newest", "fair_tag"),
+        Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("jobs_lease", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id"))
+    principal: Mapped[str]
+    kind: Mapped[str]
+    problem: Mapped[dict[str, Any]]
+    plan: Mapped[dict[str, Any]]
+    price: Mapped[dict[str, Any]]
+    seed: Mapped[int | None] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(server_default="queued")
+    attempt: Mapped[int] = mapped_column(Integer, server_default="0")
+    lease_until: Mapped[datetime | None]
+    cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
+    step: Mapped[int] = mapped_column(Integer, server_default="0")
+    total: Mapped[int] = mapped_column(Integer, server_default="1")
+    fair_tag: Mapped[int] = mapped_column(Integer, server_default="0")
+    error_code: Mapped[str | None]
+    error_detail: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class JobEvent(Base):
+    """What the event stream of a job tells, in order."""
+
+    __tablename__ = "job_events"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    event: Mapped[str]
+    data: Mapped[dict[str, Any]]
+
+
+class Release(Base):
+    """What a job's mechanisms released, sealed: written before `finish` starts, so that data are touched once."""
+
+    __tablename__ = "releases"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    attempt: Mapped[int]
+    content_key_id: Mapped[str]
+    sealed: Mapped[bytes]
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class JobResult(Base):
+    """A published result and its certificate, as JSON text."""
+
+    __tablename__ = "job_results"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    result: Mapped[bytes]
+    certificate: Mapped[dict[str, Any]]
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class ResultTable(Base):
+    """A large field of a result, as Parquet."""
+
+    __tablename__ = "result_tables"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    parquet: Mapped[bytes]
+
+
+class IdempotentRequest(Base):
+    """An accepted request by its key: the same key answers the same job again."""
+
+    __tablename__ = "idempotent_requests"
+    __table_args__ = (Index("idempotent_requests_age", "created_at"),)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    principal: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    request_digest: Mapped[bytes]
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -1,0 +1,66 @@
+"""Tenants and API keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.tables import Key, Tenant
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who is asking: a key's owner within a tenant, with a role."""
+
+    tenant_id: str
+    name: str
+    role: str
+    key_id: str
+
+
+async def add_tenant(connection: AsyncConnection, tenant_id: str, name: str) -> bool:
+    """False when the name is taken."""
+    statement = upsert(Tenant).values(id=tenant_id, name=name).on_conflict_do_nothing().returning(Tenant.id)
+    return (await connection.execute(statement)).first() is not None
+
+
+async def find_tenant(connection: AsyncConnection, name: str) -> str | None:
+    return (await connection.execute(select(Tenant.id).where(Tenant.name == name))).scalar_one_or_none()
+
+
+async def add_key(connection: AsyncConnection, **values: Any) -> None:
+    await connection.execute(insert(Key).values(**values))
+
+
+async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> bool:
+    """False when there is no such living key (of this tenant, if one is given)."""
+    statement = update(Key).where(Key.id == key_id, Key.revoked_at.is_(None)).values(revoked_at=func.now())
+    if tenant_id is not None:
+        statement = statement.where(Key.tenant_id == tenant_id)
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def has_keys(connection: AsyncConnection, tenant_id: str) -> bool:
+    return (await connection.execute(select(Key.id).where(Key.tenant_id == tenant_id).limit(1))).first() is not None
+
+
+async def list_keys(connection: AsyncConnection, tenant_id: str) -> list[dict[str, Any]]:
+    columns = (Key.id, Key.principal, Key.role, Key.created_at, Key.expires_at, Key.revoked_at)
+    statement = select(*columns).where(Key.tenant_id == tenant_id).order_by(Key.created_at, Key.id)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def find_key(connection: AsyncConnection, lookup: str) -> tuple[Principal, bytes] | None:
+    """The principal of a key that counts now, and the MAC that the whole key must have."""
+    statement = select(Key.tenant_id, Key.principal, Key.role, Key.id, Key.mac).where(
+        Key.lookup == lookup,
+        Key.revoked_at.is_(None),
+        or_(Key.expires_at.is_(None), Key.expires_at > func.now()),
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (Principal(row[0], row[1], row[2], row[3]), row[4])
+

@@ -1,0 +1,165 @@
+"""API keys and roles.
+
+A key is `dsc_` + 12 characters that find it + 40 secret ones + 6 of checksum. The checksum tells a typing error, or a
+key in a leaked file, without asking the database; what is stored is the public part and an HMAC of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets as random
+import zlib
+from datetime import datetime
+from typing import Any
+
+from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
+from discreet.storage import tenants
+from discreet.storage.identifiers import new_id
+from discreet.storage.secrets import Secrets
+from discreet.storage.tenants import Principal
+from discreet.usecases.services import Services
+
+PREFIX = "dsc_"
+ROLES = ("operator", "owner", "analyst", "auditor")
+DEFAULT_TENANT = "default"
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LOOKUP, _SECRET, _CHECKSUM = 12, 40, 6
+
+
+def new_key() -> str:
+    """A fresh key: 238 secret bits."""
+    body = "".join(random.choice(_ALPHABET) for _ in range(_LOOKUP + _SECRET))
+    return PREFIX + body + _checksum(body)
+
+
+def is_well_formed(key: str) -> bool:
+    """True when prefix, length and checksum are right; says nothing about whether the key counts."""
+    body, checksum = key[len(PREFIX) : -_CHECKSUM], key[-_CHECKSUM:]
+    return (
+        key.startswith(PREFIX)
+        and len(body) == _LOOKUP + _SECRET
+        and key.isascii()
+        and hmac.compare_digest(_checksum(body), checksum)
+    )
+
+
+async def authenticate(services: Services, key: str) -> Principal:
+    """Who holds this key. Unauthenticated when it is malformed, unknown, revoked or expired."""
+    if not is_well_formed(key):
+        raise Unauthenticated("this is not a discreet API key")
+    async with services.database.transaction() as connection:
+        found = await tenants.find_key(connection, _lookup(key))
+    if found is None or not hmac.compare_digest(found[1], _mac(services.secrets, key)):
+        raise Unauthenticated("this API key is unknown, revoked or expired")
+    return found[0]
+
+
+def require(principal: Principal, *roles: str) -> None:
+    """Forbidden unless the principal has one of these roles."""
+    if principal.role not in roles:
+        raise Forbidden(f"this needs the role {' or '.join(roles)}; this key has the role {principal.role}")
+
+
+async def create_tenant(services: Services, principal: Principal, name: str) -> dict[str, Any]:
+    require(principal, "operator")
+    tenant_id = new_id("ten")
+    async with services.database.transaction() as connection:
+        if not await tenants.add_tenant(connection, tenant_id, name):
+            raise Conflict(f"there is a tenant {name} already", code="name_taken")
+    return {"id": tenant_id, "name": name}
+
+
+async def create_key(
+    services: Services,
+    principal: Principal,
+    *,
+    role: str,
+    name: str,
+    tenant: str | None = None,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """A new key, shown this once. An owner makes keys of the own tenant below operator, an operator those of any."""
+    require(principal, "operator", "owner")
+    if principal.role == "owner" and (role == "operator" or tenant is not None):
+        raise Forbidden("an owner makes keys of the own tenant, and no operator's")
+    if role not in ROLES:
+        raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
+    async with services.database.transaction() as connection:
+        tenant_id: str | None = principal.tenant_id
+        if tenant is not None:
+            tenant_id = await tenants.find_tenant(connection, tenant)
+        if tenant_id is None:
+            raise NotFound(f"there is no tenant {tenant}", pointer="/tenant")
+        key, key_id = await _add_key(services, connection, tenant_id, role, name, expires_at)
+    return {"id": key_id, "key": key, "role": role, "principal": name, "tenant": tenant_id}
+
+
+async def list_keys(services: Services, principal: Principal) -> list[dict[str, Any]]:
+    require(principal, "owner", "operator")
+    async with services.database.transaction() as connection:
+        return await tenants.list_keys(connection, principal.tenant_id)
+
+
+async def revoke_key(services: Services, principal: Principal, key_id: str) -> None:
+    """From the commit of this on, the key opens nothing."""
+    require(principal, "owner", "operator")
+    own_tenant = None if principal.role == "operator" else principal.tenant_id
+    async with services.database.transaction() as connection:
+        if not await tenants.revoke_key(connection, key_id, own_tenant):
+            raise NotFound()
+
+
+async def bootstrap(services: Services, roles: tuple[str, ...]) -> dict[str, str]:
+    """Keys of tenant `default` by role, made when it has none yet; empty otherwise."""
+    async with services.database.transaction() as connection:
+        await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
+        tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
+        assert tenant_id is not None
+        if await tenants.has_keys(connection, tenant_id):
+            return {}
+        return {role: (await _add_key(services, connection, tenant_id, role, role, None))[0] for role in roles}
+
+
+async def local_owner(services: Services) -> Principal:
+    """The owner of tenant `default`, for commands that hold the database themselves."""
+    async with services.database.transaction() as connection:
+        await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
+        tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
+    assert tenant_id is not None
+    return Principal(tenant_id, "owner", "owner", "local")
+
+
+async def _add_key(
+    services: Services, connection: Any, tenant_id: str, role: str, name: str, expires_at: datetime | None
+) -> tuple[str, str]:
+    key, key_id = new_key(), new_id("key")
+    await tenants.add_key(
+        connection,
+        id=key_id,
+        tenant_id=tenant_id,
+        principal=name,
+        role=role,
+        lookup=_lookup(key),
+        mac=_mac(services.secrets, key),
+        expires_at=expires_at,
+    )
+    return key, key_id
+
+
+def _lookup(key: str) -> str:
+    return key[len(PREFIX) : len(PREFIX) + _LOOKUP]
+
+
+def _mac(secrets: Secrets, key: str) -> bytes:
+    return hmac.digest(secrets.pepper, key.encode(), hashlib.sha256)
+
+
+def _checksum(body: str) -> str:
+    value = zlib.crc32(body.encode())
+    digits = ""
+    for _ in range(_CHECKSUM):
+        value, digit = divmod(value, len(_ALPHABET))
+        digits += _ALPHABET[digit]
+    return digits

@@ -1,0 +1,181 @@
+"""Budgets: what may be spent, what is spent, and what one more request could be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from discreet.errors import BudgetExhausted, Conflict, NotFound
+from discreet.privacy import filters
+from discreet.privacy.filters import FILTERS, Cap
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
+from discreet.storage import datasets, ledger
+from discreet.storage.ledger import Standing
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import require
+from discreet.usecases.services import Services
+
+READERS = ("owner", "analyst", "auditor")
+
+
+def units_of(cap: Any) -> Cap:
+    """A cap as it is asked for, in integer units, rounded down."""
+    return Cap(epsilon_units(cap.epsilon, "down"), delta_units(cap.delta, "down"))
+
+
+def cap_amounts(cap: Cap) -> dict[str, str]:
+    return {"epsilon": str(cap.epsilon), "delta": str(cap.delta)}
+
+
+def filter_limits(cap: Cap) -> dict[str, dict[str, str]]:
+    """What each filter allows under this cap: the integers that the database compares with."""
+    limits = {one.name: one.budget(cap) for one in FILTERS}
+    return {
+        name: {column: str(most) for column, most in budget.items()}
+        for name, budget in limits.items()
+        if budget is not None
+    }
+
+
+def figures(epsilon: int, delta: int) -> dict[str, float]:
+    """Units as the numbers that people read."""
+    return {
+        "epsilon": float(to_decimal(epsilon, EPSILON_UNIT)),
+        "delta": float(to_decimal(delta, DELTA_UNIT)),
+    }
+
+
+def cap_of(standing: Standing) -> Cap:
+    return Cap(standing.cap["epsilon"], standing.cap["delta"])
+
+
+def view(account: Mapping[str, Any], standing: Standing, names: Sequence[Mapping[str, Any]], delta: int) -> dict[str, Any]:
+    """One budget as people and programs read it."""
+    cap = cap_of(standing)
+    by_filter = []
+    for one in FILTERS:
+        spent = one.spent(standing.totals, cap)
+        if spent is not None:
+            left = max(0, cap.epsilon - spent[0]), max(0, cap.delta - spent[1])
+            by_filter.append(
+                {
+                    "name": one.name,
+                    "spent": figures(*spent),
+                    "remaining": figures(*left),
+                    "largest_request": figures(one.largest_epsilon(standing.totals, cap, delta), delta),
+                }
+            )
+    spent_epsilon, spent_delta = filters.spent(standing.totals, cap)
+    return {
+        "id": account["id"],
+        "scope": account["scope"],
+        "subject": account["subject"],
+        "datasets": [
+            {"id": row["id"], "name": row["name"], "deleted": row["deleted_at"] is not None}
+            for row in names
+            if row["account_id"] == account["id"]
+        ],
+        "unit": account["unit"],
+        "cap": figures(cap.epsilon, cap.delta),
+        "spent": figures(spent_epsilon, spent_delta),
+        "reserved": figures(standing.reserved.get("epsilon", 0), standing.reserved.get("delta", 0)),
+        "remaining": figures(max(0, cap.epsilon - spent_epsilon), max(0, cap.delta - spent_delta)),
+        "largest_request": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
+        "filters": by_filter,
+    }
+
+
+def binding(standing: Standing, price: Price) -> dict[str, Any]:
+    """Why a cap does not let this price pass, with the largest request that would."""
+    cap = cap_of(standing)
+    delta = min(price.delta, cap.delta // 2)
+    return {
+        "account": standing.account_id,
+        "cap": figures(cap.epsilon, cap.delta),
+        "spent": figures(*filters.spent(standing.totals, cap)),
+        "reserved": figures(standing.reserved.get("epsilon", 0), standing.reserved.get("delta", 0)),
+        "requested": figures(price.epsilon, price.delta),
+        "largest": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
+    }
+
+
+def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
+    """The refusal that names the cap that binds: of those that refuse, the one with least left."""
+    refused = min(
+        (one for one in standings if not one.admitted),
+        key=lambda one: filters.largest_epsilon(one.totals, cap_of(one), 0),
+    )
+    bound = binding(refused, price)
+    return BudgetExhausted(
+        bound,
+        f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were asked for, the largest"
+        f" request that passes is epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']};"
+        " nothing was charged",
+    )
+
+
+async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
+    require(principal, *READERS)
+    async with services.database.transaction() as connection:
+        accounts = await ledger.accounts(connection, principal.tenant_id)
+        ids = [account["id"] for account in accounts]
+        standings = await ledger.standings(connection, ids)
+        names = await datasets.of_account(connection, ids)
+    return [view(account, standings[account["id"]], names, delta_units(delta, "down")) for account in accounts]
+
+
+async def one_budget(
+    services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)
+) -> dict[str, Any]:
+    require(principal, *READERS)
+    async with services.database.transaction() as connection:
+        account = await _account(connection, principal, account_id)
+        standings = await ledger.standings(connection, [account_id])
+        names = await datasets.of_account(connection, [account_id])
+    return view(account, standings[account_id], names, delta_units(delta, "down"))
+
+
+async def grant(
+    services: Services, principal: Principal, account_id: str, cap: Cap, reason: str
+) -> dict[str, Any]:
+    """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already."""
+    require(principal, "owner")
+    async with services.database.transaction() as connection:
+        await _account(connection, principal, account_id)
+        granted = await ledger.grant(
+            connection,
+            account_id,
+            cap=cap_amounts(cap),
+            filters=filter_limits(cap),
+            actor=principal.name,
+            reason=reason,
+        )
+    if not granted:
+        raise Conflict("more than this cap is spent or reserved already", code="cap_below_spent")
+    return await one_budget(services, principal, account_id)
+
+
+async def entries(
+    services: Services, principal: Principal, account_id: str, *, after: int, size: int
+) -> list[dict[str, Any]]:
+    """Ledger entries of one account, in the order of their chain."""
+    require(principal, *READERS)
+    async with services.database.transaction() as connection:
+        await _account(connection, principal, account_id)
+        rows = await ledger.entries(connection, account_id, after=after, size=size)
+    return [entry(row) for row in rows]
+
+
+def entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A ledger entry as it is published: its hashed body, with the hashes."""
+    body = json.loads(row["body"])
+    return {**body, "hash": bytes(row["hash"]).hex(), "previous_hash": bytes(row["previous_hash"]).hex()}
+
+
+async def _account(connection: Any, principal: Principal, account_id: str) -> dict[str, Any]:
+    found = await ledger.accounts(connection, principal.tenant_id, account_id=account_id)
+    if not found:
+        raise NotFound("there is no such budget")
+    return found[0]
