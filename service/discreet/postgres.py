@@ -345,16 +345,16 @@ class EmbeddedPostgres:
 
     def _signal_leftovers(self, signum: signal.Signals) -> None:
         """Signal the old postmaster, which passes it on; without one, or to kill, every process of the old server."""
-        found = self._leftovers()
+        found = targets = self._leftovers()
         postmaster = self._recorded_pid()
         if postmaster in found and signum != signal.SIGKILL:
-            found = [postmaster]
+            targets = [postmaster]
         elif signum == signal.SIGINT:
             signum = signal.SIGQUIT  # to a lone backend SIGINT only cancels a statement
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signum)
-                os.kill(pid, signal.SIGCONT)
+        for pids, number in ((targets, signum), (found, signal.SIGCONT)):  # a stopped process would never act on it
+            for pid in pids:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
 
     def _leftovers(self) -> list[int]:
         """PostgreSQL processes that work in our data folder."""
@@ -565,6 +565,7 @@ class EmbeddedPostgres:
 
     def _await_connection(self) -> psycopg.Connection[Any]:
         deadline = time.monotonic() + READY_SECONDS
+        pause = 0.02
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise Unavailable(f"PostgreSQL did not start: {self.log.tail()}")
@@ -575,7 +576,8 @@ class EmbeddedPostgres:
                     raise DiscreetError(f"{self._credentials} is not that of {self.data}: {error}") from error
                 if time.monotonic() > deadline:
                     raise Unavailable(f"PostgreSQL does not answer: {error}") from error
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(1.2 * pause, 0.5)
 
     def _ensure_roles(self, connection: psycopg.Connection[Any]) -> None:
         """Two roles and one database, each step safe to repeat after a crash."""

@@ -1,0 +1,58 @@
+"""One PostgreSQL for a whole test session, and a fresh database of its own for a test.
+
+For `conftest.py`: `pytest_plugins = ["tests.postgres_fixture"]` gives the fixture `postgres`; `make_template` migrates
+once, `fresh_database` copies what it made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from discreet.postgres import APP, OWNER, EmbeddedPostgres
+
+TEMPLATE = "migrated"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test: `owner_url` may do everything in it, `app_url` is what the service gets."""
+
+    name: str
+    owner_url: str
+    app_url: str
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """A server for the session; it forgets everything, and does not wait for the disk."""
+    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), durable=False) as server:
+        yield server
+
+
+def database(server: EmbeddedPostgres, name: str) -> Database:
+    return Database(name, server.url(OWNER, name), server.url(APP, name))
+
+
+def make_template(server: EmbeddedPostgres, migrate: Callable[[Database], None], name: str = TEMPLATE) -> str:
+    """A database that `migrate` fills once; it must leave no connection open, or PostgreSQL refuses to copy."""
+    server.create_database(name)
+    migrate(database(server, name))
+    return name
+
+
+@contextmanager
+def fresh_database(server: EmbeddedPostgres, template: str | None = TEMPLATE) -> Iterator[Database]:
+    """A copy of `template` (None: an empty database), dropped at the end with whatever is still connected."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    server.create_database(name, template)
+    try:
+        yield database(server, name)
+    finally:
+        server.drop_database(name)
