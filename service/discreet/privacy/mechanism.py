@@ -1,0 +1,127 @@
+"""What every mechanism event is: frozen facts from which alone its price follows.
+
+An event says which noise was calibrated to which sensitivity, how often it is released and how it is sampled. The
+ledger stores events, certificates carry them, and `price()` derives both prices of `units.Price` from them and nothing
+else. A persisted field is never removed and never changes its meaning; new facts get new fields or new mechanisms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, float_below
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+def _parse_units(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, str) and not (value.isascii() and value.isdigit())):
+        raise ValueError("a decimal string of an integer")
+    return int(value) if isinstance(value, str) else value
+
+
+Units = Annotated[
+    int, BeforeValidator(_parse_units), Field(ge=0), PlainSerializer(str, return_type=str, when_used="json")
+]
+"""An integer count of units; a decimal string in JSON, where numbers lose digits beyond 2^53."""
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
+Norm = Literal["l1", "l2", "row", "smooth"]
+
+
+class NotCertified(ValueError):
+    """The event's own curve does not meet the point it claims to be calibrated for."""
+
+
+class PoissonSampling(BaseModel):
+    """Every unit enters a step independently with `probability`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    scheme: Literal["poisson"] = "poisson"
+    probability: float = Field(gt=0, le=1)
+
+
+class OneDrawSampling(BaseModel):
+    """Each step uses one unit, drawn uniformly from a public number of them, afresh every step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    scheme: Literal["one_draw"] = "one_draw"
+    population: Count
+
+
+class MechanismEvent(BaseModel):
+    """One mechanism, released `count` times in sequence, each release possibly chosen after seeing the last."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    mechanism: str
+    sensitivity: Positive = Field(description="Largest change, in `norm`, of what is noised, between neighbours")
+    norm: Norm
+    noise: str = Field(description="The distribution of the noise, in words")
+    scale: Positive = Field(description="The parameter of the noise named by the mechanism")
+    count: Count = Field(default=1, description="Releases of this event, one after the other")
+    sampling: PoissonSampling | OneDrawSampling | None = None
+    neighbours: str = Field(min_length=1, description="The neighbouring relation in words")
+
+    def price(self) -> Price:
+        """What the event costs, rounded up. NotCertified when it does not meet the point that it claims."""
+        return _price(self)
+
+    def derive_price(self) -> Price:
+        """`price` without the cache: what each mechanism defines."""
+        raise NotImplementedError
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound on the delta at which the whole event is (epsilon, delta)-DP; epsilon >= 0."""
+        raise NotImplementedError
+
+    def dp_event(self) -> DpEvent | None:
+        """The event in the vocabulary of dp_accounting, or None where it has no word for it."""
+        from discreet.privacy.dp_events import dp_event  # noqa: PLC0415 - dp_accounting takes a second to import
+
+        return dp_event(self)
+
+
+class CalibratedEvent(MechanismEvent):
+    """A mechanism whose guarantee is a curve; the event carries the point on it that is charged."""
+
+    charged_epsilon: Units = Field(description="Epsilon of the charged point, 1e-9")
+    charged_delta: Units = Field(description="Delta of the charged point, 1e-18")
+
+    def certify(self) -> None:
+        """NotCertified unless the curve, at an epsilon not above the charged one, is at most the charged delta."""
+        epsilon = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT))
+        if Fraction(self.delta(epsilon)) > Fraction(self.charged_delta, DELTA_UNIT):
+            raise NotCertified(f"{self.mechanism}: the noise is too small for the charged epsilon and delta")
+
+
+@lru_cache(maxsize=4096)
+def _price(event: MechanismEvent) -> Price:
+    return event.derive_price()
+
+
+REGISTRY: dict[str, type[MechanismEvent]] = {}
+"""Every mechanism by its literal name."""
+
+E = TypeVar("E", bound=MechanismEvent)
+
+
+def register(name: str) -> Callable[[type[E]], type[E]]:
+    """Enter a mechanism under its literal name. ValueError when the name is taken or is not its literal."""
+
+    def enter(event: type[E]) -> type[E]:
+        if name in REGISTRY:
+            raise ValueError(f"mechanism {name!r} is registered twice")
+        if event.model_fields["mechanism"].default != name:
+            raise ValueError(f"{event.__name__} does not carry the literal {name!r}")
+        REGISTRY[name] = event
+        return event
+
+    return enter

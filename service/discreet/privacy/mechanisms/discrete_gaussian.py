@@ -1,0 +1,101 @@
+"""Discrete Gaussian noise on integer vectors: zCDP like the continuous one, with its own approximate-DP curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.mechanism import CalibratedEvent, register
+from discreet.privacy.mechanisms.gaussian import SMOOTHING, gaussian_delta, gaussian_price, square_root_up
+from discreet.privacy.units import Price
+
+LARGEST_ENUMERATED_SQUARE = 9
+LARGEST_ENUMERATED_SCALE = 64.0
+
+
+@register("discrete_gaussian")
+class DiscreteGaussian(CalibratedEvent):
+    """Each integer gets independent noise with P(z) proportional to exp(-z²/(2 scale²)), z an integer.
+
+    Guarantee: rho-zCDP with rho = sensitivity²/(2 scale²) in any dimension (Canonne, Kamath & Steinke 2020, Theorem
+    14). The (epsilon, delta) curve is NOT that of the continuous Gaussian with this scale, whose delta it exceeds by
+    3 % at (1, 1e-5) and 38 % at (3, 1e-6), sensitivity 1. Two bounds hold, and the curve is the lesser:
+
+    1. The lemma of `gaussian`: mu = sensitivity/sqrt(scale² - 3), for any dimension, sensitivity and count.
+    2. One release, sensitivity² < 10, scale <= 64: the exact curve of every integer difference v (up to order, signs
+       and zeros, which change nothing) with |v|² <= sensitivity², maximized over v; see `exact_delta`.
+    """
+
+    mechanism: Literal["discrete_gaussian"] = "discrete_gaussian"
+    norm: Literal["l2"] = "l2"
+    noise: Literal["discrete_gaussian"] = "discrete_gaussian"
+    sampling: None = None
+
+    def squared_loss(self) -> Fraction:
+        """(sensitivity/scale)² of all releases together, exactly."""
+        return (Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 * self.count
+
+    def derive_price(self) -> Price:
+        self.certify()
+        return gaussian_price(self.charged_epsilon, self.charged_delta, self.squared_loss())
+
+    def delta(self, epsilon: float) -> float:
+        variance, square = Fraction(self.scale) ** 2, Fraction(self.sensitivity) ** 2
+        bound = 1.0
+        if variance > SMOOTHING:
+            bound = gaussian_delta(epsilon, square_root_up(square * self.count / (variance - SMOOTHING)))
+        if self.count == 1 and square < LARGEST_ENUMERATED_SQUARE + 1 and self.scale <= LARGEST_ENUMERATED_SCALE:
+            bound = min(bound, exact_delta(epsilon, int(square), self.scale))
+        return bound
+
+
+@lru_cache(maxsize=256)
+def exact_delta(epsilon: float, largest_square: int, scale: float) -> float:
+    """The largest delta over integer vectors v with |v|² <= largest_square, rounded up.
+
+    For noise X and difference v the privacy loss is (|v|² + 2<v, X>)/(2 scale²), so delta = E[(1 - e^{eps - loss})_+]
+    needs the distribution of the integer <v, X> alone, a convolution. Terms are sums of positive floats (relative error
+    below 1e-12); |X_i| beyond 14 scales has probability below 2 e^{-98} in each of at most nine coordinates (X is
+    scale²-subgaussian) and is counted in full.
+    """
+    reach = math.ceil(14 * scale)
+    grid = np.arange(-reach, reach + 1)
+    weights = np.exp(-0.5 * (grid / scale) ** 2)
+    single = weights / weights.sum()
+    worst = 0.0
+    for vector in squares(largest_square):
+        lattice = np.ones(1)
+        for entry in vector:
+            lattice = np.convolve(lattice, stretched(single, entry))
+        square = sum(entry * entry for entry in vector)
+        half = (len(lattice) - 1) // 2
+        loss = (square + 2.0 * np.arange(-half, half + 1)) / (2 * scale * scale)
+        worst = max(worst, float(np.sum(lattice * -np.expm1(np.minimum(epsilon - loss, 0.0)))))
+    return min(1.0, worst * (1 + 1e-11) + 1e-40)
+
+
+def squares(largest: int) -> Iterator[tuple[int, ...]]:
+    """Non-increasing tuples of positive integers whose squares sum to at most `largest`, the empty one left out."""
+
+    def extend(head: tuple[int, ...], most: int, left: int) -> Iterator[tuple[int, ...]]:
+        if head:
+            yield head
+        for entry in range(min(most, math.isqrt(left)), 0, -1):
+            yield from extend((*head, entry), entry, left - entry * entry)
+
+    yield from extend((), largest, largest)
+
+
+def stretched(single: NDArray[np.float64], entry: int) -> NDArray[np.float64]:
+    """The distribution of entry·X on the integers, from that of X."""
+    if entry == 1:
+        return single
+    wide = np.zeros((len(single) - 1) * entry + 1)
+    wide[::entry] = single
+    return wide

@@ -1,0 +1,127 @@
+"""The only source of randomness that a release may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from randomgen import ChaCha
+
+from discreet.privacy.mechanism import MechanismEvent
+from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.samplers import Integers, Words, as_ratio, fill_gaussian, fill_laplace
+
+Floats = NDArray[np.float64]
+Size = int | tuple[int, ...]
+
+WORDS_AT_ONCE = 1 << 20
+LARGEST_VALUE = 1 << 62
+DEFAULT_GRID_BITS = 40
+
+
+class Noise:
+    """Random draws, from the operating system (`secure`) or from a seed (`seeded`: simulation datasets only).
+
+    `add` is what a release calls: it knows how each additive mechanism rounds, noises and never overflows. The draws
+    behind it are exact, see `samplers`; `generator` serves the millions of draws inside an iteration.
+    """
+
+    def __init__(self, entropy: Callable[[int], bytes]) -> None:
+        """`entropy(n)` returns n fresh random bytes; use `secure` or `seeded`."""
+        self._entropy = entropy
+
+    @classmethod
+    def secure(cls) -> Noise:
+        """Every word from the operating system."""
+        return cls(os.urandom)
+
+    @classmethod
+    def seeded(cls, seed: int) -> Noise:
+        """Reproducible, so not private: for simulation datasets only."""
+        stream = np.random.Generator(ChaCha(seed=seed, mode="sequence"))
+        return cls(stream.bytes)
+
+    # Draws.
+
+    def discrete_laplace(self, scale: float, size: Size) -> Integers:
+        """Integers with P(z) ~ exp(-|z|/scale), scale in (0, 2^52]; |z| < 2^62."""
+        return self._fill(fill_laplace, scale, size, 16)
+
+    def discrete_gaussian(self, scale: float, size: Size) -> Integers:
+        """Integers with P(z) ~ exp(-z²/(2 scale²)), scale in (0, 2^52]; |z| < 64 scale + 1."""
+        return self._fill(fill_gaussian, scale, size, 24)
+
+    def gaussian_vector(self, scale: float, size: Size, grid: float | None = None) -> Floats:
+        """Discrete Gaussian multiples of `grid` (a power of two, `default_grid(scale)` when not given).
+
+        Only the noise. What it is added to must lie on the same grid, or its low bits show through: `add` does both.
+        """
+        step = default_grid(scale) if grid is None else grid
+        return cast(Floats, self.discrete_gaussian(scale / step, size) * step)
+
+    def laplace_vector(self, scale: float, size: Size, grid: float | None = None) -> Floats:
+        """Discrete Laplace multiples of `grid`; as `gaussian_vector`."""
+        step = default_grid(scale) if grid is None else grid
+        return cast(Floats, self.discrete_laplace(scale / step, size) * step)
+
+    def generator(self) -> np.random.Generator:
+        """A new NumPy generator over ChaCha20 with a fresh 256-bit key; also for numba. Its floats are not exact."""
+        key = int.from_bytes(self._entropy(32), "little")
+        return np.random.Generator(cast(Any, ChaCha(key=key, rounds=20)))
+
+    # Mechanisms.
+
+    def add(self, event: MechanismEvent, values: NDArray[Any]) -> NDArray[Any]:
+        """`values` with the noise of one release of an additive `event`; nothing else of `values` comes through.
+
+        Integer mechanisms take and return integers; the others round to the event's grid first and return floats.
+        Values are clamped to ±2^62 steps first (no sensitivity grows), and noise stays within ±2^62: nothing overflows.
+        NaN counts as 0, so that the release is total.
+        """
+        values = np.asarray(values)
+        if isinstance(event, DiscreteLaplace | DiscreteGaussian):
+            if not np.issubdtype(values.dtype, np.integer):
+                raise TypeError(f"{event.mechanism} takes integers")
+            draw = self.discrete_laplace if isinstance(event, DiscreteLaplace) else self.discrete_gaussian
+            if values.dtype == np.uint64:
+                values = np.minimum(values, np.uint64(LARGEST_VALUE))
+            exact = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
+            return exact + draw(event.scale, exact.shape)
+        if isinstance(event, Gaussian):
+            return self._on_grid(self.discrete_gaussian, event.scale, event.grid, event.dimension, values)
+        raise TypeError(f"{event.mechanism} is not added to a vector")
+
+    def _on_grid(
+        self, draw: Callable[[float, Size], Integers], scale: float, grid: float, dimension: int, values: NDArray[Any]
+    ) -> Floats:
+        if values.size > dimension:
+            raise ValueError(f"the event was priced for {dimension} coordinates, not {values.size}")
+        steps = np.nan_to_num(np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf)
+        rounded = np.rint(np.clip(steps, -float(LARGEST_VALUE), float(LARGEST_VALUE))).astype(np.int64)
+        return cast(Floats, (rounded + draw(scale / grid, rounded.shape)) * grid)
+
+    def _fill(
+        self, kernel: Callable[[Integers, int, Words, int, int], tuple[int, int]], scale: float, size: Size, words: int
+    ) -> Integers:
+        n, q = as_ratio(scale)
+        out = np.empty(size, dtype=np.int64)
+        flat = out.reshape(-1)
+        done, left = 0, np.empty(0, dtype=np.uint64)
+        while done < len(flat):
+            wanted = min(WORDS_AT_ONCE, words * (len(flat) - done) + 64)
+            fresh = np.frombuffer(self._entropy(8 * wanted), dtype=np.uint64)
+            left = np.concatenate([left, fresh])
+            done, start = kernel(flat, done, left, n, q)
+            left = left[start:]
+        return out
+
+
+def default_grid(scale: float) -> float:
+    """The largest power of two not above scale·2^-40."""
+    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - DEFAULT_GRID_BITS)

@@ -1,0 +1,158 @@
+"""Privacy quantities as integers, so that sums are exact and every rounding goes against the spender.
+
+| quantity | unit | column |
+|---|---|---|
+| epsilon | 1e-9 | `epsilon` |
+| delta | 1e-18 | `delta`, `delta_z` |
+| rho (zero-concentrated DP) | 1e-18 | `rho` |
+
+Prices are rounded up, caps and requests down. All arithmetic is rational: a float is taken for the dyadic number that
+it is, a `Decimal` for the decimal number that it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+EPSILON_UNIT = 10**9
+DELTA_UNIT = 10**18
+RHO_UNIT = 10**18
+
+Number = Decimal | Fraction | float | int
+Rounding = Literal["up", "down"]
+
+
+def exact(value: Number) -> Fraction:
+    """`value` as the rational number that it is. ValueError when it is not finite."""
+    try:
+        return Fraction(value)
+    except OverflowError as infinite:
+        raise ValueError(f"not a finite number: {value}") from infinite
+
+
+def to_units(value: Number, unit: int, rounding: Rounding) -> int:
+    """`value` in integer multiples of `1/unit`. ValueError when it is negative or not finite."""
+    scaled = exact(value) * unit
+    if scaled < 0:
+        raise ValueError(f"negative: {value}")
+    return math.ceil(scaled) if rounding == "up" else math.floor(scaled)
+
+
+def epsilon_units(value: Number, rounding: Rounding) -> int:
+    """Epsilon in units of 1e-9."""
+    return to_units(value, EPSILON_UNIT, rounding)
+
+
+def delta_units(value: Number, rounding: Rounding) -> int:
+    """Delta in units of 1e-18."""
+    return to_units(value, DELTA_UNIT, rounding)
+
+
+def rho_units(value: Number, rounding: Rounding) -> int:
+    """Rho in units of 1e-18."""
+    return to_units(value, RHO_UNIT, rounding)
+
+
+def to_decimal(units: int, unit: int) -> Decimal:
+    """`units/unit` exactly, without trailing zeros and without an exponent in `str()`.
+
+    `unit` is a power of ten. The result does not depend on the ambient decimal context.
+    """
+    places = len(str(unit)) - 1
+    if unit != 10**places:
+        raise ValueError(f"not a power of ten: {unit}")
+    sign, digits = "-" if units < 0 else "", str(abs(units)).rjust(places + 1, "0")
+    whole, part = digits[: len(digits) - places], digits[len(digits) - places :].rstrip("0")
+    return Decimal(f"{sign}{whole}.{part}" if part else f"{sign}{whole}")
+
+
+def float_below(value: Fraction) -> float:
+    """The largest double <= `value` (curves evaluated there err on the safe side)."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one mechanism costs, told twice: for basic composition and for approximate zCDP.
+
+    The mechanism is (epsilon, delta)-DP, and also delta_z-approximately rho-zCDP (Bun & Steinke 2016). Every column
+    adds up over an account, also when later requests depend on earlier answers; `filters` says what the sums mean.
+    """
+
+    epsilon: int
+    delta: int
+    rho: int
+    delta_z: int
+
+    def __post_init__(self) -> None:
+        for name, units in self.columns().items():
+            if not isinstance(units, int) or units < 0:
+                raise ValueError(f"{name} is a count of units, never negative: {units!r}")
+
+    def __add__(self, other: Price) -> Price:
+        return Price(
+            self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho, self.delta_z + other.delta_z
+        )
+
+    def columns(self) -> dict[str, int]:
+        """The four integers by name: what the ledger stores and the filters compare."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def zero(cls) -> Price:
+        """Nothing."""
+        return cls(0, 0, 0, 0)
+
+    @classmethod
+    def rounded_up(
+        cls,
+        epsilon: Fraction,
+        delta: Fraction = Fraction(0),
+        rho: Fraction = Fraction(0),
+        delta_z: Fraction = Fraction(0),
+    ) -> Price:
+        """The smallest price not below the given quantities."""
+        return cls(
+            epsilon_units(epsilon, "up"), delta_units(delta, "up"), rho_units(rho, "up"), delta_units(delta_z, "up")
+        )
+
+    @classmethod
+    def pure(cls, epsilon: int) -> Price:
+        """epsilon-DP (units of 1e-9) is (epsilon²/2)-zCDP (Bun & Steinke 2016, Proposition 1.4)."""
+        return cls(epsilon, 0, half_square(epsilon), 0)
+
+    @classmethod
+    def approximate(cls, epsilon: int, delta: int) -> Price:
+        """(epsilon, delta)-DP is delta-approximately (epsilon²/2)-zCDP.
+
+        Proof: P = (1-delta) P' + delta P'', Q = (1-delta) Q' + delta Q'' with P', Q' epsilon-indistinguishable
+        (Murtagh & Vadhan 2016, Lemma 3.2, after Kairouz, Oh & Viswanath), then Proposition 1.4 for P', Q'.
+        """
+        return cls(epsilon, delta, half_square(epsilon), delta)
+
+    def to_json(self) -> dict[str, str]:
+        """Decimal strings of the integers: JSON numbers would lose digits beyond 2^53."""
+        return {name: str(units) for name, units in self.columns().items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, str]) -> Price:
+        """The inverse of `to_json`. ValueError on any other shape."""
+        names = [field.name for field in fields(cls)]
+        if sorted(value) != sorted(names):
+            raise ValueError(f"a price has the fields {', '.join(names)}")
+        for name in names:
+            text = value[name]
+            if not (isinstance(text, str) and text.isascii() and text.isdigit()):
+                raise ValueError(f"{name} is a decimal string of an integer: {text!r}")
+        return cls(**{name: int(value[name]) for name in names})
+
+
+def half_square(epsilon: int) -> int:
+    """epsilon²/2 in units of 1e-18, rounded up; exact, because (1e-9)² is the unit of rho."""
+    return (epsilon * epsilon + 1) // 2
