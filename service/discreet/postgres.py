@@ -28,7 +28,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,17 +237,18 @@ class EmbeddedPostgres:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, give_up: Callable[[], bool] = lambda: False) -> None:
         """Start, or start again after the server has ended; returns when it accepts connections.
 
-        Raises `StateHeld` when another process owns the state folder and `Unavailable` when the server does not start.
+        Raises `StateHeld` when another process owns the state folder and `Unavailable` when the server does not start,
+        or when `give_up` became true while it replayed its log or waited for a predecessor to end.
         """
         if self._process is not None and self._process.poll() is None:
             return
         first = self._sockets is None
         self._lock.acquire()
         try:
-            self._start()
+            self._start(give_up)
         except BaseException:
             if first:
                 self.stop()
@@ -305,9 +306,9 @@ class EmbeddedPostgres:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)
-        inherited = self._claim()
+        inherited = self._claim(give_up)
         try:
             self._load_passwords()
             self._prepare_folders()
@@ -319,14 +320,14 @@ class EmbeddedPostgres:
         finally:
             # From here on the lock lives and dies with the server's processes.
             os.close(inherited)
-        with self._await_connection() as connection:
+        with self._await_connection(give_up) as connection:
             self._ensure_roles(connection)
 
-    def _claim(self) -> int:
+    def _claim(self, give_up: Callable[[], bool]) -> int:
         """The lock that all processes of one server share; what a killed supervisor left behind is stopped first."""
         file = os.open(self.state / "postgres.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         for signum, patience in LEFTOVER_STAGES:
-            if signum is not None:
+            if signum is not None and not give_up():
                 self._signal_leftovers(signum)
             deadline = time.monotonic() + patience
             while True:
@@ -337,7 +338,7 @@ class EmbeddedPostgres:
                     if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                         os.close(file)
                         raise DiscreetError(f"cannot lock {self.state}: {error.strerror}") from error
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or give_up():
                     break
                 time.sleep(0.02)
         os.close(file)
@@ -563,7 +564,7 @@ class EmbeddedPostgres:
         finally:
             os.close(file)
 
-    def _await_connection(self) -> psycopg.Connection[Any]:
+    def _await_connection(self, give_up: Callable[[], bool]) -> psycopg.Connection[Any]:
         deadline = time.monotonic() + READY_SECONDS
         pause = 0.02
         while True:
@@ -574,7 +575,7 @@ class EmbeddedPostgres:
             except psycopg.OperationalError as error:
                 if "authentication failed" in str(error):
                     raise DiscreetError(f"{self._credentials} is not that of {self.data}: {error}") from error
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or give_up():
                     raise Unavailable(f"PostgreSQL does not answer: {error}") from error
             time.sleep(pause)
             pause = min(1.2 * pause, 0.5)

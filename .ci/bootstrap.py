@@ -1,0 +1,178 @@
+"""Make `.venv` what a task of the Makefile needs: `python3.11 .ci/bootstrap.py runtime | test | all`.
+
+It runs before anything is installed: standard library only. What is installed already, judged by the content of the
+lock files, is left alone; what was interrupted is done again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "bootstrap.json"
+LOG = VENV / "bootstrap.log"
+LOCKS = ("runtime", "test", "all")  # each contains the one before
+PROJECT = ("pyproject.toml", "clients/python/pyproject.toml")
+
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH", "PIP_TARGET")
+} | {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_PROGRESS_BAR": "off",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_USER": "0",
+}
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1] not in LOCKS:
+        print(f"usage: bootstrap.py {' | '.join(LOCKS)}", file=sys.stderr)
+        return 2
+    if sys.version_info[:2] != (3, 11):
+        print(f"discreet needs Python 3.11, this is {sys.version.split()[0]}", file=sys.stderr)
+        return 1
+    folder = os.open(ROOT, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)  # two tasks may be started at once
+    try:
+        bootstrap(sys.argv[1])
+    except Failed as failed:
+        print(f"[discreet] {failed}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"[discreet] {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+class Failed(Exception):
+    """A step of the installation failed; the message is for people."""
+
+
+def bootstrap(kind: str) -> None:
+    stamp = read_stamp()
+    digests = {name: digest(f".ci/lock/{name}.txt") for name in LOCKS}
+    project = digest(*PROJECT)
+    stamp["locks"] = {name: value for name, value in stamp["locks"].items() if digests[name] == value}
+    if not any(name in stamp["locks"] for name in LOCKS[LOCKS.index(kind) :]):
+        lock = f".ci/lock/{kind}.txt"
+        count = sum("==" in line for line in (ROOT / lock).read_text().splitlines())
+        say(f"installing {count} packages ({kind})")
+        pip(stamp, count, "install", "--require-hashes", "--no-deps", "-r", lock)
+        stamp["locks"][kind] = digests[kind]
+        write_stamp(stamp)
+    if stamp["project"] != project:
+        say("installing discreet and discreet-client (editable)")
+        pip(stamp, 2, "install", "--no-index", "--no-build-isolation", "--no-deps", "-e", "clients/python", "-e", ".")
+        stamp["project"] = project
+        write_stamp(stamp)
+        say("ready")
+
+
+def read_stamp() -> dict:
+    """What is installed. A virtual environment that was moved, broken or left half unpacked is made again."""
+    empty = {"place": str(ROOT), "locks": {}, "project": None, "unpacking": False}
+    if works():
+        try:
+            stamp = empty | json.loads(STAMP.read_text())
+        except (OSError, ValueError):
+            return empty  # made by somebody else: keep it, and let pip look at every package
+        if stamp["place"] == str(ROOT) and not stamp["unpacking"]:  # its scripts name the place
+            return stamp
+    make_venv()
+    write_stamp(empty)
+    return empty
+
+
+def write_stamp(stamp: dict) -> None:
+    new = STAMP.with_suffix(".new")
+    new.write_text(json.dumps(stamp))
+    new.replace(STAMP)
+
+
+def digest(*names: str) -> str:
+    return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
+
+
+def works() -> bool:
+    """Whether the interpreter of the virtual environment starts and is a Python 3.11."""
+    check = "import sys; sys.exit(sys.version_info[:2] != (3, 11))"
+    try:
+        return call([PYTHON, "-I", "-c", check]).returncode == 0
+    except OSError:
+        return False
+
+
+def call(command: list) -> subprocess.CompletedProcess:
+    return subprocess.run(command, check=False, env=ENVIRONMENT, capture_output=True, text=True)
+
+
+def make_venv() -> None:
+    """A virtual environment; without ensurepip (Debian without python3.11-venv) this interpreter's pip serves it."""
+    say(f"making .venv with Python {sys.version.split()[0]}")
+    if importlib.util.find_spec("venv") is None:
+        raise Failed("this Python has no module venv; install it (Debian: apt install python3.11-venv)")
+    done = call([sys.executable, "-m", "venv", "--clear", VENV])
+    if done.returncode != 0:
+        done = call([sys.executable, "-m", "venv", "--clear", "--without-pip", VENV])
+    if done.returncode != 0:
+        raise Failed(f"cannot make {VENV}: {(done.stdout + done.stderr).strip()}")
+
+
+def pip(stamp: dict, count: int, *arguments: str) -> None:
+    """Run pip for the virtual environment, one line of progress, its whole output in .venv/bootstrap.log."""
+    command = [PYTHON, "-m", "pip"]
+    if call([*command, "--version"]).returncode != 0:
+        command = [sys.executable, "-m", "pip", "--python", PYTHON]
+    seen = 0
+    with LOG.open("a", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [*command, *arguments],
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        lines = []
+        for line in process.stdout or ():
+            log.write(line)
+            lines = [*lines[-14:], line.rstrip()]
+            word = line.split()[:1]
+            if word in (["Collecting"], ["Requirement"], ["Obtaining"], ["Ignoring"]):
+                seen += 1
+                progress(seen, count)
+            elif line.startswith("Installing collected"):
+                write_stamp(stamp | {"unpacking": True})
+                if count > 2:
+                    say("all packages are here; unpacking")
+        process.wait()
+    if process.returncode != 0:
+        raise Failed("\n".join([f"pip failed (the whole output is in {LOG}):", *lines]))
+
+
+def progress(seen: int, count: int) -> None:
+    """A line that counts on a terminal; four lines in a log."""
+    if sys.stdout.isatty():
+        print(f"\r[discreet] {seen} of {count} ", end="\n" if seen == count else "", flush=True)
+    elif count > 2 and seen % max(1, count // 4) == 0:
+        say(f"{seen} of {count}")
+
+
+def say(text: str) -> None:
+    print(f"[discreet] {text}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,63 @@
+# Tasks of discreet. Each one makes or updates .venv first, from the hashed locks in .ci/lock.
+# Paths are relative and programs run as modules, so the folder's own path may hold spaces.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench up lock
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+
+# Another interpreter than the first Python 3.11 in PATH: make test PYTHON=/path/to/python3.11
+PYTHON ?=
+# Further arguments of the program: make test ARGS='-k ledger', make up ARGS='--port 8080'
+ARGS ?=
+
+define bootstrap
+@for python in "$(PYTHON)" python3.11 python3 python; do \
+	if "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' >/dev/null 2>&1; then \
+		exec "$$python" .ci/bootstrap.py $(1); \
+	fi; \
+done; \
+echo "discreet needs Python 3.11: none found in PATH (or name one: make PYTHON=/path/to/python3.11)" >&2; exit 1
+endef
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r task text; do \
+		printf '  make %-6s %s\n' "$$task" "$$text"; \
+	done
+
+demo: ## start everything, run one job of every kind, print what came out
+	$(call bootstrap,runtime)
+	@.venv/bin/python examples/demo.py $(ARGS)
+
+test: ## all tests
+	$(call bootstrap,test)
+	@.venv/bin/python -m pytest $(ARGS)
+
+check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
+	$(call bootstrap,test)
+	@echo '[discreet] ruff' && .venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@echo '[discreet] mypy' && .venv/bin/python -m mypy
+	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
+	@echo '[discreet] locks name no address'
+	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
+
+bench: ## measure against the reference solvers
+	$(call bootstrap,all)
+	@.venv/bin/python -m benchmarks $(ARGS)
+
+up: ## run the service here until Ctrl-C
+	$(call bootstrap,runtime)
+	@.venv/bin/python -m discreet up $(ARGS)
+
+# UPGRADE=1 looks for newer versions; otherwise only what pyproject.toml changed is resolved anew.
+COMPILE = .venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-emit-package discreet-client
+lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their newest versions)
+	$(call bootstrap,test)
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev -o .ci/lock/test.txt
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml .ci/lock/build.in -c .ci/lock/test.txt -o .ci/lock/runtime.txt
+	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev --extra bench --extra docs --extra dask \
+		-c .ci/lock/test.txt -o .ci/lock/all.txt
+	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
+	@echo '[discreet] .ci/lock is up to date'

@@ -1,0 +1,551 @@
+"""`discreet up`: one command that owns a state folder and keeps every part of the service running in it.
+
+    discreet up ── postgres          fast shutdown, last
+                ├─ api --fd N        the listening socket is ours: a restart keeps the port and who waits at it
+                └─ worker × n        stopped first: they give their jobs back
+
+Parts that end are started again, after a pause that doubles while they keep failing. When the supervisor ends, by
+SIGTERM or by `kill -9`, everything ends with it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from discreet.errors import DiscreetError, Unavailable
+from discreet.postgres import EmbeddedPostgres
+from discreet.processes import dies_with_parent, end
+from discreet.settings import Settings
+from discreet.state import LogFile, StateLock, private_folder, write_private
+
+READY_FILE = "ready.json"
+OWNER_KEY_FILE = "owner.key"
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between restarts
+SETTLED_SECONDS = 30.0  # a part that lived so long starts again without delay
+FAILED_STARTS = 3  # of one part before the service was ever ready: it will not become so
+GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL
+PROBE_SECONDS = 5.0
+PREDECESSOR_SECONDS = 15.0  # the API of a killed supervisor needs a moment to give its port back
+
+
+def run(
+    settings: Settings,
+    host: str,
+    port: int,
+    rpc_port: int,
+    *,
+    verbose: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Run everything until SIGTERM, SIGINT or SIGHUP; 0 after an orderly stop, 1 with one line why it could not run.
+
+    `port` 0 takes a free one. `verbose` copies the logs of all parts to stderr; `as_json` prints the content of
+    `ready.json` instead of a table. To be called from the main thread.
+    """
+    try:
+        with Signals() as signals:
+            Supervisor(settings, host, port, rpc_port, signals, verbose=verbose, as_json=as_json).run()
+    except DiscreetError as error:
+        _say(f"discreet up: {error.detail}")
+        return 1
+    return 0
+
+
+@contextmanager
+def embedded(settings: Settings) -> Iterator[Settings]:
+    """The state folder for one program, with no service: its lock, its secrets and its migrated database.
+
+    Yields settings with the URLs set. A database that `settings` names already is used instead of the embedded one.
+    """
+    # Loaded here: the supervisor itself stays small, its parts do the work.
+    from discreet.storage.migrations import migrate  # noqa: PLC0415
+
+    state = private_folder(settings.state)
+    with StateLock(state) as lock, ExitStack() as stack:
+        settings = settings.model_copy(update={"state": state})
+        _ensure_secrets(settings)
+        if settings.database_url is None:
+            server = stack.enter_context(EmbeddedPostgres(state, lock=lock))
+            settings = _with_database(settings, server)
+        migrate(settings)
+        yield settings
+
+
+@contextmanager
+def running(settings: Settings, host: str = "127.0.0.1", port: int = 0, rpc_port: int = 0) -> Iterator[dict[str, Any]]:
+    """`discreet up` as a child process, for demonstrations and tests; yields the content of `ready.json`."""
+    ready = settings.state / READY_FILE
+    process = subprocess.Popen(
+        _command("up", "--host", host, "--port", str(port), "--rpc-port", str(rpc_port)),
+        env=_environment(settings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
+    )
+    try:
+        while True:
+            if process.poll() is not None:
+                raise Unavailable("discreet up ended before it was ready")
+            with suppress(OSError, ValueError):
+                answer: dict[str, Any] = json.loads(ready.read_text(encoding="utf-8"))
+                if answer["pid"] == process.pid:
+                    break
+            time.sleep(0.05)
+        yield answer
+    finally:
+        end(process, (signal.SIGTERM, 120.0))
+
+
+class Signals:
+    """Requests to stop, and a sleep that they and ended children cut short."""
+
+    def __init__(self) -> None:
+        self.stops = 0  # the second one means: at once
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._wake, self._waker = socket.socketpair()
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._stop)
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._wake.close()
+        self._waker.close()
+
+    def sleep(self, seconds: float, *sockets: socket.socket) -> None:
+        """Until a signal comes, one of `sockets` can be read, or the time is over."""
+        select.select([self._wake, *sockets], [], [], max(0.0, seconds))
+        with suppress(BlockingIOError):
+            self._wake.recv(4096)
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.stops += 1
+
+
+class Pause:
+    """How long to wait before the next start of something that has ended."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self._seconds = FIRST_PAUSE
+        self._started = 0.0
+
+    def started(self, now: float) -> None:
+        self._started = now
+
+    def ended(self, now: float) -> None:
+        if now - self._started >= SETTLED_SECONDS:
+            self._seconds = FIRST_PAUSE
+        self.until = now + self._seconds
+        self._seconds = min(2 * self._seconds, LONGEST_PAUSE)
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """One process that must run: `python -m discreet <arguments>` with the descriptors it inherits."""
+
+    name: str
+    arguments: tuple[str, ...]
+    files: tuple[int, ...] = ()
+
+
+class Part:
+    """A part and its process of the moment."""
+
+    def __init__(self, spec: PartSpec, environment: Mapping[str, str], log: LogFile) -> None:
+        self.spec = spec
+        self.log = log
+        self.failures = 0
+        self.pause = Pause()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._environment = environment
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def tend(self) -> int | None:
+        """Start the process if it is due; returns the exit status once when it has ended."""
+        now = time.monotonic()
+        self.log.rotate()
+        if self.process is None:
+            if now >= self.pause.until:
+                self.pause.started(now)
+                self.process = _start(self.spec.arguments, self._environment, self.log, self.spec.files)
+            return None
+        status = self.process.poll()
+        if status is not None:
+            self.process = None
+            self.failures += 1
+            self.pause.ended(now)
+        return status
+
+
+class Probe:
+    """Asks the API whether it is ready, without ever making the supervisor wait."""
+
+    def __init__(self, listener: socket.socket, host: str) -> None:
+        self._listener = listener
+        self._host = host
+        self._asked = 0.0
+        self._socket: socket.socket | None = None
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return [self._socket] if self._socket else []
+
+    def ready(self) -> bool:
+        """True once `GET /readyz` was answered with 200."""
+        now = time.monotonic()
+        if self._socket is None or now - self._asked > PROBE_SECONDS:
+            self.close()
+            self._ask(now)
+        if self._socket is None:
+            return False
+        try:
+            answer = self._socket.recv(64)
+        except BlockingIOError:
+            return False
+        except OSError:
+            answer = b""
+        self.close()
+        return answer.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _ask(self, now: float) -> None:
+        # The listening socket is ours: the kernel accepts for the API, also while that still starts.
+        self._asked = now
+        port = self._listener.getsockname()[1]
+        try:
+            self._socket = socket.create_connection((self._host, port), timeout=1.0)
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            self._socket.sendall(f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            self._socket.setblocking(False)
+        except OSError:
+            self.close()
+
+
+class Supervisor:
+    """The life of one `discreet up`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        host: str,
+        port: int,
+        rpc_port: int,
+        signals: Signals,
+        *,
+        verbose: bool,
+        as_json: bool,
+    ) -> None:
+        self.state = private_folder(settings.state)
+        self.settings = settings.model_copy(update={"state": self.state})
+        self.host, self.port, self.rpc_port = host, port, rpc_port
+        self.signals = signals
+        self.verbose, self.as_json = verbose, as_json
+        self.lock = StateLock(self.state)
+        self.logs: list[LogFile] = []
+        self.parts: list[Part] = []
+        self.postgres: EmbeddedPostgres | None = None
+        self.postgres_pause = Pause()
+
+    def run(self) -> None:
+        """Until a signal asks to stop; whatever happens, nothing is left running."""
+        with self.lock, ExitStack() as stack:
+            stack.callback(self._stop)
+            predecessor = self._ready_file.exists()
+            self._ready_file.unlink(missing_ok=True)
+            listener = stack.enter_context(self._listen(PREDECESSOR_SECONDS if predecessor else 0.0))
+            self.lock.announce(self._url(listener))
+            _ensure_secrets(self.settings)
+            try:
+                self._start_database()
+                self._prepare_database()
+                if not self.signals.stops:
+                    self._watch(listener)
+            except Unavailable:
+                if not self.signals.stops:
+                    raise
+
+    # -- up -----------------------------------------------------------------------------------------------------------
+
+    def _listen(self, patience: float) -> socket.socket:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return _listen(self.host, self.port)
+            except PortTaken:
+                if self.signals.stops or time.monotonic() >= deadline:
+                    raise
+            self.signals.sleep(0.1)
+
+    def _start_database(self) -> None:
+        if self.settings.database_url is not None:
+            return
+        self.postgres = EmbeddedPostgres(self.state, lock=self.lock)
+        self.logs.append(self.postgres.log)
+        self.postgres_pause.started(time.monotonic())
+        self.postgres.start(give_up=self._asked_to_stop)
+        self.settings = _with_database(self.settings, self.postgres)
+
+    def _prepare_database(self) -> None:
+        """Migrations, and on the first start the key of the default tenant's owner."""
+        environment = _environment(self.settings)
+        self._do("migrate", ("migrate",), environment)
+        key = self.state / OWNER_KEY_FILE
+        if not key.exists():
+            self._do("bootstrap", ("bootstrap", "--owner-key", str(key)), environment)
+
+    def _do(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Run one command to its end, or to a signal."""
+        if self.signals.stops:
+            return
+        log = self._log(name)
+        process = _start(arguments, environment, log)
+        try:
+            while process.poll() is None and not self.signals.stops:
+                self.signals.sleep(0.2)
+                self._follow()
+        finally:
+            end(process, (signal.SIGTERM, GRACE_SECONDS))
+        self._follow()
+        if process.returncode != 0 and not self.signals.stops:
+            raise Unavailable(f"{name} failed with status {process.returncode}: {log.tail()}")
+
+    def _watch(self, listener: socket.socket) -> None:
+        """Start the parts and keep them running."""
+        # The owner role's password is for migrations; no part that runs gets to know it.
+        environment = _environment(self.settings.model_copy(update={"migration_database_url": None}))
+        self.parts = [Part(spec, environment, self._log(spec.name)) for spec in self._specs(listener)]
+        probe = Probe(listener, _reachable(self.host))
+        ready = False
+        try:
+            while not self.signals.stops:
+                self._tend_postgres()
+                for part in self.parts:
+                    self._tend(part, ready)
+                self._follow()
+                if not ready and probe.ready() and all(part.running for part in self.parts):
+                    ready = True
+                    self._announce(self._url(listener))
+                due = [part.pause.until - time.monotonic() for part in self.parts if part.process is None]
+                self.signals.sleep(min([1.0 if ready and not self.verbose else 0.1, *due]), *probe.sockets)
+        finally:
+            probe.close()
+
+    def _specs(self, listener: socket.socket) -> list[PartSpec]:
+        """What has to run. Stopped from the last to the first kind."""
+        file = listener.fileno()
+        return [
+            PartSpec("api", ("api", "--fd", str(file)), (file,)),
+            *(PartSpec(f"worker-{number}", ("worker",)) for number in range(1, self.settings.workers + 1)),
+        ]
+
+    def _tend(self, part: Part, ready: bool) -> None:
+        status = part.tend()
+        if status is None:
+            return
+        if not ready and part.failures >= FAILED_STARTS:
+            raise Unavailable(f"{part.spec.name} does not start (status {status}): {part.log.tail()}")
+        self._note(f"{part.spec.name} ended with status {status}; starting it again")
+
+    def _tend_postgres(self) -> None:
+        now = time.monotonic()
+        if self.postgres is None or self.postgres.poll() is None or now < self.postgres_pause.until:
+            return
+        self._note("postgres ended; starting it again")
+        self.postgres_pause.ended(now)
+        try:
+            self.postgres_pause.started(now)
+            self.postgres.start(give_up=self._asked_to_stop)
+        except DiscreetError as error:
+            self._note(error.detail)
+
+    def _announce(self, url: str) -> None:
+        """Tell programs (`ready.json`) and people that the service is ready."""
+        answer = {"api": url, "rpc": None, "dashboard": f"{url}/", "pid": os.getpid()}
+        text = json.dumps(answer)
+        write_private(self._ready_file, text)
+        if self.as_json:
+            print(text, flush=True)
+            return
+        console = Console(soft_wrap=True, highlight=False)
+        console.print("discreet is ready", style="bold green")
+        for label, value in (
+            ("address", url),
+            ("owner's key", str(self.state / OWNER_KEY_FILE)),
+            ("logs", str(self.state / "logs")),
+            ("stop", "Ctrl-C"),
+        ):
+            console.print(Text(f"  {label:<12}", style="dim").append(value, style="default not dim"))
+
+    # -- down ---------------------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """Workers, then whoever answers requests, then the database. Asked twice, nobody gets time."""
+        self._ready_file.unlink(missing_ok=True)
+        workers = [part for part in self.parts if part.spec.arguments[0] == "worker"]
+        for group in (workers, [part for part in self.parts if part not in workers]):
+            self._end([part.process for part in group if part.process is not None])
+        if self.postgres is not None:
+            self.postgres.stop()
+        self._follow()
+
+    def _end(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        deadline = time.monotonic() + GRACE_SECONDS
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGCONT)
+        while any(process.poll() is None for process in processes):
+            if time.monotonic() > deadline or self.signals.stops > 1:
+                break
+            self.signals.sleep(0.1)
+            self._follow()
+        for process in processes:
+            process.kill()
+            process.wait()
+
+    # -- small things -------------------------------------------------------------------------------------------------
+
+    @property
+    def _ready_file(self) -> Path:
+        return self.state / READY_FILE
+
+    def _url(self, listener: socket.socket) -> str:
+        host = _reachable(self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+    def _log(self, name: str) -> LogFile:
+        log = LogFile(private_folder(self.state / "logs") / f"{name}.log")
+        self.logs.append(log)
+        return log
+
+    def _follow(self) -> None:
+        if self.verbose:
+            for log in self.logs:
+                log.follow(sys.stderr.buffer)
+
+    def _asked_to_stop(self) -> bool:
+        return self.signals.stops > 0
+
+    def _note(self, text: str) -> None:
+        if not self.signals.stops:
+            _say(f"discreet up: {text}")
+
+
+class PortTaken(DiscreetError):
+    """The port is taken by another program."""
+
+    code = "port_taken"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening TCP socket; failures name address and port in one line."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (socket.gaierror, UnicodeError) as error:
+        raise DiscreetError(f"{host!r} is not an address of this machine") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EADDRINUSE:
+            raise PortTaken(f"port {port} of {host} is taken by another program; --port chooses another") from error
+        raise DiscreetError(f"cannot listen on port {port} of {host}: {error}") from error
+    return listener
+
+
+def _reachable(host: str) -> str:
+    """Where a program on this machine finds a server that listens on `host`."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
+
+
+def _ensure_secrets(settings: Settings) -> None:
+    from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
+
+    if not settings.secrets_path.exists():
+        secrets.create(settings.secrets_path)
+
+
+def _with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
+    return settings.model_copy(update={"database_url": server.app_url, "migration_database_url": server.owner_url})
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """This process's environment with exactly these settings in it."""
+    environment = dict(os.environ)
+    for name, value in settings.model_dump(mode="json").items():
+        variable = f"DISCREET_{name.upper()}"
+        environment.pop(variable, None)
+        if value is not None:
+            environment[variable] = value if isinstance(value, str) else json.dumps(value)
+    environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
+    return environment
+
+
+def _command(*arguments: str) -> list[str]:
+    # -P: a folder named like a package in the user's working directory must not be imported.
+    return [sys.executable, "-P", "-m", "discreet", *arguments]
+
+
+def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], log: LogFile, files: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    output = log.open()
+    try:
+        return subprocess.Popen(
+            _command(*arguments),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=files,
+            start_new_session=True,  # a terminal's Ctrl-C is ours to answer
+            preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
+        )
+    finally:
+        os.close(output)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
