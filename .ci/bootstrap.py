@@ -150,7 +150,7 @@ def pip(stamp: dict, count: int, *arguments: str) -> None:
             log.write(line)
             lines = [*lines[-14:], line.rstrip()]
             word = line.split()[:1]
-            if word in (["Collecting"], ["Requirement"], ["Obtaining"], ["Ignoring"]):
+            if word and word[0] in ("Collecting", "Processing", "Requirement", "Obtaining", "Ignoring"):
                 seen += 1
                 progress(seen, count)
             elif line.startswith("Installing collected"):
@@ -166,7 +166,7 @@ def progress(seen: int, count: int) -> None:
     """A line that counts on a terminal; four lines in a log."""
     if sys.stdout.isatty():
         print(f"\r[discreet] {seen} of {count} ", end="\n" if seen == count else "", flush=True)
-    elif count > 2 and seen % max(1, count // 4) == 0:
+    elif count >= 20 and seen % max(1, count // 4) == 0:
         say(f"{seen} of {count}")
 
 
