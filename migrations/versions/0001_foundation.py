@@ -172,6 +172,7 @@ def upgrade() -> None:
         sa.Column("seed", sa.BigInteger(), nullable=True),
         sa.Column("state", sa.Text(), server_default="queued", nullable=False),
         sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("step", sa.Integer(), server_default="0", nullable=False),
@@ -202,6 +203,7 @@ def upgrade() -> None:
     op.create_index(
         "jobs_lease", "jobs", ["lease_until"], unique=False, postgresql_where=sa.text("state IN ('queued', 'running')")
     )
+    op.create_index("jobs_newest", "jobs", ["fair_tag"], unique=False)
     op.create_index("jobs_page", "jobs", ["tenant_id", "created_at", "id"], unique=False)
     op.create_table(
         "idempotent_requests",

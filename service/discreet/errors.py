@@ -46,9 +46,7 @@ class InvalidInput(DiscreetError):
 
     code = "invalid_input"
 
-    def __init__(
-        self, issues: Iterable[FieldIssue] | str = (), *, pointer: str = "", code: str | None = None
-    ) -> None:
+    def __init__(self, issues: Iterable[FieldIssue] | str = (), *, pointer: str = "", code: str | None = None) -> None:
         if isinstance(issues, str):
             issues = (FieldIssue(pointer, issues),)
         self.issues = tuple(issues)

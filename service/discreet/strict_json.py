@@ -56,9 +56,7 @@ def loads(body: bytes) -> Any:
         return marked
 
     try:
-        value = json.loads(
-            body.decode("utf-8"), parse_float=Number, parse_constant=Number, object_pairs_hook=members
-        )
+        value = json.loads(body.decode("utf-8"), parse_float=Number, parse_constant=Number, object_pairs_hook=members)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 at byte {error.start}", code="invalid_json") from error
     except json.JSONDecodeError as error:

@@ -10,6 +10,7 @@ A kind is one subclass of `Problem` with its `Dataset`, one line in `problems.KI
 from __future__ import annotations
 
 import io
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,12 +20,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen
+from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Privacy
 
 Content = dict[str, NDArray[Any]]
 """Private content in its canonical form: arrays by name, the same for the same data in any order."""
@@ -40,7 +41,7 @@ Mode = Literal["private", "simulation"]
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
 
-PRIVATE = {"x-private": True}
+PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""
 
 
@@ -66,6 +67,14 @@ class NoiseSummary(Frozen):
     distribution: str
     scale: float
     standard_deviation: float
+
+    @classmethod
+    def of(cls, event: Event, quantity: str) -> Self:
+        """The noise of an event. Of a discrete Gaussian the scale is an upper bound on the standard deviation."""
+        deviation = event.scale
+        if event.mechanism == "discrete_laplace":  # 2 e^{-1/t} / (1 - e^{-1/t})^2 = 1 / (2 sinh^2(1/2t))
+            deviation = math.sqrt(0.5) / math.sinh(min(0.5 / event.scale, 300.0))
+        return cls(quantity=quantity, distribution=event.noise, scale=event.scale, standard_deviation=deviation)
 
 
 class Plan(Frozen):
@@ -117,9 +126,13 @@ class Result:
         body = {name: output.value() for name, output in self.outputs.items() if not output.is_table}
         return {**body, "tables": sorted(name for name, output in self.outputs.items() if output.is_table)}
 
-    def tables(self) -> dict[str, pa.Table]:
-        """The large fields."""
-        return {name: output.table() for name, output in self.outputs.items() if output.is_table and output.table}
+    def tables(self, *, every: bool = False) -> dict[str, pa.Table]:
+        """The large fields, or every field that can be a table."""
+        return {
+            name: output.table()
+            for name, output in self.outputs.items()
+            if output.table is not None and (every or output.is_table)
+        }
 
 
 class Dataset(Frozen):
@@ -151,6 +164,11 @@ class Problem(Frozen):
     kind: str
     Dataset: ClassVar[type[Dataset]]
 
+    @classmethod
+    @abstractmethod
+    def example(cls) -> dict[str, Any]:
+        """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
+
     @abstractmethod
     def plan(self, public: Any, budget: Budget) -> Plan:
         """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
@@ -162,6 +180,19 @@ class Problem(Frozen):
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         """Everything that follows from what was released. Sees no private data; may be run again."""
+
+
+def rehearse(kind: type[Problem]) -> Result:
+    """Run a kind's example from bytes to result: loads all code, compiled kernels included, that a job will need."""
+    body = kind.example()
+    spec = body["problem"].pop("dataset")
+    settings = {"name", "cap", "mode", "account"}
+    dataset = kind.Dataset.model_validate({name: value for name, value in spec.items() if name not in settings})
+    problem = kind.model_validate({**body["problem"], "dataset": "example"})
+    content = unpack(pack(dataset.read_rows(dataset.public, dataset.content)))
+    plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
+    released = unpack(pack(problem.release(dataset.public, plan, content, Noise.secure())))
+    return problem.finish(dataset.public, plan, released, lambda step, total: None)
 
 
 def pack(arrays: Content | Released) -> bytes:

@@ -49,7 +49,10 @@ def integer_columns(
     if unknown or missing:
         raise InvalidInput(
             [FieldIssue(prefix, f"column {name!r} is missing") for name in missing]
-            + [FieldIssue(prefix, f"column {name!r} is not known here; needed: {', '.join(bounds)}") for name in unknown]
+            + [
+                FieldIssue(prefix, f"column {name!r} is not known here; needed: {', '.join(bounds)}")
+                for name in unknown
+            ]
         )
     columns: dict[str, NDArray[np.int64]] = {}
     for name in bounds:
@@ -73,9 +76,7 @@ def integer_columns(
     return columns
 
 
-def check_bounds(
-    columns: Mapping[str, NDArray[np.int64]], bounds: Mapping[str, tuple[int, int]], prefix: str
-) -> None:
+def check_bounds(columns: Mapping[str, NDArray[np.int64]], bounds: Mapping[str, tuple[int, int]], prefix: str) -> None:
     """InvalidInput with the row of every value out of its bounds."""
     issues = Issues(prefix)
     for name, (low, high) in bounds.items():

@@ -232,6 +232,36 @@ class Routing(base.Problem):
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
     relative_gap: Annotated[float, Field(ge=1e-12, le=1e-2)] = 1e-10
 
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """Two zones joined by two routes: Pigou's network (1920), with 30 synthetic mornings."""
+        links = [(1, 3, 0.0, 1000.0), (1, 2, 10.0, 1e6), (3, 2, 5.0, 100.0), (2, 1, 10.0, 1000.0)]
+        return {
+            "problem": {
+                "kind": "routing",
+                "dataset": {
+                    "name": "synthetic mornings",
+                    "kind": "routing",
+                    "public": {"unit": "request", "zones": 2, "periods": 30, "period_minutes": 60},
+                    "content": {
+                        "trips": [
+                            {"period": period, "origin": 1, "destination": 2, "count": 90 + period % 7}
+                            for period in range(30)
+                        ]
+                    },
+                    "cap": {"epsilon": 1, "delta": 0},
+                },
+                "network": {
+                    "nodes": 3,
+                    "links": [
+                        {"tail": tail, "head": head, "free_flow_time": time, "capacity": capacity}
+                        for tail, head, time, capacity in links
+                    ],
+                },
+            },
+            "privacy": {"epsilon": 0.1},
+        }
+
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
         zones = public.zones
         issues = [
@@ -261,11 +291,8 @@ class Routing(base.Problem):
         return Plan.priced(
             [event],
             noise=(
-                NoiseSummary(
-                    quantity=f"trips of each of {pairs} ordered pairs of zones, summed over {public.periods} periods",
-                    distribution=event.noise,
-                    scale=event.scale,
-                    standard_deviation=event.standard_deviation,
+                NoiseSummary.of(
+                    event, f"trips of each of {pairs} ordered pairs of zones, summed over {public.periods} periods"
                 ),
             ),
             iterations={"assignment": MAX_ITERATIONS},
@@ -296,9 +323,9 @@ class Routing(base.Problem):
         sums = np.zeros((public.zones, public.zones), dtype=np.int64)
         np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
         (event,) = plan.events
-        sums += event.sample(noise, sums.shape)
-        np.fill_diagonal(sums, 0)  # intra-zonal trips use no link and are not released
-        return {"trips": sums}
+        noisy = noise.add(event, sums)
+        np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
+        return {"trips": noisy}
 
     def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         zones = public.zones

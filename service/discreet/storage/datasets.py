@@ -49,11 +49,13 @@ async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: An
     return row
 
 
-async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str) -> Row | None:
-    """A dataset that is not deleted."""
+async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False) -> Row | None:
+    """A dataset that is not deleted; with `keep` it cannot be deleted before this transaction ends."""
     statement = select(Dataset).where(
         Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
     )
+    if keep:
+        statement = statement.with_for_update(read=True)
     return _one(await connection.execute(statement))
 
 
@@ -93,10 +95,13 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
 
 async def chunks(connection: AsyncConnection, dataset_id: str) -> list[bytes]:
     """The sealed content in order; empty when it was erased."""
-    statement = (
-        select(DatasetChunk.sealed).where(DatasetChunk.dataset_id == dataset_id).order_by(DatasetChunk.index)
-    )
+    statement = select(DatasetChunk.sealed).where(DatasetChunk.dataset_id == dataset_id).order_by(DatasetChunk.index)
     return list((await connection.execute(statement)).scalars())
+
+
+async def content_key(connection: AsyncConnection, dataset_id: str) -> str:
+    """The id of the key that sealed the content."""
+    return str((await connection.execute(select(Dataset.content_key_id).where(Dataset.id == dataset_id))).scalar_one())
 
 
 def _one(result: Any) -> Row | None:

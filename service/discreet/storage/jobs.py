@@ -19,6 +19,8 @@ Row = dict[str, Any]
 CHANNEL = "discreet_jobs"
 """Notified with a job's id at each of its events."""
 
+_REPAIR_LOCK = 7_365_208_515
+
 FINAL = ("succeeded", "failed", "cancelled")
 
 
@@ -27,13 +29,13 @@ FINAL = ("succeeded", "failed", "cancelled")
 
 async def begin_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> bool:
     """Hold an idempotency key until this transaction ends; false when another request holds it now."""
-    statement = select(
-        func.pg_try_advisory_xact_lock(func.hashtextextended(f"{tenant_id}/{principal}/{key}", 0))
-    )
+    statement = select(func.pg_try_advisory_xact_lock(func.hashtextextended(f"{tenant_id}/{principal}/{key}", 0)))
     return bool((await connection.execute(statement)).scalar_one())
 
 
-async def find_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> tuple[bytes, str] | None:
+async def find_request(
+    connection: AsyncConnection, tenant_id: str, principal: str, key: str
+) -> tuple[bytes, str] | None:
     """Digest of the body and job of a request that was accepted under this key."""
     statement = select(IdempotentRequest.request_digest, IdempotentRequest.job_id).where(
         IdempotentRequest.tenant_id == tenant_id,
@@ -56,14 +58,16 @@ async def add(connection: AsyncConnection, **values: Any) -> Row:
     run first.
     """
     active = (
-        select(Job.fair_tag).where(Job.state.in_(("queued", "running"))).order_by(Job.fair_tag).limit(1).scalar_subquery()
+        select(Job.fair_tag)
+        .where(Job.state.in_(("queued", "running")))
+        .order_by(Job.fair_tag)
+        .limit(1)
+        .scalar_subquery()
     )
     newest = select(func.coalesce(func.max(Job.fair_tag), 0))
     own = newest.where(Job.tenant_id == values["tenant_id"]).scalar_subquery()
     virtual_time = func.coalesce(active, newest.scalar_subquery())
-    statement = (
-        insert(Job).values(**values, fair_tag=func.greatest(virtual_time, own + 1)).returning(Job)
-    )
+    statement = insert(Job).values(**values, fair_tag=func.greatest(virtual_time, own + 1)).returning(Job)
     row = (await connection.execute(statement)).mappings().one()
     await add_event(connection, row["id"], "state", {"state": row["state"]})
     return dict(row)
@@ -88,9 +92,7 @@ async def page(
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:
-        statement = statement.where(
-            or_(Job.created_at < after[0], and_(Job.created_at == after[0], Job.id < after[1]))
-        )
+        statement = statement.where(or_(Job.created_at < after[0], and_(Job.created_at == after[0], Job.id < after[1])))
     statement = statement.order_by(Job.created_at.desc(), Job.id.desc()).limit(size)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
@@ -135,6 +137,7 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
         .values(
             state="running",
             attempt=Job.attempt + 1,
+            failures=case((Job.state == "running", Job.failures + 1), else_=Job.failures),
             lease_until=_in_seconds(lease_seconds),
             started_at=func.coalesce(Job.started_at, func.now()),
         )
@@ -154,10 +157,19 @@ async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_se
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
     """Lock the job for this transaction if it is still this attempt's."""
-    statement = (
-        select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
-    )
+    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
     return (await connection.execute(statement)).first() is not None
+
+
+async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
+    """Give back a job that this transaction holds. The attempt keeps its number: tokens never repeat."""
+    statement = (
+        update(Job)
+        .where(Job.id == job_id)
+        .values(state="queued", lease_until=None, failures=Job.failures + int(failed))
+        .returning(Job)
+    )
+    return dict((await connection.execute(statement)).mappings().one())
 
 
 async def report(connection: AsyncConnection, job_id: str, attempt: int, step: int, total: int) -> None:
@@ -211,9 +223,7 @@ async def publish(
     certificate: Mapping[str, Any],
     tables: Mapping[str, bytes],
 ) -> None:
-    await connection.execute(
-        insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate))
-    )
+    await connection.execute(insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate)))
     for name, parquet in tables.items():
         await connection.execute(insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet))
 
@@ -237,6 +247,11 @@ async def request_cancel(connection: AsyncConnection, job_id: str) -> None:
     await connection.execute(update(Job).where(Job.id == job_id).values(cancel_requested=True))
 
 
+async def hold_repair(connection: AsyncConnection) -> bool:
+    """False when another process repairs now."""
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_REPAIR_LOCK)))).scalar_one())
+
+
 async def stranded(connection: AsyncConnection, queued_seconds: float, most: int = 100) -> list[tuple[str, int]]:
     """Jobs that no worker will come for: lease run out, or queued for long with no entry on the queue."""
     rows = await connection.execute(_STRANDED, {"queued_seconds": queued_seconds, "most": most})
@@ -246,7 +261,9 @@ async def stranded(connection: AsyncConnection, queued_seconds: float, most: int
 async def forget_requests(connection: AsyncConnection, hours: int) -> None:
     """Drop idempotency keys older than their promise."""
     await connection.execute(
-        delete(IdempotentRequest).where(IdempotentRequest.created_at < func.now() - text(f"interval '{int(hours)} hours'"))
+        delete(IdempotentRequest).where(
+            IdempotentRequest.created_at < func.now() - text(f"interval '{int(hours)} hours'")
+        )
     )
 
 

@@ -124,9 +124,9 @@ async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> 
         .limit(1)
         .lateral()
     )
-    statement = select(
-        Account.id.label("account_id"), last.c.totals, last.c.reserved, last.c.cap
-    ).where(Account.id.in_(list(account_ids)))
+    statement = select(Account.id.label("account_id"), last.c.totals, last.c.reserved, last.c.cap).where(
+        Account.id.in_(list(account_ids))
+    )
     return {row["account_id"]: _standing(row) for row in (await connection.execute(statement)).mappings()}
 
 
@@ -142,9 +142,7 @@ async def accounts(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def entries(
-    connection: AsyncConnection, account_id: str, *, after: int, size: int
-) -> list[dict[str, Any]]:
+async def entries(connection: AsyncConnection, account_id: str, *, after: int, size: int) -> list[dict[str, Any]]:
     """Entries of one account in the order of their chain."""
     columns = (LedgerEntry.seq, LedgerEntry.body, LedgerEntry.hash, LedgerEntry.previous_hash)
     statement = (
@@ -168,9 +166,9 @@ def _standing(row: Any) -> Standing:
     return Standing(row["account_id"], **amounts, admitted=bool(row.get("admitted", True)))
 
 
-_OPEN = text(
-    "SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor)"
-).bindparams(bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB))
+_OPEN = text("SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor)").bindparams(
+    bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
+)
 _GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").bindparams(
     bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
 )

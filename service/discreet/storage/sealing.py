@@ -17,6 +17,7 @@ from discreet.storage.secrets import Secrets
 
 CHUNK_BYTES = 1 << 20
 _NONCE_BYTES = 12
+_OVERHEAD = _NONCE_BYTES + 16
 
 
 class SealBroken(DiscreetError):
@@ -46,6 +47,17 @@ def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) ->
         )
     except (InvalidTag, KeyError, ValueError) as error:
         raise SealBroken() from error
+
+
+def seal_whole(secrets: Secrets, name: str, plain: bytes) -> bytes:
+    """`plain` in one piece."""
+    return b"".join(seal(secrets, name, plain))
+
+
+def unseal_whole(secrets: Secrets, key_id: str, name: str, sealed: bytes) -> bytes:
+    """The plain bytes of what `seal_whole` made."""
+    size = CHUNK_BYTES + _OVERHEAD
+    return unseal(secrets, key_id, name, (sealed[start : start + size] for start in range(0, len(sealed), size)))
 
 
 def _place(name: str, index: int, last: bool) -> bytes:

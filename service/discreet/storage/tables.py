@@ -167,6 +167,7 @@ class Job(Base):
     seed: Mapped[int | None] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(server_default="queued")
     attempt: Mapped[int] = mapped_column(Integer, server_default="0")
+    failures: Mapped[int] = mapped_column(Integer, server_default="0")
     lease_until: Mapped[datetime | None]
     cancel_requested: Mapped[bool] = mapped_column(server_default=text("false"))
     step: Mapped[int] = mapped_column(Integer, server_default="0")

@@ -63,4 +63,3 @@ async def find_key(connection: AsyncConnection, lookup: str) -> tuple[Principal,
     )
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (Principal(row[0], row[1], row[2], row[3]), row[4])
-

@@ -51,7 +51,9 @@ def cap_of(standing: Standing) -> Cap:
     return Cap(standing.cap["epsilon"], standing.cap["delta"])
 
 
-def view(account: Mapping[str, Any], standing: Standing, names: Sequence[Mapping[str, Any]], delta: int) -> dict[str, Any]:
+def view(
+    account: Mapping[str, Any], standing: Standing, names: Sequence[Mapping[str, Any]], delta: int
+) -> dict[str, Any]:
     """One budget as people and programs read it."""
     cap = cap_of(standing)
     by_filter = []
@@ -137,9 +139,7 @@ async def one_budget(
     return view(account, standings[account_id], names, delta_units(delta, "down"))
 
 
-async def grant(
-    services: Services, principal: Principal, account_id: str, cap: Cap, reason: str
-) -> dict[str, Any]:
+async def grant(services: Services, principal: Principal, account_id: str, cap: Cap, reason: str) -> dict[str, Any]:
     """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already."""
     require(principal, "owner")
     async with services.database.transaction() as connection:

@@ -126,10 +126,11 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> No
     """Erase the content. Account, ledger and the memory of the content's digest stay."""
     require(principal, "owner")
     async with services.database.transaction() as connection:
-        if await jobs.active_of_dataset(connection, dataset_id):
-            raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
+        # The row is locked first, so that no job can be accepted between the look and the erasure.
         if not await datasets.erase(connection, principal.tenant_id, dataset_id):
             raise NotFound("there is no such dataset")
+        if await jobs.active_of_dataset(connection, dataset_id):
+            raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
 
 
 def view(row: dict[str, Any]) -> dict[str, Any]:
@@ -143,5 +144,3 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "account": row["account_id"],
         "created_at": row["created_at"],
     }
-
-

@@ -1,0 +1,16 @@
+"""`python -m discreet` and the program `discreet`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line. Exit 0 done, 1 refused or failed with one line why, 2 bad usage."""
+    from discreet.cli import run  # noqa: PLC0415 - typer and rich are not loaded by who only imports the package
+
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from prometheus_client import Histogram
+from pydantic.json_schema import models_json_schema
+from starlette.middleware.base import RequestResponseEndpoint
+from starlette.responses import Response
+
+from discreet.api import problem_details, schemas
+from discreet.api.documentation import documentation_page
+from discreet.api.hub import Hub
+from discreet.api.routes import budgets, datasets, health, jobs, tenants
+from discreet.settings import Settings
+from discreet.usecases.services import open_services
+
+DESCRIPTION = (
+    "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
+)
+REQUEST_MODELS = (
+    schemas.DatasetRequest,
+    schemas.JobRequest,
+    schemas.GrantRequest,
+    schemas.TenantRequest,
+    schemas.KeyRequest,
+)
+SHUTDOWN_SECONDS = 5
+
+_seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application; it opens its database when it starts."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services(settings) as services:
+            hub = Hub(services.database)
+            app.state.services = services
+            app.state.hub = hub
+            listener = asyncio.create_task(hub.listen())
+            try:
+                yield
+            finally:
+                listener.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await listener
+
+    app = FastAPI(
+        title="discreet",
+        version=version("discreet"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    problem_details.install(app)
+    for router in (datasets.router, jobs.router, budgets.router, tenants.router, health.router):
+        app.include_router(router)
+
+    @app.middleware("http")
+    async def measured(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        started = time.perf_counter()
+        response = await call_next(request)
+        route = getattr(request.scope.get("route"), "path", "unknown")
+        _seconds.labels(request.method, route, response.status_code).observe(time.perf_counter() - started)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return documentation_page(app.openapi())
+
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the request bodies that routes read by themselves."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        _, definitions = models_json_schema(
+            [(model, "validation") for model in REQUEST_MODELS], ref_template="#/components/schemas/{model}"
+        )
+        document["components"]["schemas"].update(definitions["$defs"])
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def serve(settings: Settings, *, host: str, port: int, descriptor: int | None) -> None:
+    """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open across restarts."""
+    app = create_app(settings)
+
+    class Server(uvicorn.Server):
+        """uvicorn that ends the event streams before it waits for connections to close."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.hub.close()
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        fd=descriptor,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    Server(config).run()

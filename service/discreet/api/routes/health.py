@@ -1,0 +1,33 @@
+"""Health, metrics and the printed contract."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import text
+from starlette.responses import Response
+
+from discreet.api.responses import answer, errors
+from discreet.api.security import CurrentServices
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", operation_id="check_health")
+async def check_health() -> Response:
+    """This process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz", operation_id="check_readiness", responses={503: errors()[503]})
+async def check_readiness(services: CurrentServices) -> Response:
+    """This process can serve: its database answers and has this version's tables."""
+    async with services.database.transaction() as connection:
+        await connection.execute(text("SELECT FROM jobs LIMIT 1"))
+    return answer({"status": "ready"})
+
+
+@router.get("/metrics", operation_id="read_metrics", response_class=Response)
+async def read_metrics() -> Response:
+    """Prometheus metrics of this process."""
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,230 @@
+"""The answers of the API as schemas, for the OpenAPI document. Requests are the use cases' own models."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from discreet.api.problem_details import Binding
+from discreet.problems import AnyProblem
+from discreet.problems.base import Cap, Mode, NoiseSummary, Resources
+from discreet.problems.numbers import Frozen, Privacy
+from discreet.problems.routing import RoutingDataset
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
+class DatasetSettings(Frozen):
+    """What stands beside the content of a dataset that is registered."""
+
+    name: Name
+    cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
+    mode: Mode = Field(default="private", description="`simulation` declares the content public")
+    account: str | None = Field(default=None, description="Account of an earlier version of the same source")
+
+
+class DatasetRequest(DatasetSettings, RoutingDataset):
+    """A dataset to register."""
+
+
+class JobRequest(Frozen):
+    """A problem with the privacy that may be spent on it."""
+
+    problem: AnyProblem
+    privacy: Privacy
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
+        default=None, description="For datasets of mode simulation only"
+    )
+
+
+class GrantRequest(Frozen):
+    """A new cap."""
+
+    cap: Cap
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+
+
+class TenantRequest(Frozen):
+    """A tenant to make."""
+
+    name: Name
+
+
+class KeyRequest(Frozen):
+    """An API key to make."""
+
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    principal: Name
+    tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
+    expires_at: datetime | None = None
+
+
+class Figures(BaseModel):
+    """A privacy figure."""
+
+    epsilon: float
+    delta: float
+
+
+class DatasetAnswer(BaseModel):
+    """A registered dataset. Its content is never returned."""
+
+    id: str
+    name: str
+    kind: str
+    public: dict[str, Any]
+    mode: Mode
+    account: str
+    created_at: datetime
+
+
+class DatasetPage(BaseModel):
+    """A page of datasets, newest first."""
+
+    datasets: list[DatasetAnswer]
+    next_page_token: str | None
+
+
+class Price(BaseModel):
+    """What a job costs."""
+
+    epsilon: float
+    delta: float
+    rho: float
+
+
+class PlanBody(BaseModel):
+    """What a job would do."""
+
+    events: list[dict[str, Any]]
+    noise: list[NoiseSummary]
+    iterations: dict[str, int]
+    resources: Resources
+    unit: str
+    neighbours: str
+    assumptions: list[str]
+
+
+class PlanAnswer(BaseModel):
+    """A plan and its price; nothing is spent."""
+
+    plan: PlanBody
+    price: Price
+    admitted: bool
+    binding: Binding | None = None
+
+
+class JobProgress(BaseModel):
+    """Steps done of a planned total."""
+
+    step: int
+    total: int
+
+
+class JobError(BaseModel):
+    """Why a job failed: a fixed code and text, never one made from data."""
+
+    code: str
+    detail: str
+
+
+class JobAnswer(BaseModel):
+    """A job."""
+
+    id: str
+    kind: str
+    dataset: str | None
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    progress: JobProgress
+    price: Price
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: JobError | None = None
+
+
+class JobPage(BaseModel):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobAnswer]
+    next_page_token: str | None
+
+
+class ResultAnswer(BaseModel):
+    """A job's result and the certificate of what it gave away."""
+
+    job: JobAnswer
+    result: dict[str, Any]
+    certificate: dict[str, Any]
+
+
+class FilterFigures(BaseModel):
+    """A budget under one filter."""
+
+    name: str
+    spent: Figures
+    remaining: Figures
+    largest_request: Figures
+
+
+class DatasetName(BaseModel):
+    """A dataset of a budget."""
+
+    id: str
+    name: str
+    deleted: bool
+
+
+class BudgetAnswer(BaseModel):
+    """A budget."""
+
+    id: str
+    scope: Literal["data", "tenant", "principal", "agent"]
+    subject: str
+    datasets: list[DatasetName]
+    unit: str
+    cap: Figures
+    spent: Figures
+    reserved: Figures
+    remaining: Figures
+    largest_request: Figures
+    filters: list[FilterFigures]
+
+
+class BudgetList(BaseModel):
+    """All budgets of the tenant."""
+
+    budgets: list[BudgetAnswer]
+
+
+class EntryPage(BaseModel):
+    """Ledger entries in the order of their chain."""
+
+    entries: list[dict[str, Any]]
+    next_page_token: str | None
+
+
+class TenantAnswer(BaseModel):
+    """A tenant."""
+
+    id: str
+    name: str
+
+
+class KeyAnswer(BaseModel):
+    """A new API key; `key` is shown this once."""
+
+    id: str
+    key: str
+    role: str
+    principal: str
+    tenant: str
+
+
+class KeyList(BaseModel):
+    """The keys of the tenant, without their secrets."""
+
+    keys: list[dict[str, Any]]

@@ -1,0 +1,471 @@
+"""The command line. Every command takes `--json`; exit 0 done, 1 refused or failed with one line why, 2 bad usage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from discreet_client.client import ApiError, Client, Unreachable
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from discreet.errors import DiscreetError, InvalidInput, NotFound
+from discreet.settings import Settings
+from discreet.strict_json import loads
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
+StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
+ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
+KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
+FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Private optimization as a service.",
+)
+tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
+key_app = typer.Typer(no_args_is_help=True, help="API keys.")
+ledger_app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
+convert_app = typer.Typer(no_args_is_help=True, help="Read other formats.")
+app.add_typer(tenant_app, name="tenant")
+app.add_typer(key_app, name="key")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(convert_app, name="convert")
+
+console = Console(stderr=True)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The exit code of one command line."""
+    try:
+        code = typer.main.get_command(app).main(args=arguments, prog_name="discreet", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 1
+    except (DiscreetError, ApiError, Unreachable) as error:
+        print(f"discreet: {error}", file=sys.stderr)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+# Running the service ---------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def up(
+    state: StateOption = None,
+    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
+    rpc_port: Annotated[int, typer.Option(help="Port of gRPC")] = 8081,
+    verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, workers."""
+    from discreet.up import run as run_supervisor  # noqa: PLC0415
+
+    return run_supervisor(_settings(state), host, port, rpc_port, verbose=verbose, as_json=as_json)
+
+
+@app.command()
+def api(
+    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
+    fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
+) -> None:
+    """The HTTP API alone, for production."""
+    from discreet.api.app import serve  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    configure()
+    serve(Settings(), host=host, port=port, descriptor=fd)
+
+
+@app.command()
+def worker() -> None:
+    """A worker alone, for production."""
+    from discreet.telemetry import configure  # noqa: PLC0415
+    from discreet.worker.main import serve  # noqa: PLC0415
+
+    configure()
+    asyncio.run(serve(Settings()))
+
+
+@app.command()
+def migrate(as_json: JsonFlag = False) -> None:
+    """Bring the database to this version's schema."""
+    from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
+
+    run_migrations(Settings())
+    _print({"migrated": True}, as_json, lambda: print("the database is up to date"))
+
+
+@app.command(hidden=True)
+def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")]) -> None:
+    """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
+    from discreet.state import write_private  # noqa: PLC0415
+    from discreet.usecases import access  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    async def make() -> dict[str, str]:
+        async with open_services(Settings()) as services:
+            return await access.bootstrap(services, ("owner", "operator"))
+
+    for role, key in asyncio.run(make()).items():
+        write_private(owner_key if role == "owner" else owner_key.with_name(f"{role}.key"), key + "\n")
+
+
+# Jobs ------------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def solve(
+    file: FileArgument,
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run one job with no server left behind; the ledger is in the state folder."""
+    from discreet import solve as local  # noqa: PLC0415
+
+    body = _read(file)
+    settings = _settings(state)
+    holder = _ready(settings)
+    if holder is not None:
+        with Client(holder, _owner_key(settings)) as client:
+            answer = _submit(client, body, wait=True)
+    else:
+        with _bar() as on_progress:
+            answer = local.solve(settings, body, on_progress)
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    _print(answer, as_json, lambda: _show_answer(answer, out))
+
+
+@app.command()
+def plan(
+    file: FileArgument,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The price and the noise of a job; nothing is spent, no data are touched."""
+    from discreet import solve as local  # noqa: PLC0415
+
+    body = _read(file)
+    if isinstance(_dataset_of(body), dict):
+        answer = local.plan(body)
+    else:
+        with _client(state, server, key) as client:
+            answer = client.plan(body)
+    _print(answer, as_json, lambda: _show_plan(answer))
+
+
+@app.command()
+def submit(
+    file: FileArgument,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Submit a job over HTTP."""
+    body = _read(file)
+    with _client(state, server, key) as client:
+        answer = _submit(client, body, wait=wait)
+    if out is not None and wait:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    _print(answer, as_json, lambda: _show_answer(answer, out) if wait else print(answer["id"]))
+
+
+@app.command()
+def jobs(
+    job_state: Annotated[str | None, typer.Option("--job-state", help="Only jobs in this state")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The tenant's newest jobs."""
+    with _client(state, server, key) as client:
+        found = client.jobs(**({"state": job_state} if job_state else {}))["jobs"]
+    _print(found, as_json, lambda: _show_jobs(found))
+
+
+@app.command()
+def result(
+    job_id: Annotated[str, typer.Argument(help="Id of a job")],
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Result and certificate of a job."""
+    with _client(state, server, key) as client:
+        answer = client.result(job_id)
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    _print(answer, as_json, lambda: _show_answer(answer, out))
+
+
+@app.command()
+def draw(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out")],
+    problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],
+    out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
+    coordinates: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes")
+    ] = None,
+) -> None:
+    """Draw a routing result as a network map with link flows."""
+    from discreet import figures  # noqa: PLC0415
+    from discreet.problems.routing import RoadNetwork  # noqa: PLC0415
+
+    answer, body = _read(file), _read(problem)
+    if "link_flows" not in answer["result"]:
+        raise InvalidInput("the link flows of this result are a table; get it as Parquet")
+    network = RoadNetwork.model_validate(body["problem"]["network"])
+    places = None if coordinates is None else loads(coordinates.read_bytes())
+    figures.draw_link_flows(network.arrays(network.nodes), answer["result"]["link_flows"], out, coordinates=places)
+
+
+# Tenants, keys, ledger -------------------------------------------------------------------------------------------------
+
+
+@tenant_app.command("create")
+def create_tenant(
+    name: str, state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """Make a tenant (operators)."""
+    with _client(state, server, key, role="operator") as client:
+        made = client.create_tenant(name)
+    _print(made, as_json, lambda: print(made["id"]))
+
+
+@key_app.command("create")
+def create_key(
+    role: Annotated[str, typer.Option(help="operator, owner, analyst or auditor")],
+    tenant: Annotated[str | None, typer.Option(help="Name of the tenant; operators only")] = None,
+    principal: Annotated[str | None, typer.Option(help="Who holds the key; the role by default")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make an API key; it is printed this once."""
+    with _client(state, server, key, role="operator" if tenant else "owner") as client:
+        made = client.create_key(role=role, principal=principal or role, tenant=tenant)
+    _print(made, as_json, lambda: print(made["key"]))
+
+
+@key_app.command("revoke")
+def revoke_key(
+    key_id: str,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Revoke a key."""
+    with _client(state, server, key) as client:
+        client.revoke_key(key_id)
+    _print({"revoked": key_id}, as_json, lambda: print(f"{key_id} opens nothing any more"))
+
+
+@ledger_app.command("show")
+def show_ledger(
+    account: Annotated[str | None, typer.Argument(help="Id of a budget; all when left out")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Budgets, or the entries of one."""
+    with _client(state, server, key) as client:
+        if account is None:
+            budgets = client.budgets()
+            _print(budgets, as_json, lambda: _show_budgets(budgets))
+        else:
+            entries = list(client.entries(account))
+            _print(entries, as_json, lambda: _show_entries(entries))
+
+
+@convert_app.command("tntp")
+def convert_tntp(
+    net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
+    trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
+    round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
+) -> None:
+    """The TNTP format of the field, as a job body with its dataset."""
+    from discreet.tntp import convert  # noqa: PLC0415
+
+    body = convert(net.read_text(), trips.read_text(), epsilon=epsilon, round_trips=round_trips)
+    text = json.dumps(body, separators=(",", ":"))
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text)
+
+
+# Finding a server ------------------------------------------------------------------------------------------------------
+
+
+def _settings(state: Path | None) -> Settings:
+    return Settings() if state is None else Settings(state=state)
+
+
+def _ready(settings: Settings) -> str | None:
+    """The address of the `discreet up` that holds this state folder, if one runs."""
+    try:
+        ready = json.loads((settings.state / "ready.json").read_text())
+        os.kill(ready["pid"], 0)
+    except (OSError, ValueError, KeyError):
+        return None
+    return str(ready["api"])
+
+
+def _owner_key(settings: Settings, role: str = "owner") -> str:
+    path = settings.state / f"{role}.key"
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise NotFound(f"no key: set DISCREET_KEY, or let {path} be readable") from error
+
+
+def _client(state: Path | None, server: str | None, key: str | None, role: str = "owner") -> Client:
+    """The server of `--server`/DISCREET_URL with DISCREET_KEY, else that of the state folder with its own key."""
+    settings = _settings(state)
+    address = server or _ready(settings)
+    if address is None:
+        raise NotFound(f"no server: set DISCREET_URL, or run `discreet up` on {settings.state}")
+    return Client(address, key or _owner_key(settings, role))
+
+
+# Bodies ----------------------------------------------------------------------------------------------------------------
+
+
+def _read(file: Path) -> Any:
+    body = loads(file.read_bytes())
+    if not isinstance(body, dict):
+        raise InvalidInput(f"{file}: an object is needed")
+    return body
+
+
+def _dataset_of(body: dict[str, Any]) -> Any:
+    problem = body.get("problem")
+    return problem.get("dataset") if isinstance(problem, dict) else None
+
+
+def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+    """Register an inline dataset, submit, and wait for the result if asked to."""
+    dataset = _dataset_of(body)
+    if isinstance(dataset, dict):
+        body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
+    job = client.submit(body, idempotency_key=str(uuid.uuid4()))
+    if not wait:
+        return job
+    with _bar() as on_progress:
+        ended = client.wait(job["id"], on_progress)
+    if ended["state"] != "succeeded":
+        raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended.get('error', {}).get('detail', '')}")
+    return client.result(job["id"])
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on stderr."""
+    columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        task = progress.add_task("queued", total=None)
+
+        def on_progress(state: str, step: int, total: int) -> None:
+            done = total if state == "succeeded" else step
+            progress.update(task, description=state, completed=done, total=total)
+
+        yield on_progress
+
+
+# Showing ---------------------------------------------------------------------------------------------------------------
+
+
+def _print(value: Any, as_json: bool, show: Callable[[], None]) -> None:
+    if as_json:
+        print(json.dumps(value, indent=2, default=str))
+    else:
+        show()
+
+
+def _show_plan(answer: dict[str, Any]) -> None:
+    table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
+    for noise in answer["plan"]["noise"]:
+        table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
+    out = Console()
+    out.print(table)
+    out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
+    out.print(f"protects: {answer['plan']['neighbours']}")
+    if not answer.get("admitted", True):
+        out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
+
+
+def _show_answer(answer: dict[str, Any], out: Path | None) -> None:
+    guarantee = answer["certificate"]["guarantee"]
+    table = Table("field", "value", title=f"Job {answer['job']['id']}")
+    for name, value in answer["result"].items():
+        if isinstance(value, int | float | str):
+            table.add_row(name, f"{value}")
+        elif value:
+            table.add_row(name, f"{len(value)} entries")
+    screen = Console()
+    screen.print(table)
+    if guarantee["type"] == "none":
+        screen.print("certificate: none; this is a simulation on data declared public")
+    else:
+        screen.print(
+            f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']};"
+            f" protects {guarantee['neighbours']}"
+        )
+    if out is not None:
+        screen.print(f"written to {out}")
+
+
+def _show_jobs(found: list[dict[str, Any]]) -> None:
+    table = Table("id", "kind", "state", "epsilon", "created")
+    for job in found:
+        table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"])
+    Console().print(table)
+
+
+def _show_budgets(budgets: list[dict[str, Any]]) -> None:
+    table = Table("id", "datasets", "unit", "cap", "spent", "reserved", "largest request")
+    for budget in budgets:
+        names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
+        figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
+        table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
+    Console().print(table)
+
+
+def _show_entries(entries: list[dict[str, Any]]) -> None:
+    table = Table("seq", "kind", "job", "epsilon (1e-9)", "at", "hash")
+    for entry in entries:
+        price = entry["price"].get("epsilon", "")
+        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, entry["at"], entry["hash"][:12])
+    Console().print(table)

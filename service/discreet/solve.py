@@ -1,0 +1,93 @@
+"""One job without a server: the same use cases, the same ledger and the same isolated children, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from discreet.api.bodies import validate
+from discreet.api.responses import plain
+from discreet.api.schemas import DatasetRequest, JobRequest
+from discreet.api.uploads import whole_registration
+from discreet.errors import DiscreetError, InvalidInput
+from discreet.settings import Settings
+from discreet.storage.tenants import Principal
+from discreet.up import embedded
+from discreet.usecases import access, datasets, jobs
+from discreet.usecases.services import Services, open_services
+from discreet.worker.children import Zygote
+from discreet.worker.runner import Runner
+
+OnProgress = Callable[[str, int, int], None]
+
+_JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
+_DATASET: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
+_POLL_SECONDS = 0.1
+
+
+def plan(body: dict[str, Any]) -> dict[str, Any]:
+    """Plan and price of a job body with its dataset inside; needs neither server nor database."""
+    whole = _inline_dataset(body)
+    request = validate(_JOB, _with_dataset(body, "inline"))
+    made = request.problem.plan(whole.public, request.privacy.budget)
+    return plain({"plan": jobs.plan_view(made), "price": jobs.price_view(made.total)})
+
+
+def solve(settings: Settings, body: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    """Run the job on the state folder's own database: `{job, result, certificate}`."""
+    with embedded(settings) as ready:
+        return asyncio.run(_solve(ready, body, on_progress))
+
+
+async def _solve(settings: Settings, body: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    async with open_services(settings) as services:
+        owner = await access.local_owner(services)
+        if isinstance(body.get("problem"), dict) and isinstance(body["problem"].get("dataset"), dict):
+            row, _ = await datasets.register(services, owner, whole_registration(_inline_dataset(body)))
+            body = _with_dataset(body, row["id"])
+        request = validate(_JOB, body)
+        job = await jobs.submit(
+            services,
+            owner,
+            idempotency_key=str(uuid.uuid4()),
+            request=json.dumps(body).encode(),
+            problem=request.problem,
+            privacy=request.privacy,
+            seed=request.seed,
+        )
+        watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))
+        zygote = Zygote()
+        try:
+            await Runner(services, zygote).run(job["id"])
+        finally:
+            watching.cancel()
+            await zygote.stop()
+        ended = await jobs.find(services, owner, job["id"])
+        if ended["state"] != "succeeded":
+            raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
+        on_progress("succeeded", ended["total"], ended["total"])
+        row, result, certificate = await jobs.result(services, owner, job["id"])
+    return plain({"job": jobs.view(row), "result": json.loads(result), "certificate": certificate})
+
+
+async def _watch(services: Services, owner: Principal, job_id: str, on_progress: OnProgress) -> None:
+    while True:
+        row = await jobs.find(services, owner, job_id)
+        on_progress(row["state"], row["step"], row["total"])
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _inline_dataset(body: dict[str, Any]) -> DatasetRequest:
+    try:
+        return validate(_DATASET, body["problem"]["dataset"])
+    except InvalidInput as error:
+        raise error.under("/problem/dataset") from None
+
+
+def _with_dataset(body: dict[str, Any], dataset_id: str) -> dict[str, Any]:
+    return {**body, "problem": {**body["problem"], "dataset": dataset_id}}

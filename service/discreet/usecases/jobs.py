@@ -1,0 +1,268 @@
+"""Jobs: price, submit, look up, cancel."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
+from discreet.privacy import filters
+from discreet.privacy.units import Price
+from discreet.problems import DATASETS
+from discreet.problems.base import Plan, Problem
+from discreet.problems.numbers import Privacy
+from discreet.storage import datasets, jobs, ledger, queue
+from discreet.storage.identifiers import new_id
+from discreet.storage.tenants import Principal
+from discreet.usecases import budgets
+from discreet.usecases.access import require
+from discreet.usecases.services import Services
+
+SUBMITTERS = ("owner", "analyst")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A request with its plan and the public figures that it was made of."""
+
+    problem: Problem
+    dataset: dict[str, Any]
+    plan: Plan
+    seed: int | None
+
+    @property
+    def simulation(self) -> bool:
+        return bool(self.dataset["mode"] == "simulation")
+
+    @property
+    def accounts(self) -> list[str]:
+        """The accounts that the price is charged to; public data cost nothing."""
+        return [] if self.simulation else [self.dataset["account_id"]]
+
+
+async def make_plan(
+    services: Services, principal: Principal, problem: Problem, privacy: Privacy, seed: int | None
+) -> Planned:
+    """What the request would do and cost; sees no private data. InvalidInput with pointers into the request."""
+    require(principal, *SUBMITTERS)
+    dataset_id = getattr(problem, "dataset", None)
+    async with services.database.transaction() as connection:
+        dataset = await datasets.find(connection, principal.tenant_id, str(dataset_id))
+    if dataset is None:
+        raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
+    issues = []
+    if dataset["kind"] != problem.kind:
+        issues.append(FieldIssue("/problem/dataset", f"a dataset of kind {dataset['kind']}, not {problem.kind}"))
+    unit = dataset["public"]["unit"]
+    if privacy.unit is not None and privacy.unit != unit:
+        issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {unit}"))
+    if seed is not None and dataset["mode"] != "simulation":
+        issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
+    if issues:
+        raise InvalidInput(issues)
+    public = DATASETS[problem.kind].read_public(dataset["public"])
+    plan = await anyio.to_thread.run_sync(problem.plan, public, privacy.budget)
+    return Planned(problem, dataset, plan, seed)
+
+
+async def price(
+    services: Services, principal: Principal, problem: Problem, privacy: Privacy, seed: int | None
+) -> dict[str, Any]:
+    """The plan, its price, and whether it would be admitted now; spends nothing."""
+    planned = await make_plan(services, principal, problem, privacy, seed)
+    total = planned.plan.total
+    refused = []
+    if planned.accounts:
+        async with services.database.transaction() as connection:
+            standings = await ledger.standings(connection, planned.accounts)
+        refused = [one for one in standings.values() if not filters.admits(one.totals, total, budgets.cap_of(one))]
+    body: dict[str, Any] = {
+        "plan": plan_view(planned.plan),
+        "price": price_view(total),
+        "admitted": not refused,
+    }
+    if refused:
+        body["binding"] = budgets.binding(refused[0], total)
+    return body
+
+
+async def submit(
+    services: Services,
+    principal: Principal,
+    *,
+    idempotency_key: str,
+    request: bytes,
+    problem: Problem,
+    privacy: Privacy,
+    seed: int | None,
+) -> dict[str, Any]:
+    """Accept a job: its row, its reservation and its place in the queue in one transaction.
+
+    The same key with the same request answers the same job; with another request it is refused. When the budget does not
+    allow the price nothing is written at all.
+    """
+    digest = hashlib.sha256(request).digest()
+    async with services.database.transaction() as connection:
+        known = await _known_request(connection, principal, idempotency_key, digest)
+    if known is not None:
+        return known
+    planned = await make_plan(services, principal, problem, privacy, seed)
+    total = planned.plan.total
+    events = [event.model_dump(mode="json") for event in planned.plan.events]
+    job_id = new_id("job")
+    async with services.database.transaction() as connection:
+        if not await jobs.begin_request(connection, principal.tenant_id, principal.name, idempotency_key):
+            raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")
+        known = await _known_request(connection, principal, idempotency_key, digest)
+        if known is not None:
+            return known
+        if await datasets.find(connection, principal.tenant_id, planned.dataset["id"], keep=True) is None:
+            raise NotFound("the dataset was deleted", pointer="/problem/dataset")
+        row = await jobs.add(
+            connection,
+            id=job_id,
+            tenant_id=principal.tenant_id,
+            dataset_id=planned.dataset["id"],
+            principal=principal.name,
+            kind=problem.kind,
+            problem=problem.model_dump(mode="json"),
+            plan=planned.plan.model_dump(mode="json"),
+            price=total.to_json(),
+            seed=seed,
+            total=planned.plan.resources.steps,
+        )
+        if planned.accounts:
+            standings = await ledger.reserve(
+                connection,
+                job_id,
+                planned.accounts,
+                price=total.to_json(),
+                events=events,
+                actor=principal.name,
+            )
+            if not all(one.admitted for one in standings):
+                raise budgets.refusal(standings, total)
+        await jobs.add_request(
+            connection,
+            tenant_id=principal.tenant_id,
+            principal=principal.name,
+            key=idempotency_key,
+            request_digest=digest,
+            job_id=job_id,
+        )
+        await queue.enqueue(connection, job_id, priority=-row["fair_tag"])
+    return row
+
+
+async def find(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
+    require(principal, "owner", "analyst", "auditor")
+    async with services.database.transaction() as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+    if row is None:
+        raise NotFound("there is no such job")
+    return row
+
+
+async def page(
+    services: Services, principal: Principal, *, state: str | None, after: tuple[Any, str] | None, size: int
+) -> list[dict[str, Any]]:
+    require(principal, "owner", "analyst", "auditor")
+    async with services.database.transaction() as connection:
+        return await jobs.page(connection, principal.tenant_id, state=state, after=after, size=size)
+
+
+async def result(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
+    """The job, its result as JSON text, its certificate. Conflict until it has one."""
+    require(principal, *SUBMITTERS)
+    async with services.database.transaction() as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+        found = None if row is None else await jobs.result(connection, job_id)
+    if row is None:
+        raise NotFound("there is no such job")
+    if found is None:
+        raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
+    return row, found[0], found[1]
+
+
+async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
+    """A large field of a result as Parquet."""
+    await result(services, principal, job_id)
+    async with services.database.transaction() as connection:
+        parquet = await jobs.result_table(connection, job_id, name)
+    if parquet is None:
+        raise NotFound("the result has no such table")
+    return parquet
+
+
+async def events(
+    services: Services, principal: Principal, job_id: str, after: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Events after a number, and whether the stream ends with them."""
+    async with services.database.transaction() as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+        rows = await jobs.events(connection, job_id, after)
+    if row is None:
+        raise NotFound("there is no such job")
+    return rows, row["state"] in jobs.FINAL
+
+
+async def cancel(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
+    """Cancel a job. What has not touched data is released in full; what has is charged in full."""
+    require(principal, *SUBMITTERS)
+    async with services.database.transaction() as connection:
+        row = await jobs.lock(connection, job_id, principal.tenant_id)
+        if row is None:
+            raise NotFound("there is no such job")
+        if row["state"] in jobs.FINAL:
+            if row["state"] != "cancelled":
+                raise Conflict(f"this job has {row['state']} already", code="job_ended")
+        elif row["state"] == "running":
+            await jobs.request_cancel(connection, job_id)
+        else:
+            await ledger.settle(connection, job_id, principal.name)
+            await jobs.end(connection, job_id, "cancelled")
+        found = await jobs.find(connection, job_id)
+    assert found is not None
+    return found
+
+
+def view(row: dict[str, Any]) -> dict[str, Any]:
+    """A job as it is published. Attempts, leases and workers are not: they could tell about the data."""
+    body = {
+        "id": row["id"],
+        "kind": row["kind"],
+        "dataset": row["dataset_id"],
+        "state": row["state"],
+        "progress": {"step": row["step"], "total": row["total"]},
+        "price": price_view(Price.from_json(row["price"])),
+        "created_by": row["principal"],
+        "created_at": row["created_at"],
+        "started_at": row["started_at"],
+        "finished_at": row["finished_at"],
+    }
+    if row["error_code"] is not None:
+        body["error"] = {"code": row["error_code"], "detail": row["error_detail"]}
+    return body
+
+
+def price_view(price: Price) -> dict[str, float]:
+    return {**budgets.figures(price.epsilon, price.delta), "rho": price.rho / 10**18}
+
+
+def plan_view(plan: Plan) -> dict[str, Any]:
+    """A plan as it is published."""
+    return plan.model_dump(
+        mode="json", include={"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions"}
+    )
+
+
+async def _known_request(connection: Any, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:
+    found = await jobs.find_request(connection, principal.tenant_id, principal.name, key)
+    if found is None:
+        return None
+    if found[0] != digest:
+        raise InvalidInput("this Idempotency-Key was used with another body", code="idempotency_key_reused")
+    return await jobs.find(connection, found[1])

@@ -1,0 +1,221 @@
+"""A worker's steps, each one transaction under the job's fencing token.
+
+    claim → touch → keep_release → publish        the way of a job that succeeds
+    renew                                          meanwhile: the lease, and whether the job shall be cancelled
+    count_failure, hand_back, cancel                the other ends; what ends the job settles it by the one rule
+
+The rule: when any attempt has touched data the full price is committed, otherwise it is released in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from discreet.errors import DiscreetError
+from discreet.privacy import filters
+from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
+from discreet.privacy.units import Price
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import Plan, Problem
+from discreet.storage import datasets, jobs, ledger, queue, sealing
+from discreet.usecases.budgets import cap_of
+from discreet.usecases.services import Services
+
+ACTOR = "worker"
+
+FAILURES = {
+    "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
+    "data_erased": "the dataset was erased before the job could start",
+}
+"""Fixed texts: an error made from private data would be a release."""
+
+
+class LostJob(DiscreetError):
+    """The job was given to another worker, or ended."""
+
+    code = "lost_job"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A job in this worker's hands. `attempt` is the fencing token."""
+
+    job_id: str
+    attempt: int
+    dataset_id: str | None
+    simulation: bool
+    seed: int | None
+    problem: Problem
+    public: Any
+    plan: Plan
+    released: bytes | None
+    cancel_requested: bool
+
+
+async def claim(services: Services, job_id: str) -> Claim | None:
+    """Take the job, or None when there is nothing to take."""
+    async with services.database.transaction() as connection:
+        row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
+        if row is None:
+            return None
+        if row["failures"] >= services.settings.max_attempts:
+            await _end(connection, job_id, "failed", "solver_failed")
+            return None
+        dataset = await datasets.find(connection, row["tenant_id"], row["dataset_id"])
+        if dataset is None:
+            await _end(connection, job_id, "failed", "data_erased")
+            return None
+        stored = await jobs.find_release(connection, job_id)
+    released = None
+    if stored is not None:
+        released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
+    return Claim(
+        job_id=job_id,
+        attempt=row["attempt"],
+        dataset_id=row["dataset_id"],
+        simulation=dataset["mode"] == "simulation",
+        seed=row["seed"],
+        problem=KINDS[row["kind"]].model_validate(row["problem"]),
+        public=DATASETS[row["kind"]].read_public(dataset["public"]),
+        plan=Plan.model_validate(row["plan"]),
+        released=released,
+        cancel_requested=row["cancel_requested"],
+    )
+
+
+async def renew(services: Services, held: Claim) -> bool:
+    """Extend the lease; True when the job shall be cancelled. LostJob when it is no longer ours."""
+    async with services.database.transaction() as connection:
+        cancel = await jobs.renew(connection, held.job_id, held.attempt, services.settings.lease_seconds)
+    if cancel is None:
+        raise LostJob()
+    return cancel
+
+
+async def touch(services: Services, held: Claim) -> bytes:
+    """Commit `data_touched`, then open the content: from here on the job is charged in full."""
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        if not held.simulation:
+            await ledger.touch(connection, held.job_id, ACTOR)
+    assert held.dataset_id is not None
+    async with services.database.transaction() as connection:
+        key_id = await datasets.content_key(connection, held.dataset_id)
+        chunks = await datasets.chunks(connection, held.dataset_id)
+    return sealing.unseal(services.secrets, key_id, held.dataset_id, chunks)
+
+
+async def keep_release(services: Services, held: Claim, released: bytes) -> None:
+    """Store what was released, sealed: from here on no attempt touches data again."""
+    sealed = sealing.seal_whole(services.secrets, _release_name(held.job_id), released)
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        await jobs.store_release(connection, held.job_id, held.attempt, services.secrets.content_key_id, sealed)
+
+
+async def report(services: Services, held: Claim, step: int, total: int) -> None:
+    async with services.database.transaction() as connection:
+        await jobs.report(connection, held.job_id, held.attempt, step, total)
+
+
+async def publish(services: Services, held: Claim, result: bytes, tables: Mapping[str, bytes]) -> None:
+    """Result, certificate and ledger commit in one transaction."""
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        passed = await _filters_passed(connection, held)
+        settled = await ledger.settle(connection, held.job_id, ACTOR)
+        body = certificate(
+            simulation=held.simulation,
+            price=held.plan.total,
+            unit=held.plan.unit,
+            neighbours=held.plan.neighbours,
+            events=[event.model_dump(mode="json") for event in held.plan.events],
+            filters=passed,
+            assumptions=[
+                *held.plan.assumptions,
+                FAILURE_ASSUMPTION,
+                TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds),
+            ],
+            versions={"discreet": version("discreet"), "opendp": version("opendp"), "numpy": version("numpy")},
+            ledger_entries=[
+                {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
+            ],
+            job=held.job_id,
+        )
+        await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
+        await jobs.end(connection, held.job_id, "succeeded")
+
+
+async def count_failure(services: Services, held: Claim) -> None:
+    """This attempt ended without a result: the job waits for the next one, or fails when it was the last."""
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        row = await jobs.release(connection, held.job_id, failed=True)
+        if row["failures"] >= services.settings.max_attempts:
+            await _end(connection, held.job_id, "failed", "solver_failed")
+
+
+async def hand_back(services: Services, held: Claim) -> None:
+    """This worker stops: another one shall have the job, and the attempt does not count."""
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        row = await jobs.release(connection, held.job_id, failed=False)
+        if not await queue.waits(connection, held.job_id):
+            await queue.enqueue(connection, held.job_id, priority=-row["fair_tag"])
+
+
+async def cancel(services: Services, held: Claim) -> None:
+    """The job shall be cancelled and its child is gone."""
+    async with services.database.transaction() as connection:
+        await _hold(connection, held)
+        await _end(connection, held.job_id, "cancelled", None)
+
+
+async def repair(services: Services) -> int:
+    """Put jobs back on the queue that no worker would come for; the number of them.
+
+    Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue entry is gone.
+    """
+    async with services.database.transaction() as connection:
+        if not await jobs.hold_repair(connection):
+            return 0
+        found = await jobs.stranded(connection, queued_seconds=2 * services.settings.lease_seconds)
+        repaired = 0
+        for job_id, tag in found:
+            if not await queue.waits(connection, job_id):
+                await queue.enqueue(connection, job_id, priority=-tag)
+                repaired += 1
+        await jobs.forget_requests(connection, hours=48)
+    return repaired
+
+
+async def _hold(connection: Any, held: Claim) -> None:
+    if not await jobs.hold(connection, held.job_id, held.attempt):
+        raise LostJob()
+
+
+async def _end(connection: Any, job_id: str, state: str, code: str | None) -> None:
+    await ledger.settle(connection, job_id, ACTOR)
+    await jobs.end(connection, job_id, state, error=None if code is None else (code, FAILURES[code]))
+
+
+async def _filters_passed(connection: Any, held: Claim) -> list[str]:
+    """Filters that held on every account with this job's price counted."""
+    if held.simulation:
+        return []
+    accounts = [
+        row["account_id"] for row in await ledger.reservation(connection, held.job_id) if row["kind"] == "reserve"
+    ]
+    standings = await ledger.standings(connection, accounts)
+    return [
+        one.name
+        for one in filters.FILTERS
+        if all(filters.holds(one, standing.totals, Price.zero(), cap_of(standing)) for standing in standings.values())
+    ]
+
+
+def _release_name(job_id: str) -> str:
+    return f"release/{job_id}"

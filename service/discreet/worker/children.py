@@ -1,0 +1,167 @@
+"""The worker's side of its children: start them through the zygote, talk, wait, kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.errors import DiscreetError
+from discreet.worker.frames import HEADER, frame, lengths
+
+OnProgress = Callable[[int, int], Awaitable[None]]
+
+
+class ChildFailed(DiscreetError):
+    """The child ended without a result. `trace` is there for post-processing only."""
+
+    code = "child_failed"
+
+    def __init__(self, trace: str | None = None) -> None:
+        super().__init__()
+        self.trace = trace
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one child may take."""
+
+    memory_bytes: int
+    cpu_seconds: int
+    wall_seconds: float
+
+
+@dataclass
+class Output:
+    """What a child sent: its last payload, and tables by name."""
+
+    payload: bytes = b""
+    tables: dict[str, bytes] = field(default_factory=dict)
+
+
+class Zygote:
+    """One zygote process, started when needed and started again when it died."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: socket.socket | None = None
+        self._lock = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the process and wait until it has compiled and imported everything."""
+        async with self._lock:
+            await self._running()
+
+    async def run(
+        self, header: dict[str, Any], payload: bytes, limits: Limits, on_progress: OnProgress | None = None
+    ) -> Output:
+        """Run one step in a child of its own. ChildFailed when it ends without a result or over its limits.
+
+        When this is cancelled the child is killed first.
+        """
+        ours, watch = await self._fork(limits)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+            try:
+                async with asyncio.timeout(limits.wall_seconds):
+                    writer.write(frame(header, payload))
+                    await writer.drain()
+                    return await _collect(reader, on_progress)
+            finally:
+                writer.close()
+        except (EOFError, OSError, ValueError, TimeoutError) as error:
+            raise ChildFailed() from error
+        finally:
+            with contextlib.suppress(OSError):  # it may have ended by itself, or be the null device
+                signal.pidfd_send_signal(watch, signal.SIGKILL)
+            os.close(watch)
+
+    async def stop(self) -> None:
+        """End the zygote; its children die with it."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        self._process = self._control = None
+
+    async def _fork(self, limits: Limits) -> tuple[socket.socket, int]:
+        request = json.dumps({"memory_bytes": limits.memory_bytes, "cpu_seconds": limits.cpu_seconds}).encode()
+        async with self._lock:
+            control = await self._running()
+            ours, theirs = socket.socketpair()
+            ours.setblocking(False)
+            with theirs:
+                # Blocking for the time of a fork: the zygote does nothing else.
+                answer, descriptors = await asyncio.to_thread(_exchange, control, request, theirs.fileno())
+            if not answer:
+                ours.close()
+                await self.stop()
+                raise ChildFailed()
+        return ours, descriptors[0]
+
+    async def _running(self) -> socket.socket:
+        if self._process is not None and self._process.returncode is None and self._control is not None:
+            return self._control
+        await self.stop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "discreet.worker.zygote",
+                str(theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                env=_environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        if await asyncio.to_thread(ours.recv, 1) != b"r":
+            ours.close()
+            await self._process.wait()
+            raise ChildFailed("the zygote did not start")
+        self._control = ours
+        return ours
+
+
+def _exchange(control: socket.socket, request: bytes, descriptor: int) -> tuple[bytes, list[int]]:
+    try:
+        socket.send_fds(control, [request], [descriptor])
+        answer, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    except OSError:
+        return b"", []
+    return (answer, descriptors) if descriptors else (b"", [])
+
+
+async def _collect(reader: asyncio.StreamReader, on_progress: OnProgress | None) -> Output:
+    output = Output()
+    while True:
+        header_size, payload_size = lengths(await reader.readexactly(HEADER.size))
+        header = json.loads(await reader.readexactly(header_size))
+        payload = await reader.readexactly(payload_size)
+        if "progress" in header:
+            if on_progress is not None:
+                await on_progress(int(header["progress"][0]), int(header["progress"][1]))
+        elif "table" in header:
+            output.tables[str(header["table"])] = payload
+        elif "error" in header:
+            raise ChildFailed(str(header["error"]))
+        else:
+            output.payload = payload
+            return output
+
+
+def _environment() -> dict[str, str]:
+    """What the zygote may know of the environment: no database address, no secrets file."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    # One thread a child: forks of a process with a thread pool hang, and the machine is shared between jobs.
+    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
+    return {**environment, **single, "MPLBACKEND": "Agg"}

@@ -1,0 +1,145 @@
+"""One job from claim to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator
+
+import structlog
+
+from discreet.usecases import running
+from discreet.usecases.running import Claim, LostJob
+from discreet.usecases.services import Services
+from discreet.worker.children import ChildFailed, Limits, OnProgress, Zygote
+
+log = structlog.get_logger()
+
+PROGRESS_SECONDS = 0.25
+"""Progress is written at most so often."""
+
+
+class CancelRequested(Exception):
+    """Somebody asked for the job's end."""
+
+
+class Runner:
+    """Runs jobs with one zygote's children."""
+
+    def __init__(self, services: Services, zygote: Zygote) -> None:
+        self._services = services
+        self._zygote = zygote
+
+    async def run(self, job_id: str) -> None:
+        """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
+        while (held := await running.claim(self._services, job_id)) is not None:
+            try:
+                async with self._lease(held):
+                    await self._attempt(held)
+                return
+            except ChildFailed as failure:
+                log.warning("child failed", job=job_id, attempt=held.attempt, trace=failure.trace)
+                with contextlib.suppress(LostJob):
+                    await running.count_failure(self._services, held)
+            except CancelRequested:
+                with contextlib.suppress(LostJob):
+                    await running.cancel(self._services, held)
+                return
+            except LostJob:
+                log.info("job was given to another worker", job=job_id, attempt=held.attempt)
+                return
+            except asyncio.CancelledError:
+                # This worker stops: the job goes back on the queue at once instead of waiting for its lease to end.
+                with contextlib.suppress(LostJob):
+                    await asyncio.shield(running.hand_back(self._services, held))
+                raise
+
+    async def _attempt(self, held: Claim) -> None:
+        if held.cancel_requested:
+            raise CancelRequested
+        released = held.released
+        if released is None:
+            started = time.monotonic()
+            content = await running.touch(self._services, held)
+            output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+            released = output.payload
+            await _pad(started, held.plan.resources.release_quantum_seconds)
+            await running.keep_release(self._services, held, released)
+        output = await self._zygote.run(
+            self._header(held, "finish"), released, self._limits(held), self._progress(held)
+        )
+        await running.publish(self._services, held, output.payload, output.tables)
+
+    def _header(self, held: Claim, step: str) -> dict[str, object]:
+        return {
+            "step": step,
+            "kind": held.problem.kind,
+            "problem": held.problem.model_dump(mode="json"),
+            "public": held.public.model_dump(mode="json"),
+            "plan": held.plan.model_dump(mode="json"),
+            "seed": held.seed,
+        }
+
+    def _limits(self, held: Claim) -> Limits:
+        settings = self._services.settings
+        return Limits(
+            memory_bytes=settings.job_memory_bytes,
+            cpu_seconds=math.ceil(settings.job_wall_seconds),
+            wall_seconds=settings.job_wall_seconds,
+        )
+
+    def _progress(self, held: Claim) -> OnProgress:
+        last = 0.0
+
+        async def report(step: int, total: int) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= PROGRESS_SECONDS:
+                last = now
+                await running.report(self._services, held, step, total)
+
+        return report
+
+    @contextlib.asynccontextmanager
+    async def _lease(self, held: Claim) -> AsyncIterator[None]:
+        """Keep the lease alive; the body is interrupted when the job is lost or shall be cancelled."""
+        body = asyncio.current_task()
+        assert body is not None
+        reason: Exception | None = None
+
+        async def keep() -> None:
+            nonlocal reason
+            while True:
+                await asyncio.sleep(min(1.0, self._services.settings.lease_seconds / 4))
+                try:
+                    if await running.renew(self._services, held):
+                        reason = CancelRequested()
+                except LostJob as lost:
+                    reason = lost
+                except Exception as error:
+                    # A database that does not answer for a moment is no reason to lose the work: publishing decides.
+                    log.warning("lease not renewed", job=held.job_id, error=type(error).__name__)
+                if reason is not None:
+                    body.cancel()
+                    return
+
+        keeper = asyncio.create_task(keep())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if reason is None:
+                raise
+            body.uncancel()
+            raise reason from None
+        finally:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+
+
+async def _pad(started: float, quantum: float) -> None:
+    """Wait until a multiple of the quantum has passed since `started`: how long the data took is not shown."""
+    elapsed = time.monotonic() - started
+    await asyncio.sleep(math.ceil(elapsed / quantum) * quantum - elapsed)
