@@ -16,6 +16,8 @@ from discreet.privacy.mechanism import MechanismEvent
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.gaussian import Gaussian, square_root_up
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
+from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 
 
 @singledispatch
@@ -39,6 +41,23 @@ def _(event: DiscreteGaussian) -> DpEvent | None:
 @dp_event.register
 def _(event: Gaussian) -> DpEvent | None:
     return _repeated(dp_accounting.GaussianDpEvent(1 / square_root_up(event.mu_squared() / event.count)), event)
+
+
+@dp_event.register
+def _(event: PoissonSubsampledGaussian) -> DpEvent | None:
+    """For replace-one neighbours dp_accounting's PLD wants the multiplier relative to one unit's clip as well."""
+    clip = event.sensitivity if event.relation == "add_remove" else event.sensitivity / 2
+    step = dp_accounting.PoissonSampledDpEvent(
+        event.sampling.probability, dp_accounting.GaussianDpEvent(event.scale / clip)
+    )
+    return _repeated(step, event)
+
+
+@dp_event.register
+def _(event: OneDrawGaussian) -> DpEvent | None:
+    """For its RDP accountant with `REPLACE_ONE`: the multiplier is relative to the distance 2h, our sensitivity."""
+    gaussian = dp_accounting.GaussianDpEvent(event.scale / event.sensitivity)
+    return _repeated(dp_accounting.SampledWithoutReplacementDpEvent(event.sampling.population, 1, gaussian), event)
 
 
 def _repeated(single: DpEvent, event: MechanismEvent) -> DpEvent:

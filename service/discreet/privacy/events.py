@@ -7,13 +7,25 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from discreet.privacy.mechanism import REGISTRY, CalibratedEvent, MechanismEvent, NotCertified
+from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.mechanisms.laplace import Laplace
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
+from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
+from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian
 from discreet.privacy.units import Price
 
 Event = Annotated[
-    DiscreteLaplace | DiscreteGaussian | Gaussian,
+    DiscreteLaplace
+    | DiscreteGaussian
+    | Gaussian
+    | Laplace
+    | Dirichlet
+    | PoissonSubsampledGaussian
+    | OneDrawGaussian
+    | SmoothSensitivityGaussian,
     Field(discriminator="mechanism"),
 ]
 
@@ -41,12 +53,17 @@ __all__ = [
     "EVENTS",
     "REGISTRY",
     "CalibratedEvent",
+    "Dirichlet",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
     "Gaussian",
+    "Laplace",
     "MechanismEvent",
     "NotCertified",
+    "OneDrawGaussian",
+    "PoissonSubsampledGaussian",
+    "SmoothSensitivityGaussian",
     "from_json",
     "to_json",
     "total",

@@ -15,6 +15,7 @@ from discreet.privacy.mechanism import MechanismEvent
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.samplers import Integers, Words, as_ratio, fill_gaussian, fill_laplace
 
 Floats = NDArray[np.float64]
@@ -75,6 +76,24 @@ class Noise:
         key = int.from_bytes(self._entropy(32), "little")
         return np.random.Generator(cast(Any, ChaCha(key=key, rounds=20)))
 
+    def dirichlet(self, alpha: NDArray[np.float64]) -> Floats:
+        """One draw from Dir(alpha) for each row (last axis) of `alpha`, every parameter positive.
+
+        Drawn in logarithms, so that parameters far below 1 do not underflow to zero rows, by float gamma variates. A
+        result is rounded to multiples of 2^-40 and divided by its sum: low bits of the variates do not come through.
+        """
+        shape = np.asarray(alpha, dtype=np.float64)
+        if not np.all(shape > 0):
+            raise ValueError("Dirichlet parameters are positive")
+        generator = self.generator()
+        # G(a) = G(a+1) U^{1/a}.
+        logs = np.log(generator.standard_gamma(shape + 1)) + np.log1p(-generator.random(shape.shape)) / shape
+        logs -= logs.max(axis=-1, keepdims=True)
+        rows = np.exp(logs)
+        rows /= rows.sum(axis=-1, keepdims=True)
+        rounded = np.rint(np.ldexp(rows, 40))
+        return cast(Floats, rounded / rounded.sum(axis=-1, keepdims=True))
+
     # Mechanisms.
 
     def add(self, event: MechanismEvent, values: NDArray[Any]) -> NDArray[Any]:
@@ -93,6 +112,8 @@ class Noise:
                 values = np.minimum(values, np.uint64(LARGEST_VALUE))
             exact = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
             return exact + draw(event.scale, exact.shape)
+        if isinstance(event, Laplace):
+            return self._on_grid(self.discrete_laplace, event.scale, event.grid, event.dimension, values)
         if isinstance(event, Gaussian):
             return self._on_grid(self.discrete_gaussian, event.scale, event.grid, event.dimension, values)
         raise TypeError(f"{event.mechanism} is not added to a vector")

@@ -1,0 +1,132 @@
+"""Draws from a Dirichlet distribution around a probability row (Gohari et al. 2021; Hassan et al., Definition III.4).
+
+The papers bound its privacy loss on a set of outputs and call the rest delta (`printed.gohari_epsilon`). Here delta is
+exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from scipy.special import betainc, betaincc, expit, gammaln
+
+from discreet.privacy.mechanism import CalibratedEvent, register
+from discreet.privacy.pld import composed_delta
+from discreet.privacy.units import DELTA_UNIT, Price
+
+Floats = NDArray[np.float64]
+
+
+@register("dirichlet")
+class Dirichlet(CalibratedEvent):
+    """A row p of probabilities, every entry at least `floor`, is answered by a draw from Dir(scale·p + offset).
+
+    Neighbours: two entries of one row move, in opposite directions, by at most h/2 each; h = `sensitivity`. `scale` is
+    the concentration: more is LESS noise. With `offset` > 0 (a prior) the floor may be 0.
+
+    The worst pair. Only the entries i, j that move matter: of a Dirichlet vector, x_i + x_j and the others are
+    distributed alike under both rows and independent of x_i/(x_i + x_j), which is Beta(a_i, a_j) under p and Beta(a_i
+    - t, a_j + t) under p', with a = scale·p + offset and t the parameter that moved. Let b = scale·floor + offset and
+    T = scale·h/2. (1) Beta(a_i, a_j) against Beta(a_i - t, a_j + t) is the sum over parts of a Dirichlet whose entries
+    i and j are split in b + t and a_i - b - t, and b and a_j - b; of the four parts only the two with b move, so by
+    post-processing Beta(b + t, b) against Beta(b, b + t) is no less distinguishable. (2) Its loss is L_t = t
+    ln(G_{b+t}/G_b) under P, with independent Gamma variables. G_{b+T} is stochastically larger than G_{b+t}, so P(L_T
+    > y) >= P(L_t > y) for y >= 0 and every E[(1 - e^{eps - L})_+], eps >= 0, is largest at t = T. So (Beta(b+T, b),
+    Beta(b, b+T)) dominates; it is its own mirror image, which settles eps < 0 as well. Its loss is T ln(x/(1-x)).
+
+    One draw: delta = Ic_u(b+T, b) - e^eps Ic_u(b, b+T), u = 1/(1 + e^{-eps/T}), Ic the upper regularized incomplete
+    beta. More draws or rows (`count`) compose: averaging N draws costs N draws. PLD, see `pld`.
+    """
+
+    mechanism: Literal["dirichlet"] = "dirichlet"
+    norm: Literal["row"] = "row"
+    noise: Literal["dirichlet"] = "dirichlet"
+    sampling: None = None
+    floor: float = Field(ge=0, le=0.5, allow_inf_nan=False, description="Least entry that a row may have, public")
+    offset: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="Added to each parameter")
+
+    @model_validator(mode="after")
+    def _within_the_simplex(self) -> Dirichlet:
+        if self.least_parameter <= 0:
+            raise ValueError("a Dirichlet row needs a positive floor or offset")
+        if self.sensitivity > 2 or (self.offset == 0 and self.sensitivity >= 2 * self.floor):
+            raise ValueError("the change of a row must be less than twice the floor")
+        return self
+
+    @property
+    def least_parameter(self) -> float:
+        """b of the class: the least parameter that a row may give."""
+        return self.scale * self.floor + self.offset
+
+    @property
+    def moved(self) -> float:
+        """T of the class: what each of two parameters moves by."""
+        return self.scale * self.sensitivity / 2
+
+    def derive_price(self) -> Price:
+        self.certify()
+        return Price.approximate(self.charged_epsilon, self.charged_delta)
+
+    def delta(self, epsilon: float) -> float:
+        return self.composed_delta(epsilon)
+
+    def composed_delta(self, epsilon: float, coarseness: float = 1.0) -> float:
+        """`delta`, for count > 1 faster and looser for coarseness > 1."""
+        b, t = self.least_parameter, self.moved
+        if self.count == 1:
+            return beta_delta(epsilon, (b + t, b), (b, b + t))
+        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
+        return composed_delta(MirroredBeta(b, t), self.count, epsilon, negligible, coarseness)
+
+    def renyi(self, order: float) -> float:
+        """Rényi divergence of one draw for order > 1, infinite from order 1 + b/T on."""
+        b, t = self.least_parameter, self.moved
+        return dirichlet_renyi(order, (b + t, b), (b, b + t))
+
+
+@dataclass(frozen=True)
+class MirroredBeta:
+    """P = Beta(b+t, b), Q = Beta(b, b+t): the loss at x is t ln(x/(1-x))."""
+
+    b: float
+    t: float
+
+    def tails(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        u, b = expit(epsilon / self.t), self.b
+        return betaincc(b + self.t, b, u), betaincc(b, b + self.t, u)
+
+    def heads(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        u, b = expit(epsilon / self.t), self.b
+        return betainc(b + self.t, b, u), betainc(b, b + self.t, u)
+
+
+def beta_delta(epsilon: float, p: tuple[float, float], q: tuple[float, float]) -> float:
+    """Delta at epsilon of Beta(p) against Beta(q), p_1 - q_1 = q_2 - p_2 = t > 0, rounded up.
+
+    The loss t ln(x/(1-x)) + c, c = lnB(q) - lnB(p), exceeds epsilon where x > u = 1/(1 + e^{-(eps-c)/t}).
+    """
+    (a, b), (a2, b2) = p, q
+    t = a - a2
+    constant = float(gammaln(a2) + gammaln(b2) - gammaln(a) - gammaln(b))
+    u = float(expit((epsilon - constant) / t))
+    first, second = float(betaincc(a, b, u)), math.exp(epsilon) * float(betaincc(a2, b2, u))
+    return min(1.0, max(0.0, first - second) + 1e-11 * first)
+
+
+def dirichlet_renyi(order: float, p: Sequence[float], q: Sequence[float]) -> float:
+    """D_a(Dir(p) || Dir(q)) = [lnB(a p + (1-a) q) - a lnB(p) - (1-a) lnB(q)]/(a-1); inf where B does not exist."""
+
+    def log_beta(x: NDArray[np.float64]) -> float:
+        return float(np.sum(gammaln(x)) - gammaln(np.sum(x)))
+
+    first, second = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    between = order * first + (1 - order) * second
+    if np.any(between <= 0):
+        return math.inf
+    return (log_beta(between) - order * log_beta(first) - (1 - order) * log_beta(second)) / (order - 1)

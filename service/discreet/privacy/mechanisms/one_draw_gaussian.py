@@ -1,0 +1,91 @@
+"""Gaussian steps that each use one uniformly drawn unit (GPOPE of Xie et al. 2019), replace-one neighbours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from discreet.privacy.mechanism import CalibratedEvent, OneDrawSampling, register
+from discreet.privacy.pld import DominatingPair, composed_delta
+from discreet.privacy.units import DELTA_UNIT, Price
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OneDrawPair:
+    """The stitched curve of one step: one of m = 1/q units drawn, its vector clipped at h, noise of deviation sigma·h.
+
+    Replacing a unit moves what is drawn by up to 2h, so mu = 2/sigma, with probability q. For a = e^eps >= 1, with a'
+    = (a-1+q)/q, mixtures M = (1-q)R + qA, M' = (1-q)R + qB and beta = a/a' (Balle, Barthe & Gaboardi 2018, Theorem 2):
+
+        H_a(M || M') = q H_a'(A || (1-beta)R + beta B) <= q H_a'(N(0) || N(mu)),
+
+    because H is convex in its second argument and A is within mu of B and of every part of R. The right side is
+    q[Phi(mu/2 - ln(a')/mu) - a' Phi(-mu/2 - ln(a')/mu)]. It is reached, when all other units lie where B does. For a <
+    1 H_a(M || M') = 1 - a + a H_{1/a}(M' || M) carries the bound over. The curve is convex at a = 1, the only place
+    where it could fail: its slope jumps from -(1 - P) to -Q, where P = q Phi(mu/2) + (1-q)Phi(-mu/2), Q = Phi(-mu/2),
+    P + Q <= 1. So it belongs to a pair, and composes (Zhu, Dong & Wang 2022). With z = mu/2 - ln(a')/mu the tails, for
+    eps >= 0, are Q(L > eps) = -H' = Phi(z - mu) and P(L > eps) = H + a Phi(z - mu) = q Phi(z) + (1-q) Phi(z - mu).
+
+    NOT Lemma 1 of Xie et al., which uses the distance h for replace-one and drops the higher orders; `printed` has it.
+    """
+
+    q: float
+    mu: float
+
+    def tails(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        positive = epsilon >= 0
+        p, q = self._upper(np.abs(epsilon))
+        return np.where(positive, p, 1 - q), np.where(positive, q, 1 - p)
+
+    def heads(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        positive = epsilon >= 0
+        p, q = self._upper(np.abs(epsilon))
+        return np.where(positive, 1 - p, q), np.where(positive, 1 - q, p)
+
+    def _upper(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        z = self.mu / 2 - np.log1p(np.expm1(epsilon) / self.q) / self.mu
+        q = ndtr(z - self.mu)
+        return self.q * ndtr(z) + (1 - self.q) * q, q
+
+
+@register("one_draw_gaussian")
+class OneDrawGaussian(CalibratedEvent):
+    """`count` steps; each draws one of `sampling.population` units uniformly, clips its vector in l2 and adds
+    N(0, scale²) to every coordinate. `sensitivity` is twice the clip: the replaced unit may be drawn.
+
+    Neighbours replace one unit; their number is public. Charged by PLD composition of `OneDrawPair`.
+    """
+
+    mechanism: Literal["one_draw_gaussian"] = "one_draw_gaussian"
+    norm: Literal["l2"] = "l2"
+    noise: Literal["gaussian"] = "gaussian"
+    sampling: OneDrawSampling
+
+    def pairs(self) -> tuple[DominatingPair, ...]:
+        """The dominating pair of one step, its own mirror image."""
+        return (OneDrawPair(1 / self.sampling.population, self.sensitivity / self.scale),)
+
+    def derive_price(self) -> Price:
+        self.certify()
+        return Price.approximate(self.charged_epsilon, self.charged_delta)
+
+    def delta(self, epsilon: float) -> float:
+        return self.composed_delta(epsilon)
+
+    def composed_delta(self, epsilon: float, coarseness: float = 1.0) -> float:
+        """`delta`, faster and looser for coarseness > 1."""
+        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
+        return max(composed_delta(pair, self.count, epsilon, negligible, coarseness) for pair in self.pairs())
+
+
+def one_draw_delta(epsilon: float, q: float, sigma: float) -> float:
+    """H of one step at epsilon >= 0 in the paper's terms: unit clip, noise deviation sigma, distance 2."""
+    p, tail = OneDrawPair(q, 2 / sigma).tails(np.array([epsilon]))
+    return float(p[0] - math.exp(epsilon) * tail[0])
