@@ -11,22 +11,22 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy
-from tests.postgres_fixture import Database, fresh_database, make_template
 
 from discreet import postgres as module
 from discreet.errors import DiscreetError, StateHeld, Unavailable
 from discreet.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
 from discreet.processes import end
 from discreet.state import LogFile, StateLock, private_folder, write_private
+from tests.postgres_fixture import Database, fresh_database, make_template
+from tests.processes import alive, family, until
 
 SUPERVISOR = """
     import json, sys
@@ -43,29 +43,6 @@ SUPERVISOR = """
     sys.stdin.read()
     server.stop()
 """
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for something that must come; the deadline only ends a broken test."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
-def family(pid: int) -> list[int]:
-    """A process and all its descendants."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += family(int(child))
-    return found
 
 
 def spawn(code: str, *arguments: object) -> subprocess.Popen[str]:

@@ -304,6 +304,21 @@ class EmbeddedPostgres:
         with psycopg.connect(self.superuser_url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    @property
+    def mark(self) -> str:
+        """A word that is kept with the database and goes where its data folder goes; "" at first."""
+        query = "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE datname = %s"
+        with psycopg.connect(self.superuser_url) as connection:
+            row = connection.execute(query, [DATABASE]).fetchone()
+        return str(row[0]) if row else ""
+
+    @mark.setter
+    def mark(self, text: str) -> None:
+        with psycopg.connect(self.superuser_url) as connection:
+            connection.execute(
+                sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(DATABASE), sql.Literal(text))
+            )
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _start(self, give_up: Callable[[], bool]) -> None:

@@ -11,6 +11,7 @@ SIGTERM or by `kill -9`, everything ends with it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import select
@@ -22,6 +23,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -85,7 +88,11 @@ def embedded(settings: Settings) -> Iterator[Settings]:
         if settings.database_url is None:
             server = stack.enter_context(EmbeddedPostgres(state, lock=lock))
             settings = _with_database(settings, server)
-        migrate(settings)
+            if server.mark != (schema := _schema_digest()):
+                migrate(settings)
+                server.mark = schema
+        else:
+            migrate(settings)
         yield settings
 
 
@@ -295,8 +302,7 @@ class Supervisor:
             try:
                 self._start_database()
                 self._prepare_database()
-                if not self.signals.stops:
-                    self._watch(listener)
+                self._watch(listener)
             except Unavailable:
                 if not self.signals.stops:
                     raise
@@ -325,15 +331,17 @@ class Supervisor:
     def _prepare_database(self) -> None:
         """Migrations, and on the first start the key of the default tenant's owner."""
         environment = _environment(self.settings)
-        self._do("migrate", ("migrate",), environment)
+        if self.postgres is None:
+            self._do("migrate", ("migrate",), environment)
+        elif self.postgres.mark != (schema := _schema_digest()):
+            self._do("migrate", ("migrate",), environment)
+            self.postgres.mark = schema
         key = self.state / OWNER_KEY_FILE
         if not key.exists():
             self._do("bootstrap", ("bootstrap", "--owner-key", str(key)), environment)
 
     def _do(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Run one command to its end, or to a signal."""
-        if self.signals.stops:
-            return
+        """Run one command to its end; `Unavailable` when it fails or a signal ends it."""
         log = self._log(name)
         process = _start(arguments, environment, log)
         try:
@@ -343,7 +351,7 @@ class Supervisor:
         finally:
             end(process, (signal.SIGTERM, GRACE_SECONDS))
         self._follow()
-        if process.returncode != 0 and not self.signals.stops:
+        if process.returncode != 0:
             raise Unavailable(f"{name} failed with status {process.returncode}: {log.tail()}")
 
     def _watch(self, listener: socket.socket) -> None:
@@ -475,6 +483,8 @@ class PortTaken(DiscreetError):
 
 def _listen(host: str, port: int) -> socket.socket:
     """A listening TCP socket; failures name address and port in one line."""
+    if not 0 <= port < 1 << 16:  # getaddrinfo would cut the upper bits off
+        raise DiscreetError(f"{port} is not a port")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -486,12 +496,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(1024)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
-        number = error.errno if isinstance(error, OSError) else None
-        if number == errno.EADDRINUSE:
+        if error.errno == errno.EADDRINUSE:
             raise PortTaken(f"port {port} of {host} is taken by another program; --port chooses another") from error
-        raise DiscreetError(f"cannot listen on port {port} of {host}: {error}") from error
+        raise DiscreetError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
     return listener
 
 
@@ -509,6 +518,20 @@ def _ensure_secrets(settings: Settings) -> None:
 
 def _with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
     return settings.model_copy(update={"database_url": server.app_url, "migration_database_url": server.owner_url})
+
+
+def _schema_digest() -> str:
+    """Names what `discreet migrate` would do. A database that bears this mark needs no migration, which saves the
+    second that the tools for it take to load."""
+    package = resources.files("discreet")
+    scripts = Path(str(package)) / "_migrations"  # in a wheel
+    if not scripts.is_dir():
+        scripts = Path(__file__).parents[2] / "migrations"  # in a source tree
+    files = sorted(path for path in scripts.rglob("*") if path.suffix in (".py", ".sql", ".mako"))
+    digest = hashlib.sha256(version("procrastinate").encode())  # its schema is in its package
+    for path in (*files, Path(str(package / "storage" / "migrations.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,367 @@
+"""`discreet up`: what it makes, what it brings back, what it leaves behind."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from discreet import up
+from discreet.errors import StateHeld
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.state import StateLock
+from tests.postgres_fixture import fresh_database
+from tests.processes import alive, command, environment, family, until
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")} | more
+
+
+@dataclass
+class Service:
+    """A `discreet up` that a test may do anything to."""
+
+    state: Path
+    process: subprocess.Popen[str]
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads((self.state / "ready.json").read_text())
+        return answer
+
+    @property
+    def is_ready(self) -> bool:
+        with suppress(FileNotFoundError):
+            return bool(self.ready["pid"] == self.process.pid)
+        return False
+
+    @property
+    def port(self) -> int:
+        return int(self.ready["api"].rpartition(":")[2])
+
+    def part(self, name: str) -> int:
+        """The pid of a part, 0 while it does not run."""
+        for pid in family(self.process.pid):
+            words = command(pid)
+            if (name in words and "discreet" in words) or (name == "postgres" and words[0].endswith("/bin/postgres")):
+                return pid
+        return 0
+
+    def get(self, path: str, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def await_ready(self) -> None:
+        until(lambda: self.is_ready or self.process.poll() is not None)
+        assert self.process.poll() is None, self.process.communicate()[1]
+
+
+@contextmanager
+def started(state: Path, *arguments: str, **more: str) -> Iterator[Service]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", "--rpc-port", "0", *arguments],
+        env=clean_environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    service = Service(state, process)
+    try:
+        yield service
+    finally:
+        processes = family(process.pid)
+        process.kill()
+        process.communicate()
+        until(lambda: not any(alive(pid) for pid in processes))
+
+
+def refused(state: Path, *arguments: str, **more: str) -> str:
+    """The one line of an `up` that cannot run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", *arguments],
+        env=clean_environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder after its first start and stop."""
+    state = tmp_path_factory.mktemp("made") / "state"
+    with started(state, "--json") as service:
+        assert service.process.stdout is not None
+        assert json.loads(service.process.stdout.readline()) == service.ready
+        service.process.send_signal(signal.SIGTERM)
+        _, errors = service.process.communicate(timeout=120)
+        assert service.process.returncode == 0, errors
+    return state
+
+
+def copied(made: Path, place: Path) -> Path:
+    """A copy of it, of any owner: quicker than another first start."""
+    subprocess.run(["/bin/cp", "-a", str(made), str(place)], check=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def shared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for the tests that leave it as they found it."""
+    with started(copied(made, tmp_path_factory.mktemp("up") / "shared state")) as service:
+        service.await_ready()
+        yield service
+
+
+@pytest.fixture
+def service(made: Path, tmp_path: Path) -> Iterator[Service]:
+    """A service of one test."""
+    with started(copied(made, tmp_path / "a state")) as service:
+        service.await_ready()
+        yield service
+
+
+def test_ready_file_and_owner_key(shared: Service) -> None:
+    answer = shared.ready
+    assert answer.keys() >= {"api", "rpc", "dashboard", "pid"}
+    assert answer["pid"] == shared.process.pid
+    assert answer["api"].startswith("http://127.0.0.1:")
+    assert answer["dashboard"].startswith(answer["api"])
+    assert shared.get("/readyz") == 200
+    for name in ("ready.json", "owner.key", "secrets.json", "postgres.json", "lock"):
+        assert stat.S_IMODE((shared.state / name).stat().st_mode) == 0o600, name
+    key = (shared.state / "owner.key").read_text().strip()
+    assert shared.get("/v1/datasets", Authorization=f"Bearer {key}") == 200
+    assert shared.get("/v1/datasets", Authorization="Bearer dsc_wrong") == 401
+
+
+def test_parts_know_only_the_application_role(shared: Service) -> None:
+    passwords = json.loads((shared.state / "postgres.json").read_text())
+    for name in ("api", "worker"):
+        known = environment(shared.part(name))
+        assert passwords["discreet_app"] in known["DISCREET_DATABASE_URL"]
+        assert "DISCREET_MIGRATION_DATABASE_URL" not in known
+        for role in ("discreet_owner", "postgres"):
+            assert not any(passwords[role] in value for value in known.values())
+
+
+def test_second_up_is_told_who_holds_the_state(shared: Service) -> None:
+    line = refused(shared.state)
+    assert f"process {shared.process.pid} ({shared.ready['api']})" in line
+    assert line.count("\n") == 1
+    assert shared.get("/readyz") == 200
+
+
+def test_port_that_is_taken(shared: Service, tmp_path: Path) -> None:
+    line = refused(tmp_path / "state", "--port", str(shared.port))
+    assert f"port {shared.port} of 127.0.0.1 is taken" in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "state" / "postgres").exists()
+
+
+def test_killed_api_keeps_its_port_and_its_callers(shared: Service) -> None:
+    before, port = shared.part("api"), shared.port
+    with ThreadPoolExecutor() as pool:
+        os.kill(before, signal.SIGKILL)
+        answers = [pool.submit(shared.get, "/readyz") for _ in range(5)]  # wait in the backlog of the socket
+        assert {answer.result() for answer in answers} == {200}
+    assert shared.part("api") not in (0, before)
+    assert shared.port == port
+
+
+def test_killed_worker_is_replaced(shared: Service) -> None:
+    before = shared.part("worker")
+    children = family(before)
+    os.kill(before, signal.SIGKILL)
+    until(lambda: shared.part("worker") not in (0, before))
+    until(lambda: not any(alive(pid) for pid in children))
+
+
+def test_killed_postgres_comes_back(shared: Service) -> None:
+    before, api = shared.part("postgres"), shared.part("api")
+    os.kill(before, signal.SIGKILL)
+    until(lambda: shared.part("postgres") not in (0, before))
+    until(lambda: shared.get("/readyz") == 200)
+    assert shared.part("api") == api
+
+
+def test_sigterm_leaves_nothing_running(service: Service) -> None:
+    processes, port = family(service.process.pid), service.port
+    assert len(processes) > 6
+    os.kill(service.part("worker"), signal.SIGSTOP)  # nor does a part that does not move
+    service.process.send_signal(signal.SIGTERM)
+    out, errors = service.process.communicate(timeout=120)
+    assert service.process.returncode == 0, errors
+    assert f"http://127.0.0.1:{port}" in out
+    assert "owner.key" in out
+    assert errors == ""
+    assert not any(alive(pid) for pid in processes)
+    assert not (service.state / "ready.json").exists()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    log = (service.state / "logs" / "postgres.log").read_text()
+    assert log.rstrip().endswith("database system is shut down")
+
+
+def test_killed_supervisor_takes_all_with_it_and_loses_nothing(service: Service) -> None:
+    processes, port, key = family(service.process.pid), service.port, (service.state / "owner.key").read_text()
+    service.process.kill()
+    until(lambda: not any(alive(pid) for pid in processes))
+    assert (service.state / "ready.json").exists()
+    with started(service.state, "--port", str(port)) as again:
+        again.await_ready()
+        assert again.port == port
+        assert again.get("/v1/datasets", Authorization=f"Bearer {key.strip()}") == 200
+        assert (service.state / "owner.key").read_text() == key
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path / "state") as service:
+        until(lambda: (tmp_path / "state" / "lock").exists() and (tmp_path / "state" / "lock").read_text())
+        processes = family(service.process.pid)
+        service.process.send_signal(number)
+        _, errors = service.process.communicate(timeout=120)
+        assert service.process.returncode == 0, errors
+        assert not any(alive(pid) for pid in processes)
+    with EmbeddedPostgres(tmp_path / "state"):
+        pass
+
+
+def test_part_that_never_starts_ends_the_attempt(made: Path, tmp_path: Path) -> None:
+    state = copied(made, tmp_path / "state")
+    (state / "secrets.json").write_text("{}")
+    assert "does not start (status" in refused(state)
+    (state / "owner.key").unlink()
+    assert "bootstrap failed with status 1" in refused(state)
+    StateLock(state).acquire()  # nothing is left, not even the lock
+
+
+def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+    with fresh_database(postgres, None) as database:
+        more = {
+            "DISCREET_DATABASE_URL": database.app_url,
+            "DISCREET_MIGRATION_DATABASE_URL": database.owner_url,
+            "DISCREET_WORKERS": "2",
+        }
+        with started(tmp_path / "state", **more) as service:
+            service.await_ready()
+            workers = [pid for pid in family(service.process.pid) if command(pid)[-2:-1] == ["worker"]]
+            assert len(workers) == 2
+            assert not (tmp_path / "state" / "postgres").exists()
+            assert service.part("postgres") == 0
+            assert "DISCREET_MIGRATION_DATABASE_URL" not in environment(workers[0])
+            service.process.send_signal(signal.SIGTERM)
+            service.process.communicate(timeout=120)
+            assert service.process.returncode == 0
+    line = refused(tmp_path / "state", DISCREET_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert "migrate failed" in line
+
+
+def test_embedded_database_for_one_program(tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path / "state", database_url=None, migration_database_url=None, secrets_file=None)
+    for _ in range(2):
+        with up.embedded(settings) as ready:
+            assert ready.state == settings.state
+            assert ready.secrets_path.exists()
+            assert ready.database_url is not None
+            with psycopg.connect(ready.database_url) as connection:
+                assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute("CREATE TABLE mine (x int)")
+            with pytest.raises(StateHeld, match=f"process {os.getpid()}"), up.embedded(settings):
+                pass
+
+
+def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
+    settings = Settings(state=copied(made, tmp_path / "state"), workers=0)
+    with up.running(settings) as ready:
+        assert alive(ready["pid"])
+        connection = http.client.HTTPConnection(ready["api"].removeprefix("http://"), timeout=120)
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().status == 200
+        connection.close()
+    assert not alive(ready["pid"])
+
+
+# -- the pieces -------------------------------------------------------------------------------------------------------
+
+
+def test_pauses_double_up_to_a_limit_and_are_forgotten() -> None:
+    pause, now, waits = up.Pause(), 1000.0, []
+    for _ in range(8):
+        pause.started(now)
+        now += 1.0
+        pause.ended(now)
+        waits.append(round(pause.until - now, 6))
+        now = pause.until
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    pause.started(now)
+    now += up.SETTLED_SECONDS
+    pause.ended(now)
+    assert pause.until - now == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "message"),
+    [
+        ("no such host", 0, "'no such host' is not an address"),
+        ("192.0.2.1", 0, "cannot listen on port 0 of 192.0.2.1"),
+        ("127.0.0.1", 70000, "70000 is not a port"),
+    ],
+)
+def test_bad_addresses(tmp_path: Path, host: str, port: int, message: str) -> None:
+    assert message in refused(tmp_path / "state", "--host", host, "--port", str(port))
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("127.0.0.1", "127.0.0.1")],
+)
+def test_wildcard_addresses_are_reached_on_loopback(host: str, reached: str) -> None:
+    assert up._reachable(host) == reached
+
+
+def test_children_get_exactly_these_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DISCREET_MIGRATION_DATABASE_URL", "postgresql://owner:secret@/x")
+    monkeypatch.setenv("DISCREET_WORKERS", "7")
+    settings = Settings(state=tmp_path, migration_database_url=None, workers=3, lease_seconds=2.5)
+    given = up._environment(settings)
+    assert "DISCREET_MIGRATION_DATABASE_URL" not in given
+    for name in list(os.environ):
+        if name.startswith("DISCREET_"):
+            monkeypatch.delenv(name)
+    for name, value in given.items():
+        if name.startswith("DISCREET_"):
+            monkeypatch.setenv(name, value)
+    assert Settings() == settings.model_copy(update={"secrets_file": tmp_path / "secrets.json"})
+
+
+def test_state_in_a_place_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = refused(tmp_path / "file" / "state")
+    assert "cannot make the folder" in line
