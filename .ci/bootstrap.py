@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,8 +61,8 @@ class Failed(Exception):
 
 def bootstrap(kind: str) -> None:
     stamp = read_stamp()
-    digests = {name: digest(f".ci/lock/{name}.txt") for name in LOCKS}
-    project = digest(*PROJECT)
+    digests = {name: digest((ROOT / ".ci/lock" / f"{name}.txt").read_bytes()) for name in LOCKS}
+    project = digest(json.dumps([metadata(name) for name in PROJECT]).encode())
     stamp["locks"] = {name: value for name, value in stamp["locks"].items() if digests[name] == value}
     if not any(name in stamp["locks"] for name in LOCKS[LOCKS.index(kind) :]):
         lock = f".ci/lock/{kind}.txt"
@@ -99,8 +100,14 @@ def write_stamp(stamp: dict) -> None:
     new.replace(STAMP)
 
 
-def digest(*names: str) -> str:
-    return hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in names)).hexdigest()
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def metadata(name: str) -> list:
+    """What an installed distribution takes from its pyproject.toml; the settings of linters are not among it."""
+    content = tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+    return [content["build-system"], content["project"], content["tool"]["hatch"]]
 
 
 def works() -> bool:
