@@ -103,7 +103,16 @@ class Noise:
         Values are clamped to ±2^62 steps first (no sensitivity grows), and noise stays within ±2^62: nothing overflows.
         NaN counts as 0, so that the release is total.
         """
-        values = np.asarray(values)
+        dimension = getattr(event, "dimension", values.size)
+        if values.size > dimension:
+            raise ValueError(f"the event was priced for {dimension} coordinates, not {values.size}")
+        return self._noised(event, np.asarray(values))
+
+    def add_each(self, event: MechanismEvent, rows: NDArray[Any]) -> NDArray[Any]:
+        """Independent releases of `event`, one for each entry of the first axis: for simulation and audit."""
+        return self._noised(event, np.asarray(rows))
+
+    def _noised(self, event: MechanismEvent, values: NDArray[Any]) -> NDArray[Any]:
         if isinstance(event, DiscreteLaplace | DiscreteGaussian):
             if not np.issubdtype(values.dtype, np.integer):
                 raise TypeError(f"{event.mechanism} takes integers")
@@ -113,16 +122,14 @@ class Noise:
             exact = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
             return exact + draw(event.scale, exact.shape)
         if isinstance(event, Laplace):
-            return self._on_grid(self.discrete_laplace, event.scale, event.grid, event.dimension, values)
+            return self._on_grid(self.discrete_laplace, event.scale, event.grid, values)
         if isinstance(event, Gaussian):
-            return self._on_grid(self.discrete_gaussian, event.scale, event.grid, event.dimension, values)
+            return self._on_grid(self.discrete_gaussian, event.scale, event.grid, values)
         raise TypeError(f"{event.mechanism} is not added to a vector")
 
     def _on_grid(
-        self, draw: Callable[[float, Size], Integers], scale: float, grid: float, dimension: int, values: NDArray[Any]
+        self, draw: Callable[[float, Size], Integers], scale: float, grid: float, values: NDArray[Any]
     ) -> Floats:
-        if values.size > dimension:
-            raise ValueError(f"the event was priced for {dimension} coordinates, not {values.size}")
         steps = np.nan_to_num(np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf)
         rounded = np.rint(np.clip(steps, -float(LARGEST_VALUE), float(LARGEST_VALUE))).astype(np.int64)
         return cast(Floats, (rounded + draw(scale / grid, rounded.shape)) * grid)

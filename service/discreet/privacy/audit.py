@@ -1,0 +1,246 @@
+"""Attack every mechanism as a black box; a lower bound on epsilon above the price proves the price wrong.
+
+A pass proves nothing: a failed attack is no guarantee. What makes the audit worth running is that noise which is too
+small is caught, and the faults of `planted` show that it is.
+
+One attack (after Jagielski, Ullman & Oprea 2020): draw outputs on two worst-case neighbours, learn from the first
+draws an event S that tells them apart, count S on fresh ones. (epsilon, delta)-DP means P(S) <= e^epsilon Q(S) + delta,
+so with one-sided Clopper-Pearson bounds
+
+    epsilon >= ln((P(S)_low - delta)/Q(S)_high)
+
+except with the stated probability, which is split over both bounds and over all tests of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit
+
+from discreet.privacy.mechanism import CalibratedEvent, MechanismEvent
+from discreet.privacy.mechanisms.dirichlet import Dirichlet
+from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian
+from discreet.privacy.noise import Noise
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
+from discreet.privacy.worst_cases import worst_case
+
+Floats = NDArray[np.float64]
+Sampler = Callable[[int], NDArray[Any]]
+"""n independent outputs on one of the two datasets, of shape (n, d)."""
+
+SHORT = 100_000
+LONG = 2_000_000
+CONFIDENCE = 0.999
+FEW_COORDINATES = 6
+LEARNT_FROM = 50_000
+CHEAP_CURVES = (Gaussian, DiscreteGaussian, Dirichlet, SmoothSensitivityGaussian)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line of the audit: no epsilon below `lower_bound` is true of what was attacked."""
+
+    name: str
+    lower_bound: float
+    price_epsilon: float
+    delta: float
+    verdict: Literal["holds", "violated"]
+
+
+def row(name: str, lower_bound: float, price_epsilon: float, delta: float) -> AuditRow:
+    """The line with its verdict: a bound above the price is a violation."""
+    return AuditRow(name, lower_bound, price_epsilon, delta, "violated" if lower_bound > price_epsilon else "holds")
+
+
+def audit_event(
+    event: MechanismEvent,
+    *,
+    played: MechanismEvent | None = None,
+    name: str | None = None,
+    samples: int = SHORT,
+    confidence: float = CONFIDENCE,
+    noise: Noise | None = None,
+) -> AuditRow:
+    """Attack `event` on its worst-case neighbours, `samples` draws a side for the verdict, as many again to learn from.
+
+    `played` is what really runs, when that is not what is charged: how a fault is planted.
+    """
+    played = event if played is None else played
+    left, right = worst_case(played, noise or Noise.secure())
+    epsilon, delta = _charged(event)
+    split = (1 + confidence) / 2
+    bound = epsilon_lower_bound(left, right, delta, samples=samples, confidence=split)
+    if isinstance(event, CHEAP_CURVES):
+        bound = max(bound, curve_lower_bound(event, left, right, samples=samples, confidence=split))
+    return row(name or event.mechanism, bound, epsilon, delta)
+
+
+def audit(
+    events: Sequence[MechanismEvent],
+    *,
+    samples: int = SHORT,
+    confidence: float = CONFIDENCE,
+    noise: Noise | None = None,
+) -> list[AuditRow]:
+    """`audit_event` for each; `confidence` is that of all verdicts together."""
+    split = 1 - (1 - confidence) / max(1, len(events))
+    return [audit_event(event, samples=samples, confidence=split, noise=noise) for event in events]
+
+
+def _charged(event: MechanismEvent) -> tuple[float, float]:
+    price = event.price()
+    delta = event.charged_delta if isinstance(event, CalibratedEvent) else price.delta
+    return price.epsilon / EPSILON_UNIT, delta / DELTA_UNIT
+
+
+def epsilon_lower_bound(left: Sampler, right: Sampler, delta: float, *, samples: int, confidence: float) -> float:
+    """A lower bound on the epsilon at `delta` of whatever has these outputs on two neighbours; 0: none found."""
+    scores, threshold, swapped = _learnt_event(left, right, delta, samples)
+    hit, false = (right, left) if swapped else (left, right)
+    sign = -1.0 if swapped else 1.0
+    hits = int(np.count_nonzero(sign * scores(hit(samples)) > sign * threshold))
+    alarms = int(np.count_nonzero(sign * scores(false(samples)) > sign * threshold))
+    return _epsilon_of(hits, alarms, samples, delta, (1 - confidence) / 2)
+
+
+def curve_lower_bound(
+    event: CalibratedEvent, left: Sampler, right: Sampler, *, samples: int, confidence: float
+) -> float:
+    """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
+
+    An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, an even split,
+    refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare S at the charged
+    delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise that the event names.
+    """
+    scores, threshold, _ = _learnt_event(left, right, 0.0, samples, median=True)
+    hits = int(np.count_nonzero(scores(left(samples)) > threshold))
+    alarms = int(np.count_nonzero(scores(right(samples)) > threshold))
+    risk = (1 - confidence) / 2
+    low, high = at_least(hits, samples, risk), at_most(alarms, samples, risk)
+    epsilon, delta = _charged(event)
+    points = np.linspace(0.0, epsilon, 9).tolist()
+
+    def refuted(factor: float) -> bool:
+        curve = less_noise(event, factor).delta
+        return any(low - math.exp(x) * high > curve(x) for x in points)
+
+    if not refuted(0.25):
+        return 0.0
+    within, beyond = 0.25, 64.0
+    for _ in range(24):
+        middle = math.sqrt(within * beyond)
+        within, beyond = (middle, beyond) if refuted(middle) else (within, middle)
+    return _epsilon_at(less_noise(event, within), delta)
+
+
+def less_noise(event: MechanismEvent, factor: float) -> MechanismEvent:
+    """`event` with its standard deviation divided by `factor`; a Dirichlet's variance goes with 1/concentration."""
+    scale = event.scale * factor**2 if isinstance(event, Dirichlet) else event.scale / factor
+    return event.model_copy(update={"scale": scale})
+
+
+def _epsilon_at(event: MechanismEvent, delta: float) -> float:
+    """The epsilon at which the event's curve has this delta, from below."""
+    low, high = 0.0, 1.0
+    while event.delta(high) > delta and high < 600:
+        high *= 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if event.delta(middle) > delta else (low, middle)
+    return low
+
+
+def at_least(hits: int, samples: int, risk: float) -> float:
+    """Clopper-Pearson: the probability is no smaller, except with probability `risk`."""
+    return 0.0 if hits == 0 else float(betaincinv(hits, samples - hits + 1, risk))
+
+
+def at_most(hits: int, samples: int, risk: float) -> float:
+    """Clopper-Pearson: the probability is no larger, except with probability `risk`."""
+    return 1.0 if hits == samples else float(betaincinv(hits + 1, samples - hits, 1 - risk))
+
+
+def _epsilon_of(hits: int, alarms: int, samples: int, delta: float, risk: float) -> float:
+    low, high = at_least(hits, samples, risk) - delta, at_most(alarms, samples, risk)
+    return max(0.0, math.log(low / high)) if low > 0 else 0.0
+
+
+# Learning the event.
+
+
+def _learnt_event(
+    left: Sampler, right: Sampler, delta: float, samples: int, median: bool = False
+) -> tuple[Callable[[NDArray[Any]], Floats], float, bool]:
+    """A score, a threshold and whether small scores are the event; from draws that no verdict uses again."""
+    p, q = left(samples), right(samples)
+    scores = _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
+    on_p, on_q = np.sort(scores(p)), np.sort(scores(q))
+    if median:
+        return scores, float(np.median(np.concatenate([on_p, on_q]))), False
+    best, threshold, swapped = -1.0, 0.0, False
+    for candidate in np.unique(np.quantile(np.concatenate([on_p, on_q]), _quantiles(samples))).tolist():
+        above = samples - np.searchsorted(on_p, candidate, "right"), samples - np.searchsorted(on_q, candidate, "right")
+        below = np.searchsorted(on_q, candidate, "left"), np.searchsorted(on_p, candidate, "left")
+        for flipped, (hits, alarms) in ((False, above), (True, below)):
+            # A stricter risk than the verdict's: a threshold fitted to few draws disappoints on fresh ones.
+            bound = _epsilon_of(int(hits), int(alarms), samples, delta, 1e-5)
+            if bound > best:
+                best, threshold, swapped = bound, candidate, flipped
+    return scores, threshold, swapped
+
+
+def _quantiles(samples: int) -> Floats:
+    tail = np.geomspace(10 / samples, 0.5, 60)
+    return np.concatenate([tail, 1 - tail])
+
+
+def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+    """Ridge logistic regression of "from p" on the features; the score is its logit (Newton's method)."""
+    features = _features(np.concatenate([p, q]))
+    design = features(np.concatenate([p, q]))
+    target = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
+    weights = np.zeros(design.shape[1])
+    ridge = 1e-3 * np.eye(design.shape[1])
+    for _ in range(12):
+        chance = expit(design @ weights)
+        curvature = (design * (chance * (1 - chance))[:, None]).T @ design / len(design) + ridge
+        step = np.linalg.solve(curvature, design.T @ (target - chance) / len(design) - ridge @ weights)
+        weights = weights + step
+        if float(np.abs(step).max()) < 1e-6:
+            break
+    fitted = weights
+    return lambda outputs: np.asarray(features(outputs) @ fitted, dtype=np.float64)
+
+
+def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+    """Standardized powers, absolute value and logarithm of each coordinate; of many coordinates their averages."""
+    values = np.asarray(sample, dtype=np.float64)
+    many = values.shape[1] > FEW_COORDINATES
+    axis = None if many else 0
+    centre, width = np.median(values, axis=axis), np.std(values, axis=axis) + 1e-300
+
+    def raw(outputs: NDArray[Any]) -> Floats:
+        x = np.asarray(outputs, dtype=np.float64)
+        z = (x - centre) / width
+        tame = np.clip(z, -30, 30)
+        columns = [z, np.abs(z), z**2, np.tanh(tame) * tame**2, np.exp(np.minimum(tame, 8.0)), np.log(np.abs(x) + 1e-9)]
+        if many:
+            return np.stack([column.mean(axis=1) for column in columns], axis=1)
+        return np.concatenate(columns, axis=1)
+
+    learnt = raw(values)
+    mean, deviation = learnt.mean(axis=0), learnt.std(axis=0) + 1e-12
+
+    def standardized(outputs: NDArray[Any]) -> Floats:
+        columns = np.clip((raw(outputs) - mean) / deviation, -30, 30)
+        return np.concatenate([columns, np.ones((len(columns), 1))], axis=1)
+
+    return standardized
