@@ -534,7 +534,7 @@ def test_log_keeps_within_its_size_and_shows_what_is_new(tmp_path: Path) -> None
         os.write(file, b"first\n")
         log.follow(shown)
         log.rotate()
-        assert log.tail() == "of an earlier run\nfirst"
+        assert log.last == f"first ({log.path})"
         os.write(file, b"second " * 20 + b"\n")
         log.follow(shown)
         log.rotate()

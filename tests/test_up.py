@@ -106,7 +106,7 @@ def refused(state: Path, *arguments: str, **more: str) -> str:
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
     return done.stderr
 
 
@@ -172,14 +172,12 @@ def test_parts_know_only_the_application_role(shared: Service) -> None:
 def test_second_up_is_told_who_holds_the_state(shared: Service) -> None:
     line = refused(shared.state)
     assert f"process {shared.process.pid} ({shared.ready['api']})" in line
-    assert line.count("\n") == 1
     assert shared.get("/readyz") == 200
 
 
 def test_port_that_is_taken(shared: Service, tmp_path: Path) -> None:
     line = refused(tmp_path / "state", "--port", str(shared.port))
     assert f"port {shared.port} of 127.0.0.1 is taken" in line
-    assert line.count("\n") == 1
     assert not (tmp_path / "state" / "postgres").exists()
 
 

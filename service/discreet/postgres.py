@@ -499,7 +499,7 @@ class EmbeddedPostgres:
         finally:
             os.close(password)
         if status != 0:
-            raise Unavailable(f"initdb failed: {self.log.tail()}")
+            raise Unavailable(f"initdb failed: {self.log.last}")
         new.rename(self.data)
         sync_folder(self.state)
 
@@ -584,7 +584,7 @@ class EmbeddedPostgres:
         pause = 0.02
         while True:
             if self._process is None or self._process.poll() is not None:
-                raise Unavailable(f"PostgreSQL did not start: {self.log.tail()}")
+                raise Unavailable(f"PostgreSQL did not start: {self.log.last}")
             try:
                 return psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=10)
             except psycopg.OperationalError as error:

@@ -167,12 +167,13 @@ class LogFile:
         except OSError:
             return
 
-    def tail(self, lines: int = 3) -> str:
-        """The last lines, for an error message."""
+    @property
+    def last(self) -> str:
+        """The last line and where the others are, for a message of one line."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))
-                text = stream.read().decode(errors="replace")
+                lines = stream.read().decode(errors="replace").strip().splitlines()
         except OSError:
-            return ""
-        return "\n".join(text.strip().splitlines()[-lines:])
+            lines = []
+        return f"{lines[-1] if lines else 'it said nothing'} ({self.path})"

@@ -352,7 +352,7 @@ class Supervisor:
             end(process, (signal.SIGTERM, GRACE_SECONDS))
         self._follow()
         if process.returncode != 0:
-            raise Unavailable(f"{name} failed with status {process.returncode}: {log.tail()}")
+            raise Unavailable(f"{name} failed with status {process.returncode}: {log.last}")
 
     def _watch(self, listener: socket.socket) -> None:
         """Start the parts and keep them running."""
@@ -388,8 +388,9 @@ class Supervisor:
         if status is None:
             return
         if not ready and part.failures >= FAILED_STARTS:
-            raise Unavailable(f"{part.spec.name} does not start (status {status}): {part.log.tail()}")
-        self._note(f"{part.spec.name} ended with status {status}; starting it again")
+            raise Unavailable(f"{part.spec.name} does not start (status {status}): {part.log.last}")
+        if ready:
+            self._note(f"{part.spec.name} ended with status {status}; starting it again")
 
     def _tend_postgres(self) -> None:
         now = time.monotonic()
