@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import click
 import typer
-from discreet_client.client import ApiError, Client, Unreachable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -22,6 +21,7 @@ from rich.table import Table
 from discreet.errors import DiscreetError, InvalidInput, NotFound
 from discreet.settings import Settings
 from discreet.strict_json import loads
+from discreet_client.client import ApiError, Client, Unreachable
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
@@ -62,7 +62,7 @@ def run(arguments: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-# Running the service ---------------------------------------------------------------------------------------------------
+# Running the service ------------------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -128,7 +128,7 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
         write_private(owner_key if role == "owner" else owner_key.with_name(f"{role}.key"), key + "\n")
 
 
-# Jobs ------------------------------------------------------------------------------------------------------------------
+# Jobs ---------------------------------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -246,7 +246,7 @@ def draw(
     figures.draw_link_flows(network.arrays(network.nodes), answer["result"]["link_flows"], out, coordinates=places)
 
 
-# Tenants, keys, ledger -------------------------------------------------------------------------------------------------
+# Tenants, keys, ledger ----------------------------------------------------------------------------------------------
 
 
 @tenant_app.command("create")
@@ -326,7 +326,7 @@ def convert_tntp(
         out.write_text(text)
 
 
-# Finding a server ------------------------------------------------------------------------------------------------------
+# Finding a server ---------------------------------------------------------------------------------------------------
 
 
 def _settings(state: Path | None) -> Settings:
@@ -360,7 +360,7 @@ def _client(state: Path | None, server: str | None, key: str | None, role: str =
     return Client(address, key or _owner_key(settings, role))
 
 
-# Bodies ----------------------------------------------------------------------------------------------------------------
+# Bodies -------------------------------------------------------------------------------------------------------------
 
 
 def _read(file: Path) -> Any:
@@ -404,7 +404,7 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-# Showing ---------------------------------------------------------------------------------------------------------------
+# Showing ------------------------------------------------------------------------------------------------------------
 
 
 def _print(value: Any, as_json: bool, show: Callable[[], None]) -> None:

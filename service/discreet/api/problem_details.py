@@ -124,9 +124,8 @@ def validation_issues(errors: Iterable[Mapping[str, Any]], body: Any) -> list[Fi
         here = body
         location = list(error["loc"])
         for position, part in enumerate(location):
-            if isinstance(here, dict) and part in here:
-                here = here[part]
-            elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+            if in_list or (isinstance(here, dict) and part in here):
                 here = here[part]
             elif position < len(location) - 1 or error["type"] != "missing":
                 continue  # a branch of a union, not a field

@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from discreet.errors import InvalidInput
 from discreet.api.problem_details import ProblemDocument
+from discreet.errors import InvalidInput
 
 
 def _default(value: Any) -> Any:
@@ -23,9 +23,10 @@ def _text(body: Any) -> str:
     return json.dumps(body, default=_default, allow_nan=False, separators=(",", ":"))
 
 
-def plain(body: Any) -> Any:
+def plain(body: dict[str, Any]) -> dict[str, Any]:
     """`body` as a client would read it from JSON."""
-    return json.loads(_text(body))
+    read: dict[str, Any] = json.loads(_text(body))
+    return read
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

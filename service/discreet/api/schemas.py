@@ -166,6 +166,7 @@ class FilterFigures(BaseModel):
 
     name: str
     spent: Figures
+    reserved: Figures
     remaining: Figures
     largest_request: Figures
 

@@ -18,7 +18,7 @@ from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest, DatasetSettings
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.problems import DATASETS
-from discreet.problems.base import Content
+from discreet.problems.base import Content, Dataset
 from discreet.strict_json import loads
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
@@ -75,7 +75,8 @@ async def _multipart(request: Request, most: int) -> Registration:
     ]
     if missing:
         raise InvalidInput(missing)
-    assert isinstance(metadata, str) and isinstance(upload, UploadFile)
+    assert isinstance(metadata, str)
+    assert isinstance(upload, UploadFile)
     fields = loads(metadata.encode())
     if not isinstance(fields, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
@@ -84,9 +85,8 @@ async def _multipart(request: Request, most: int) -> Registration:
     kind = DATASETS.get(str(fields.get("kind")))
     if kind is None:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
-    public_model = kind.model_fields["public"].annotation
     try:
-        public = bodies.validate(TypeAdapter(public_model), fields.get("public"))
+        public = bodies.validate(_field(kind, "public"), fields.get("public"))
     except InvalidInput as error:
         raise error.under("/public") from None
     plain = {name: value for name, value in fields.items() if name not in ("kind", "public")}
@@ -94,9 +94,8 @@ async def _multipart(request: Request, most: int) -> Registration:
     file = upload.file
     if (upload.filename or "").endswith(".json") or upload.content_type == "application/json":
         content = await anyio.to_thread.run_sync(lambda: loads(file.read(METADATA_BYTES * 32 + 1)))
-        model = kind.model_fields["content"].annotation
         try:
-            rows = bodies.validate(TypeAdapter(model), content)
+            rows = bodies.validate(_field(kind, "content"), content)
         except InvalidInput as error:
             raise error.under("/content") from None
         return _registration(chosen, str(fields["kind"]), public, lambda: kind.read_rows(public, rows))
@@ -118,6 +117,11 @@ def _registration(chosen: DatasetSettings, kind: str, public: Any, read: Callabl
         account=chosen.account,
         read=read,
     )
+
+
+def _field(kind: type[Dataset], name: str) -> TypeAdapter[Any]:
+    annotation: Any = kind.model_fields[name].annotation
+    return TypeAdapter(annotation)
 
 
 def _table(file: BinaryIO, filename: str, content_type: str) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from randomgen import ChaCha
+from randomgen import AESCounter
 
 from discreet.privacy.mechanism import MechanismEvent
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -45,7 +45,7 @@ class Noise:
     @classmethod
     def seeded(cls, seed: int) -> Noise:
         """Reproducible, so not private: for simulation datasets only."""
-        stream = np.random.Generator(ChaCha(seed=seed, mode="sequence"))
+        stream = np.random.Generator(cast(Any, AESCounter(np.random.SeedSequence(seed))))
         return cls(stream.bytes)
 
     # Draws.
@@ -72,9 +72,8 @@ class Noise:
         return cast(Floats, self.discrete_laplace(scale / step, size) * step)
 
     def generator(self) -> np.random.Generator:
-        """A new NumPy generator over ChaCha20 with a fresh 256-bit key; also for numba. Its floats are not exact."""
-        key = int.from_bytes(self._entropy(32), "little")
-        return np.random.Generator(cast(Any, ChaCha(key=key, rounds=20)))
+        """A new NumPy generator over AES-128 in counter mode with a fresh key; also for numba. Its floats are not exact."""
+        return np.random.Generator(cast(Any, AESCounter(key=int.from_bytes(self._entropy(16), "little"))))
 
     def dirichlet(self, alpha: NDArray[np.float64]) -> Floats:
         """One draw from Dir(alpha) for each row (last axis) of `alpha`, every parameter positive.

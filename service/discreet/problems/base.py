@@ -136,7 +136,7 @@ class Result:
 
 
 class Dataset(Frozen):
-    """A dataset of one kind as it is registered: `public` is published, `content` never leaves except by a mechanism."""
+    """A dataset of one kind: `public` is published, `content` never leaves except by a mechanism."""
 
     kind: str
     public: Any
@@ -191,7 +191,8 @@ def rehearse(kind: type[Problem]) -> Result:
     problem = kind.model_validate({**body["problem"], "dataset": "example"})
     content = unpack(pack(dataset.read_rows(dataset.public, dataset.content)))
     plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
-    released = unpack(pack(problem.release(dataset.public, plan, content, Noise.secure())))
+    for noise in (Noise.seeded(0), Noise.secure()):
+        released = unpack(pack(problem.release(dataset.public, plan, content, noise)))
     return problem.finish(dataset.public, plan, released, lambda step, total: None)
 
 
@@ -209,7 +210,7 @@ def unpack(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def canonical_bytes(content: Content) -> Iterable[bytes]:
-    """What the digest of a dataset is taken of: names, types, shapes and values, and nothing about how they were sent."""
+    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were sent."""
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
         yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()

@@ -9,13 +9,13 @@ follows, from the mean demand of a period to the paths of every pair, is post-pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
@@ -35,7 +35,7 @@ Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
 
 
-# The dataset -----------------------------------------------------------------------------------------------------------
+# The dataset --------------------------------------------------------------------------------------------------------
 
 
 class RoutingPublic(Frozen):
@@ -49,6 +49,7 @@ class RoutingPublic(Frozen):
     max_pair: Positive | None = Field(default=None, description="Public bound on the trips of one pair in one period")
 
 
+@with_config(ConfigDict(extra="forbid"))
 class Trip(TypedDict):
     """Trips of one pair in one period; `person` where the unit is a person."""
 
@@ -142,7 +143,7 @@ def _canonical(columns: dict[str, Ints], persons: NDArray[np.str_] | None) -> Co
     }
 
 
-# The problem -----------------------------------------------------------------------------------------------------------
+# The problem --------------------------------------------------------------------------------------------------------
 
 
 class Link(Frozen):
@@ -159,7 +160,7 @@ class RoadNetwork(Frozen):
 
     nodes: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
     first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
-    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=1_000_000)]
+    links: Annotated[tuple[Link, ...], Field(max_length=1_000_000)]
 
     def issues(self, zones: int) -> list[FieldIssue]:
         """What keeps this from being a network that joins all ordered pairs of zones."""

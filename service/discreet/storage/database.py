@@ -58,5 +58,5 @@ async def raw(connection: AsyncConnection) -> psycopg.AsyncConnection:
     """The driver's connection below, inside the same transaction."""
     pooled = await connection.get_raw_connection()
     driver = pooled.driver_connection
-    assert isinstance(driver, psycopg.AsyncConnection)  # noqa: S101 - narrows the type; the URL fixes the driver
+    assert isinstance(driver, psycopg.AsyncConnection)
     return driver

@@ -24,7 +24,7 @@ _REPAIR_LOCK = 7_365_208_515
 FINAL = ("succeeded", "failed", "cancelled")
 
 
-# Submission ------------------------------------------------------------------------------------------------------------
+# Submission ---------------------------------------------------------------------------------------------------------
 
 
 async def begin_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> bool:
@@ -73,7 +73,7 @@ async def add(connection: AsyncConnection, **values: Any) -> Row:
     return dict(row)
 
 
-# Reading ---------------------------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------------------------
 
 
 async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
@@ -123,7 +123,7 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
     return (await connection.execute(statement)).first() is not None
 
 
-# A worker's steps ------------------------------------------------------------------------------------------------------
+# A worker's steps ---------------------------------------------------------------------------------------------------
 
 
 async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) -> Row | None:
@@ -234,7 +234,7 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, data: 
     await connection.execute(select(func.pg_notify(CHANNEL, job_id)))
 
 
-# Cancelling and repairing ----------------------------------------------------------------------------------------------
+# Cancelling and repairing -------------------------------------------------------------------------------------------
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:

@@ -39,6 +39,8 @@ def seal(secrets: Secrets, name: str, plain: bytes) -> Iterator[bytes]:
 def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) -> bytes:
     """The plain bytes of all chunks of `name`; SealBroken when any is missing, moved or changed."""
     parts = list(chunks)
+    if not parts:
+        raise SealBroken("the content is not there")
     try:
         cipher = AESGCM(secrets.content_keys[key_id])
         return b"".join(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from discreet.errors import BudgetExhausted, Conflict, NotFound
 from discreet.privacy import filters
-from discreet.privacy.filters import FILTERS, Cap
+from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
 from discreet.storage import datasets, ledger
 from discreet.storage.ledger import Standing
@@ -51,25 +52,60 @@ def cap_of(standing: Standing) -> Cap:
     return Cap(standing.cap["epsilon"], standing.cap["delta"])
 
 
+@dataclass(frozen=True)
+class Balance:
+    """What one filter makes of an account, in units; spent + reserved + remaining is the cap."""
+
+    spent: tuple[int, int]
+    reserved: tuple[int, int]
+    remaining: tuple[int, int]
+
+    def to_json(self) -> dict[str, dict[str, float]]:
+        return {name: figures(*getattr(self, name)) for name in ("spent", "reserved", "remaining")}
+
+
+def balance(one: Filter, standing: Standing) -> Balance | None:
+    """The account under one filter; None when the cap gives it nothing to work with.
+
+    A reservation counts as spent until it is released, so `reserved` is what the figure would fall by.
+    """
+    cap = cap_of(standing)
+    committed = {name: units - standing.reserved.get(name, 0) for name, units in standing.totals.items()}
+    spent, total = one.spent(committed, cap), one.spent(standing.totals, cap)
+    if spent is None or total is None:
+        return None
+    return Balance(
+        spent=spent,
+        reserved=(total[0] - spent[0], total[1] - spent[1]),
+        remaining=(max(0, cap.epsilon - total[0]), max(0, cap.delta - total[1])),
+    )
+
+
+def best_balance(standing: Standing) -> Balance:
+    """The balance of the filter with most epsilon left, among those that hold."""
+    cap, nothing = cap_of(standing), Price.zero()
+    found = [
+        (filters.holds(one, standing.totals, nothing, cap), held.remaining, held)
+        for one in FILTERS
+        if (held := balance(one, standing)) is not None
+    ]
+    return max(found, key=lambda item: item[:2])[2]
+
+
 def view(
     account: Mapping[str, Any], standing: Standing, names: Sequence[Mapping[str, Any]], delta: int
 ) -> dict[str, Any]:
     """One budget as people and programs read it."""
     cap = cap_of(standing)
-    by_filter = []
-    for one in FILTERS:
-        spent = one.spent(standing.totals, cap)
-        if spent is not None:
-            left = max(0, cap.epsilon - spent[0]), max(0, cap.delta - spent[1])
-            by_filter.append(
-                {
-                    "name": one.name,
-                    "spent": figures(*spent),
-                    "remaining": figures(*left),
-                    "largest_request": figures(one.largest_epsilon(standing.totals, cap, delta), delta),
-                }
-            )
-    spent_epsilon, spent_delta = filters.spent(standing.totals, cap)
+    by_filter = [
+        {
+            "name": one.name,
+            **held.to_json(),
+            "largest_request": figures(one.largest_epsilon(standing.totals, cap, delta), delta),
+        }
+        for one in FILTERS
+        if (held := balance(one, standing)) is not None
+    ]
     return {
         "id": account["id"],
         "scope": account["scope"],
@@ -81,9 +117,7 @@ def view(
         ],
         "unit": account["unit"],
         "cap": figures(cap.epsilon, cap.delta),
-        "spent": figures(spent_epsilon, spent_delta),
-        "reserved": figures(standing.reserved.get("epsilon", 0), standing.reserved.get("delta", 0)),
-        "remaining": figures(max(0, cap.epsilon - spent_epsilon), max(0, cap.delta - spent_delta)),
+        **best_balance(standing).to_json(),
         "largest_request": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
         "filters": by_filter,
     }
@@ -92,12 +126,13 @@ def view(
 def binding(standing: Standing, price: Price) -> dict[str, Any]:
     """Why a cap does not let this price pass, with the largest request that would."""
     cap = cap_of(standing)
+    held = best_balance(standing).to_json()
     delta = min(price.delta, cap.delta // 2)
     return {
         "account": standing.account_id,
         "cap": figures(cap.epsilon, cap.delta),
-        "spent": figures(*filters.spent(standing.totals, cap)),
-        "reserved": figures(standing.reserved.get("epsilon", 0), standing.reserved.get("delta", 0)),
+        "spent": held["spent"],
+        "reserved": held["reserved"],
         "requested": figures(price.epsilon, price.delta),
         "largest": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
     }

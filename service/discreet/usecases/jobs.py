@@ -101,8 +101,8 @@ async def submit(
 ) -> dict[str, Any]:
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
 
-    The same key with the same request answers the same job; with another request it is refused. When the budget does not
-    allow the price nothing is written at all.
+    The same key with the same request answers the same job; with another request it is refused. When the budget does
+    not allow the price nothing is written at all.
     """
     digest = hashlib.sha256(request).digest()
     async with services.database.transaction() as connection:

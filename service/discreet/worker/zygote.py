@@ -1,11 +1,11 @@
 """The zygote: a process with everything imported and compiled that forks one isolated child a step.
 
-A fresh interpreter would spend seconds on imports for a release of milliseconds. The zygote holds no data, no secrets, no
-database address and no random state: a child draws its own from the operating system. Each child is confined before
-it reads its first byte, and dies with the zygote, which dies with its worker.
+A fresh interpreter would spend seconds on imports for a release of milliseconds. The zygote holds no data, no secrets,
+no database address and no random state: a child draws its own from the operating system. Each child is confined
+before it reads its first byte, and dies with the zygote, which dies with its worker.
 
-Protocol on the control socket: the worker sends the limits as JSON with one end of a socket pair; the zygote answers one
-byte with a file descriptor of the child's process (pidfd), by which the worker kills it.
+Protocol on the control socket: the worker sends the limits as JSON with one end of a socket pair; the zygote answers
+one byte with a file descriptor of the child's process (pidfd), by which the worker kills it.
 """
 
 from __future__ import annotations

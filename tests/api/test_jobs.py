@@ -1,0 +1,641 @@
+"""Jobs over HTTP, on real processes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import io
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from discreet_client.client import ApiError, Client
+
+from discreet.postgres import EmbeddedPostgres
+from discreet.privacy.certificates import is_signed
+from tests import bodies
+from tests.conftest import Installation, eventually, installation
+
+
+def kinds(client: Client, account: str) -> list[str]:
+    return [entry["kind"] for entry in client.entries(account)]
+
+
+def test_life_of_a_job(service: Installation) -> None:
+    with service.client() as client:
+        dataset = client.register(bodies.dataset())
+        body = bodies.job(dataset["id"])
+        plan = client.plan(body)
+        assert plan["price"] == {"epsilon": 0.1, "delta": 0.0, "rho": 0.005}
+        assert plan["admitted"]
+        assert plan["plan"]["noise"][0]["scale"] == 10.0
+        assert kinds(client, dataset["account"]) == ["open"]
+
+        job = client.submit(body)
+        seen: list[tuple[str, int, int]] = []
+        ended = client.wait(job["id"], lambda *news: seen.append(news))
+        assert ended["state"] == "succeeded"
+        assert [state for state, _, _ in seen][0] == "queued"
+        assert seen[-1][0] == "succeeded"
+        assert ended["progress"]["step"] == ended["progress"]["total"]
+
+        answer = client.result(job["id"])
+        result, certificate = answer["result"], answer["certificate"]
+        assert np.shape(result["demand"]) == (3, 3)
+        assert len(result["link_flows"]) == 12
+        assert {(pair["origin"], pair["destination"]) for pair in result["policy"]} == {
+            (origin, destination) for origin in (1, 2, 3) for destination in (1, 2, 3) if origin != destination
+        }
+        for pair in result["policy"]:
+            assert sum(path["share"] for path in pair["paths"]) == pytest.approx(1)
+        assert result["tables"] == []
+        assert certificate["guarantee"] == {
+            "type": "pure_dp",
+            "epsilon": 0.1,
+            "delta": 0.0,
+            "unit": "request",
+            "neighbours": "one trip added or removed",
+        }
+        assert certificate["filter"] == ["basic"]
+        assert is_signed(certificate)
+        assert not is_signed({**certificate, "assumptions": []})
+
+        entries = list(client.entries(dataset["account"]))
+        assert [entry["kind"] for entry in entries] == ["open", "reserve", "data_touched", "commit"]
+        assert certificate["ledger_entry"] == [{"account": dataset["account"], "seq": 4, "hash": entries[3]["hash"]}]
+        budget = client.budget(dataset["account"])
+        assert (budget["spent"]["epsilon"], budget["reserved"]["epsilon"], budget["remaining"]["epsilon"]) == (
+            0.1,
+            0,
+            0.9,
+        )
+
+
+def test_events_resume_after_the_last_seen(service: Installation) -> None:
+    with service.client() as client, service.http() as http:
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))
+        client.wait(job["id"])
+
+        def events(last: int) -> list[str]:
+            text = http.get(f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": str(last)}).text
+            return [line for line in text.splitlines() if line.startswith("id: ")]
+
+        everything = events(0)
+        assert everything == [f"id: {number}" for number in range(1, len(everything) + 1)]
+        assert events(2) == everything[2:]
+
+
+def test_twenty_identical_posts_are_one_job_and_one_charge(service: Installation) -> None:
+    with service.client() as client:
+        dataset = client.register(bodies.dataset())
+        text = json.dumps(bodies.job(dataset["id"]))
+
+        def post(_: int) -> httpx.Response:
+            with service.http() as http:
+                return http.post("/v1/jobs", content=text, headers={"Idempotency-Key": "twenty"})
+
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(post, range(20)))
+        assert {answer.status_code for answer in answers} <= {202, 409}
+        in_flight = [answer.json()["code"] for answer in answers if answer.status_code == 409]
+        assert set(in_flight) <= {"request_in_flight"}
+        jobs = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+        assert len(jobs) == 1
+        assert post(0).json()["id"] in jobs
+        client.wait(jobs.pop())
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
+
+        other = json.dumps(bodies.job(dataset["id"], 0.2))
+        with service.http() as http:
+            reused = http.post("/v1/jobs", content=other, headers={"Idempotency-Key": "twenty"})
+            missing = http.post("/v1/jobs", content=other)
+        assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
+        assert (missing.status_code, missing.json()["code"]) == (400, "idempotency_key_missing")
+        assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
+
+
+def test_over_budget_says_the_numbers_and_burns_nothing(api_only: Installation) -> None:
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset(epsilon=0.5))
+        client.submit(bodies.job(dataset["id"], 0.3))
+        priced = client.plan(bodies.job(dataset["id"], 0.3))
+        with pytest.raises(ApiError) as refused:
+            client.submit(bodies.job(dataset["id"], 0.3), idempotency_key="over")
+        binding = {
+            "account": dataset["account"],
+            "cap": {"epsilon": 0.5, "delta": 0.0},
+            "spent": {"epsilon": 0.0, "delta": 0.0},
+            "reserved": {"epsilon": 0.3, "delta": 0.0},
+            "requested": {"epsilon": 0.3, "delta": 0.0},
+            "largest": {"epsilon": 0.2, "delta": 0.0},
+        }
+        assert (refused.value.status, refused.value.code) == (409, "budget_exhausted")
+        assert refused.value.problem["binding"] == binding
+        assert (priced["admitted"], priced["binding"]) == (False, binding)
+        assert kinds(client, dataset["account"]) == ["open", "reserve"]
+        assert len([job for job in client.jobs(page_size=200)["jobs"] if job["dataset"] == dataset["id"]]) == 1
+        # What was refused is not remembered: the same key passes when the budget does.
+        assert client.submit(bodies.job(dataset["id"], 0.2), idempotency_key="over")["state"] == "queued"
+        assert client.budget(dataset["account"])["largest_request"]["epsilon"] == 0
+
+
+def test_cancelling_before_data_are_touched_costs_nothing(api_only: Installation) -> None:
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))
+        with pytest.raises(ApiError, match="cancel it first"):
+            client.delete_dataset(dataset["id"])
+        assert client.cancel(job["id"])["state"] == "cancelled"
+        assert client.cancel(job["id"])["state"] == "cancelled"
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "release"]
+        assert client.budget(dataset["account"])["remaining"]["epsilon"] == 1
+        with pytest.raises(ApiError) as refused:
+            client.result(job["id"])
+        assert (refused.value.status, refused.value.code) == (409, "no_result")
+        client.delete_dataset(dataset["id"])
+
+
+def test_grants_are_entries_with_a_reason(api_only: Installation) -> None:
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        client.submit(bodies.job(dataset["id"], 0.4))
+        with pytest.raises(ApiError) as refused:
+            client.grant(dataset["account"], epsilon=0.3, delta=0, reason="less")
+        assert (refused.value.status, refused.value.code) == (409, "cap_below_spent")
+        client.grant(dataset["account"], epsilon=0.4, delta=0, reason="no more")
+        granted = list(client.entries(dataset["account"]))[-1]
+        assert (granted["kind"], granted["reason"], granted["cap"]["epsilon"]) == ("grant", "no more", "400000000")
+        with api_only.http(api_only.key_of("analyst")) as http:
+            answer = http.post(f"/v1/budgets/{dataset['account']}/grants", json={"cap": {"epsilon": 9}, "reason": "me"})
+        assert answer.status_code == 403
+
+
+def test_simulation_is_free_and_says_so(service: Installation) -> None:
+    with service.client() as client:
+        dataset = client.register(bodies.dataset(mode="simulation"))
+        body = {**bodies.job(dataset["id"]), "seed": 7}
+        answers = [client.result(client.wait(client.submit(body)["id"])["id"]) for _ in range(2)]
+        assert answers[0]["result"] == answers[1]["result"]
+        assert answers[0]["certificate"]["guarantee"]["type"] == "none"
+        assert kinds(client, dataset["account"]) == ["open"]
+        private = client.register(bodies.dataset())
+        with pytest.raises(ApiError, match="/seed"):
+            client.submit({**bodies.job(private["id"]), "seed": 7})
+
+
+# The same content --------------------------------------------------------------------------------------------------
+
+
+def test_the_same_content_is_the_same_account(api_only: Installation) -> None:
+    body = bodies.dataset()
+    trips = body["content"]["trips"]
+    halves = [{**trip, "count": 50} for trip in trips if trip["period"] == 3]
+    rewritten = [trip for trip in reversed(trips) if trip["period"] != 3] + halves + halves
+    rewritten.append({"period": 0, "origin": 1, "destination": 2, "count": 0})
+    with api_only.client() as client, api_only.http() as http:
+        first = http.post("/v1/datasets", json=body)
+        again = http.post("/v1/datasets", json={**body, "name": "other", "content": {"trips": rewritten}})
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        for name, value in (("mode", "simulation"), ("public", {**body["public"], "period_minutes": 30})):
+            other = http.post("/v1/datasets", json={**body, name: value})
+            assert (other.status_code, other.json()["code"]) == (409, "content_known")
+        client.delete_dataset(first.json()["id"])
+        assert http.get(f"/v1/datasets/{first.json()['id']}").status_code == 404
+        back = http.post("/v1/datasets", json=body)
+        assert back.status_code == 201
+        assert back.json()["account"] == first.json()["account"]
+        assert back.json()["id"] != first.json()["id"]
+
+
+def test_versions_of_one_source_share_an_account(api_only: Installation) -> None:
+    with api_only.client() as client:
+        first = client.register(bodies.dataset())
+        second = client.register({**bodies.dataset(account=first["account"]), "cap": None})
+        assert second["account"] == first["account"]
+        names = [dataset["id"] for dataset in client.budget(first["account"])["datasets"]]
+        assert names == [first["id"], second["id"]]
+        with pytest.raises(ApiError, match="/account"):
+            client.register({**bodies.dataset(account="acc_0"), "cap": None})
+        with pytest.raises(ApiError, match="/cap"):
+            client.register(bodies.dataset(account=first["account"]))
+
+
+def as_file(trips: list[dict[str, int]], kind: str) -> bytes:
+    if kind == "json":
+        return json.dumps({"trips": trips}).encode()
+    table = pa.Table.from_pylist(trips)
+    sink = io.BytesIO()
+    if kind == "csv":
+        pa_csv.write_csv(table, sink)
+    else:
+        pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_uploads_are_the_same_content(api_only: Installation, kind: str) -> None:
+    body = bodies.dataset()
+    metadata = {name: value for name, value in body.items() if name != "content"}
+    with api_only.client() as client:
+        first = client.register(body)
+        uploaded = client.upload(metadata, io.BytesIO(as_file(body["content"]["trips"], kind)), f"trips.{kind}")
+        assert uploaded == first
+
+
+# Bad input ---------------------------------------------------------------------------------------------------------
+
+
+def changed(body: Any, path: str, value: Any) -> Any:
+    """A copy of `body` with the value at the pointer replaced."""
+    copy = json.loads(json.dumps(body))
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")[1:]]
+    place = copy
+    for part in parents:
+        place = place[part]
+    place[last] = value
+    return copy
+
+
+@pytest.fixture(scope="module")
+def known(api_only: Installation) -> Iterator[dict[str, Any]]:
+    """A dataset that stays unspent through all bad requests."""
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        yield dataset
+        assert kinds(client, dataset["account"]) == ["open"]
+        assert all(job["dataset"] != dataset["id"] for job in client.jobs(page_size=200)["jobs"])
+
+
+BAD_JOBS = [
+    ("/problem/network/links/2/head", 9, "node 9 of 4 nodes"),
+    ("/problem/network/links/2/head", 0, "greater than or equal to 1"),
+    ("/problem/network/links/2/head", "two", "integer"),
+    ("/problem/network/links/0/tail", 2, "itself"),
+    ("/problem/network/links/0/capacity", 0, "greater than 0"),
+    ("/problem/network/links/0/capacity", -5, "greater than 0"),
+    ("/problem/network/links/1/free_flow_time", -1, "greater than or equal to 0"),
+    ("/problem/network/links/1/speed", 50, "not permitted"),
+    ("/problem/network/nodes", 2, "3 zones"),
+    ("/problem/network/first_through_node", 7, "4 nodes"),
+    ("/problem/network/links", [], "no path leads from zone"),
+    ("/problem/dataset", "dst_unknown", "no dataset dst_unknown"),
+    ("/problem/kind", "teleport", "routing"),
+    ("/problem/method", "magic", "auto"),
+    ("/problem/max_trips_per_person", 3, "not a person"),
+    ("/problem/latency", {"type": "quadratic"}, "'affine', 'bpr'"),
+    ("/privacy/epsilon", 0, "greater than 0"),
+    ("/privacy/epsilon", -0.1, "greater than 0"),
+    ("/privacy/epsilon", 1e30, "less than or equal to"),
+    ("/privacy/epsilon", 1e300, "finite"),
+    ("/privacy/epsilon", 1e-300, "at most 9 decimals"),
+    ("/privacy/epsilon", "0.1", "JSON number"),
+    ("/privacy/epsilon", True, "JSON number"),
+    ("/privacy/epsilon", None, "JSON number"),
+    ("/privacy/delta", 1, "less than 1"),
+    ("/privacy/delta", -1e-9, "greater than or equal to 0"),
+    ("/privacy/delta", 1e-19, "at most 18 decimals"),
+    ("/privacy/unit", "person", "unit of this dataset is request"),
+    ("/seed", 3, "simulation"),
+    ("/extra", 1, "not permitted"),
+]
+
+
+@pytest.mark.parametrize("call", ["plans", "jobs"])
+@pytest.mark.parametrize(("pointer", "value", "says"), BAD_JOBS)
+def test_bad_jobs_name_the_field(
+    api_only: Installation, known: dict[str, Any], call: str, pointer: str, value: Any, says: str
+) -> None:
+    body = changed(bodies.job(known["id"]), pointer, value)
+    with api_only.http() as http:
+        answer = http.post(f"/v1/{call}", json=body, headers={"Idempotency-Key": f"bad {pointer} {value}"})
+    assert answer.status_code in (404, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["type"] == f"urn:discreet:problem:{problem['code']}"
+    found = {issue["pointer"]: issue["detail"] for issue in problem["errors"]}
+    assert says in found[pointer.removesuffix("/tail")], found
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "says"),
+    [
+        ("NaN", "finite"),
+        ("Infinity", "finite"),
+        ("1e999", "finite"),
+        ("1e999999999", "finite"),
+        ("0.123456789012345678901234567890", "at most 9 decimals"),
+        ("0.1000000000000000000001", "at most 9 decimals"),
+    ],
+)
+def test_privacy_figures_are_read_from_their_text(
+    api_only: Installation, known: dict[str, Any], epsilon: str, says: str
+) -> None:
+    text = json.dumps(bodies.job(known["id"], 0.5)).replace("0.5", epsilon)
+    with api_only.http() as http:
+        answer = http.post("/v1/jobs", content=text, headers={"Idempotency-Key": f"text {epsilon}"})
+    assert answer.status_code == 422
+    (issue,) = answer.json()["errors"]
+    assert issue["pointer"] == "/privacy/epsilon"
+    assert says in issue["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "says"),
+    [
+        (b"[" * 10_000 + b"]" * 10_000, "", "64 levels"),
+        (b'{"problem": {"kind": "routing", "kind": "routing"}}', "/problem/kind", "twice"),
+        (b'{"problem": ', "", "not JSON"),
+        (b"\xff\xfe", "", "UTF-8"),
+    ],
+)
+def test_bodies_that_are_no_strict_json(
+    api_only: Installation, known: dict[str, Any], body: bytes, pointer: str, says: str
+) -> None:
+    with api_only.http() as http:
+        answer = http.post("/v1/jobs", content=body, headers={"Idempotency-Key": "unreadable"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+    (issue,) = answer.json()["errors"]
+    assert issue["pointer"] == pointer
+    assert says in issue["detail"]
+
+
+def test_a_zone_without_a_path_is_named(api_only: Installation, known: dict[str, Any]) -> None:
+    body = bodies.job(known["id"])
+    links = body["problem"]["network"]["links"]
+    body["problem"]["network"]["links"] = [link for link in links if link["head"] != 2]
+    with api_only.http() as http:
+        answer = http.post("/v1/plans", json=body)
+    details = {issue["detail"] for issue in answer.json()["errors"]}
+    assert details == {"no path leads from zone 1 to zone 2", "no path leads from zone 3 to zone 2"}
+
+
+def test_a_body_over_the_limit(api_only: Installation, known: dict[str, Any]) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(33):
+            yield b" " * 1_000_000
+
+    with api_only.http() as http:
+        declared = http.post("/v1/jobs", content=b" " * 32_000_001, headers={"Idempotency-Key": "large"})
+        chunked = http.post("/v1/plans", content=parts())
+    for answer in (declared, chunked):
+        assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+        assert "32000000" in answer.json()["detail"]
+
+
+BAD_DATASETS = [
+    ("/content/trips/4/count", -1, "greater than or equal to 0"),
+    ("/content/trips/4/count", 1.5, "integer"),
+    ("/content/trips/4/count", 10**10, "less than or equal to"),
+    ("/content/trips/4/origin", 4, "must be 1 to 3; found 4"),
+    ("/content/trips/4/destination", 0, "must be 1 to 3; found 0"),
+    ("/content/trips/4/period", 10, "must be 0 to 9; found 10"),
+    ("/content/trips/4/person", "ann", "unit request has none"),
+    ("/content/trips/4/weight", 1, "not permitted"),
+    ("/content/trips", "none", "list"),
+    ("/public/zones", 0, "greater than or equal to 1"),
+    ("/public/unit", "household", "request"),
+    ("/public/period_minutes", "x", "number"),
+    ("/cap/epsilon", 0, "greater than 0"),
+    ("/cap/delta", 1.0, "less than 1"),
+    ("/name", "", "at least 1 character"),
+    ("/kind", "weather", "routing"),
+    ("/mode", "test", "private"),
+]
+
+
+@pytest.mark.parametrize(("pointer", "value", "says"), BAD_DATASETS)
+def test_bad_datasets_name_the_field(api_only: Installation, pointer: str, value: Any, says: str) -> None:
+    with api_only.client() as client, api_only.http() as http:
+        before = len(client.budgets())
+        answer = http.post("/v1/datasets", json=changed(bodies.dataset(), pointer, value))
+        assert len(client.budgets()) == before
+    assert answer.status_code == 422
+    found = {issue["pointer"]: issue["detail"] for issue in answer.json()["errors"]}
+    assert says in found[pointer], found
+
+
+def upload(http: httpx.Client, content: bytes, filename: str, **values: Any) -> httpx.Response:
+    metadata = {name: value for name, value in bodies.dataset(**values).items() if name != "content"}
+    return http.post("/v1/datasets", data={"metadata": json.dumps(metadata)}, files={"content": (filename, content)})
+
+
+def test_bad_uploads(api_only: Installation) -> None:
+    good = bodies.dataset()["content"]["trips"]
+    table = pa.Table.from_pylist(good)
+    cases = [
+        (b"PAR1 but not really", "x.parquet", "/content", "cannot be read as Parquet"),
+        (b"", "x.parquet", "/content", "cannot be read as Parquet"),
+        (as_file(good, "parquet")[:-20], "x.parquet", "/content", "cannot be read as Parquet"),
+        (as_parquet(table.rename_columns(["period", "origin", "target", "count"])), "x.parquet", "/content", "missing"),
+        (as_parquet(table.append_column("weight", table["count"])), "x.parquet", "/content", "not known"),
+        (as_parquet(table.set_column(3, "count", pa.array(["x"] * len(good)))), "x.parquet", "/content", "integers"),
+        (as_parquet(with_value(table, None)), "x.parquet", "/content/5/count", "missing"),
+        (as_parquet(with_value(table, 1.5)), "x.parquet", "/content/5/count", "integer is needed; found 1.5"),
+        (as_parquet(with_value(table, -2)), "x.parquet", "/content/5/count", "found -2"),
+        (as_parquet(with_value(table, float("nan"))), "x.parquet", "/content/5/count", "found nan"),
+        (b"period,origin\n1,2,3\n", "x.csv", "/content", "cannot be read as CSV"),
+        (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "required"),
+    ]
+    with api_only.http() as http:
+        for content, filename, pointer, says in cases:
+            answer = upload(http, content, filename)
+            assert answer.status_code == 422, (filename, says, answer.text)
+            found = [issue["detail"] for issue in answer.json()["errors"] if issue["pointer"] == pointer]
+            assert any(says in detail for detail in found), answer.text
+        no_file = http.post("/v1/datasets", files={"metadata": (None, "{}")})
+        assert {issue["pointer"] for issue in no_file.json()["errors"]} == {"/content"}
+        broken = http.post("/v1/datasets", content=b"--x", headers={"Content-Type": "multipart/form-data"})
+        assert (broken.status_code, broken.json()["code"]) == (400, "invalid_multipart")
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def with_value(table: pa.Table, value: Any) -> pa.Table:
+    counts = table["count"].to_pylist()
+    counts[5] = value
+    return table.set_column(3, "count", pa.array(counts))
+
+
+def test_other_tenants_objects_do_not_exist(api_only: Installation, known: dict[str, Any]) -> None:
+    with api_only.client(api_only.operator_key) as operator:
+        operator.create_tenant("neighbours")
+    stranger = api_only.key_of("owner", "neighbours")
+    with api_only.client() as client, api_only.http(stranger) as http:
+        queued = client.submit(bodies.job(client.register(bodies.dataset())["id"]))
+        assert http.get("/v1/datasets").json()["datasets"] == []
+        assert http.get("/v1/jobs").json()["jobs"] == []
+        assert http.get("/v1/budgets").json()["budgets"] == []
+        for method, path in (
+            ("GET", f"/v1/datasets/{known['id']}"),
+            ("DELETE", f"/v1/datasets/{known['id']}"),
+            ("GET", f"/v1/budgets/{known['account']}"),
+            ("GET", f"/v1/budgets/{known['account']}/entries"),
+            ("GET", f"/v1/jobs/{queued['id']}"),
+            ("GET", f"/v1/jobs/{queued['id']}/result"),
+            ("GET", f"/v1/jobs/{queued['id']}/events"),
+            ("POST", f"/v1/jobs/{queued['id']}/cancel"),
+        ):
+            assert http.request(method, path).status_code == 404, path
+        answer = http.post("/v1/jobs", json=bodies.job(known["id"]), headers={"Idempotency-Key": "mine"})
+        assert answer.status_code == 404
+        assert answer.json()["errors"][0]["pointer"] == "/problem/dataset"
+
+
+def test_keys_and_roles(api_only: Installation) -> None:
+    with api_only.http("dsc_nonsense") as http:
+        assert http.get("/v1/jobs").status_code == 401
+        assert http.get("/v1/jobs").headers["www-authenticate"] == "Bearer"
+    auditor = api_only.key_of("auditor")
+    with api_only.http(auditor) as http:
+        assert http.get("/v1/budgets").status_code == 200
+        assert http.post("/v1/plans", json=bodies.job("dst_x")).status_code == 403
+        assert http.post("/v1/datasets", json=bodies.dataset()).status_code == 403
+        assert http.post("/v1/tenants", json={"name": "mine"}).status_code == 403
+    with api_only.client() as owner:
+        made = owner.create_key(role="analyst", principal="ann")
+        with api_only.http(made["key"]) as http:
+            assert http.get("/v1/jobs").status_code == 200
+            owner.revoke_key(made["id"])
+            assert http.get("/v1/jobs").status_code == 401
+        with pytest.raises(ApiError) as refused:
+            owner.create_key(role="operator", principal="me")
+        assert refused.value.status == 403
+
+
+def test_pages_follow_each_other(api_only: Installation) -> None:
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        made = [client.submit(bodies.job(dataset["id"], 0.001))["id"] for _ in range(5)]
+        listed: list[str] = []
+        token: str | None = None
+        while True:
+            page = client.jobs(page_size=2, **({"page_token": token} if token else {}))
+            listed += [job["id"] for job in page["jobs"]]
+            token = page["next_page_token"]
+            if token is None:
+                break
+        assert len(listed) == len(set(listed))
+        assert [job for job in listed if job in made] == made[::-1]
+    with api_only.http() as http:
+        for call in ("datasets", "jobs", f"budgets/{dataset['account']}/entries"):
+            answer = http.get(f"/v1/{call}", params={"page_token": "!"})
+            assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/query/page_token")
+
+
+def test_contract_pages_answer(api_only: Installation) -> None:
+    with api_only.http() as http:
+        assert http.get("/healthz").json() == {"status": "ok"}
+        assert http.get("/openapi.json").json()["openapi"].startswith("3.1")
+        assert "submit_job" in http.get("/docs").text
+        assert "discreet_http_request_seconds" in http.get("/metrics").text
+        assert http.get("/v1/nothing").json()["code"] == "not_found"
+        assert http.put("/v1/jobs").json()["code"] == "method_not_allowed"
+
+
+# Faults ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with (
+        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
+        running.client() as client,
+    ):
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))
+        first = running.start_worker()
+        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the first worker touches data")
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        assert client.job(job["id"])["state"] == "running"
+        running.start_worker()
+        assert client.wait(job["id"])["state"] == "succeeded"
+        assert client.result(job["id"])["certificate"]["guarantee"]["epsilon"] == 0.1
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
+        assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
+
+
+def test_a_worker_that_wakes_up_too_late_publishes_nothing(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with (
+        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
+        running.client() as client,
+    ):
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))
+        zombie = running.start_worker()
+        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the first worker touches data")
+        zombie.send_signal(signal.SIGSTOP)
+        running.start_worker()
+        assert client.wait(job["id"])["state"] == "succeeded"
+        answer = client.result(job["id"])
+        zombie.send_signal(signal.SIGCONT)
+        follow = client.register(bodies.dataset())
+        client.wait(client.submit(bodies.job(follow["id"]))["id"])
+        assert client.result(job["id"]) == answer
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
+
+
+def test_cancelling_after_data_were_touched_is_charged(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with (
+        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
+        running.client() as client,
+    ):
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))
+        first = running.start_worker()
+        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker touches data")
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        assert client.cancel(job["id"])["state"] == "running"
+        running.start_worker()
+        assert client.wait(job["id"])["state"] == "cancelled"
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
+
+
+def test_a_child_over_its_limits_fails_the_job_and_charges_it(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with (
+        installation(postgres, template, tmp_path, workers=1, job_wall_seconds=0.001) as running,
+        running.client() as client,
+    ):
+        dataset = client.register(bodies.dataset())
+        ended = client.wait(client.submit(bodies.job(dataset["id"]))["id"])
+        assert ended["state"] == "failed"
+        assert ended["error"]["code"] == "solver_failed"
+        assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
+
+
+def test_a_stopped_worker_gives_its_jobs_back(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
+    with (
+        installation(postgres, template, tmp_path, workers=1, lease_seconds=600.0) as running,
+        running.client() as client,
+    ):
+        dataset = client.register(bodies.dataset(epsilon=10))
+        jobs = [client.submit(bodies.job(dataset["id"], 0.01))["id"] for _ in range(6)]
+        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker began")
+        running.workers[0].terminate()
+        assert running.workers[0].wait(timeout=60) == 0
+        running.start_worker()
+        for job in jobs:
+            assert client.wait(job)["state"] == "succeeded"
+        found = kinds(client, dataset["account"])
+        assert (found.count("reserve"), found.count("commit")) == (6, 6)

@@ -1,0 +1,182 @@
+"""Fixtures: one PostgreSQL a session, a fresh migrated database and real processes where a test asks for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.storage import secrets
+from discreet.storage.migrations import migrate
+from discreet_client.client import Client
+from tests.postgres_fixture import Database, fresh_database, make_template, postgres
+
+__all__ = ["postgres"]
+
+DEADLINE_SECONDS = 120.0
+"""How long tests wait for what must come; generous, because machines differ."""
+
+
+def eventually(what: Callable[[], Any], why: str) -> Any:
+    """The first true value of `what()`."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        if value := what():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"never happened: {why}")
+
+
+@pytest.fixture(scope="session")
+def template(postgres: EmbeddedPostgres) -> str:
+    """The name of a migrated database to copy."""
+
+    def fill(database: Database) -> None:
+        migrate(Settings(database_url=database.app_url, migration_database_url=database.owner_url))
+
+    return make_template(postgres, fill)
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres, template: str) -> Iterator[Database]:
+    with fresh_database(postgres, template) as fresh:
+        yield fresh
+
+
+def settings_for(database: Database, state: Path, **values: Any) -> Settings:
+    """Settings of an installation on this database, with secrets of its own."""
+    state.mkdir(exist_ok=True, parents=True)
+    if not (state / "secrets.json").exists():
+        secrets.create(state / "secrets.json")
+    return Settings(state=state, database_url=database.app_url, migration_database_url=database.owner_url, **values)
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    return settings_for(database, tmp_path / "state")
+
+
+@dataclass
+class Installation:
+    """Real API and worker processes on one database."""
+
+    settings: Settings
+    url: str = ""
+    owner_key: str = ""
+    operator_key: str = ""
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    api: subprocess.Popen[bytes] | None = None
+    _listener: socket.socket | None = None
+
+    def environment(self) -> dict[str, str]:
+        names = ("database_url", "state", "lease_seconds", "worker_concurrency", "job_wall_seconds", "json_body_bytes")
+        chosen = {f"DISCREET_{name.upper()}": str(getattr(self.settings, name)) for name in names}
+        chosen["DISCREET_MIGRATION_DATABASE_URL"] = self.settings.migration_database_url or ""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        return {**kept, **chosen}
+
+    def start_api(self) -> None:
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+            self._listener.set_inheritable(True)
+            self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        number = self._listener.fileno()
+        self.api = subprocess.Popen(
+            [sys.executable, "-m", "discreet", "api", "--fd", str(number)],
+            env=self.environment(),
+            pass_fds=(number,),
+        )
+        eventually(self._ready, "the API is ready")
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5, trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-m", "discreet", "worker"], env=self.environment())
+        self.workers.append(process)
+        return process
+
+    def client(self, key: str | None = None) -> Client:
+        return Client(self.url, key or self.owner_key)
+
+    def http(self, key: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key or self.owner_key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
+
+    def key_of(self, role: str, tenant: str | None = None) -> str:
+        """A new key; with a tenant's name, of that tenant, made if needed."""
+        with self.client(self.operator_key) as operator:
+            return str(operator.create_key(role=role, principal=role, tenant=tenant)["key"])
+
+    def stop(self) -> None:
+        processes = [process for process in [*self.workers, self.api] if process is not None]
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in processes:
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._listener is not None:
+            self._listener.close()
+
+
+@contextmanager
+def installation(
+    postgres: EmbeddedPostgres, template: str, state: Path, *, workers: int, **values: Any
+) -> Iterator[Installation]:
+    """An API and workers on a fresh database, stopped at the end."""
+    with ExitStack() as stack:
+        database = stack.enter_context(fresh_database(postgres, template))
+        running = Installation(settings_for(database, state, **values))
+        stack.callback(running.stop)
+        subprocess.run(
+            [sys.executable, "-m", "discreet", "bootstrap", "--owner-key", str(state / "owner.key")],
+            env=running.environment(),
+            check=True,
+        )
+        running.owner_key = (state / "owner.key").read_text().strip()
+        running.operator_key = (state / "operator.key").read_text().strip()
+        running.start_api()
+        for _ in range(workers):
+            running.start_worker()
+        yield running
+
+
+@pytest.fixture(scope="session")
+def service(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """One API and one worker for all tests that only use the service."""
+    state = tmp_path_factory.mktemp("service")
+    with installation(postgres, template, state, workers=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api_only(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """An API without a worker: what is submitted stays queued."""
+    state = tmp_path_factory.mktemp("api-only")
+    with installation(postgres, template, state, workers=0) as running:
+        yield running
