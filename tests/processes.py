@@ -34,10 +34,10 @@ def family(pid: int) -> list[int]:
 
 
 def command(pid: int) -> list[str]:
-    """The process's arguments; empty when it is gone."""
+    """The process's arguments; one empty word when it is gone or about to go."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    return []
+    return [""]
 
 
 def environment(pid: int) -> dict[str, str]:

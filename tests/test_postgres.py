@@ -12,7 +12,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -413,13 +413,16 @@ def test_programs_in_a_closed_folder_are_copied(state: Path, monkeypatch: pytest
 def test_root_is_dropped(state: Path) -> None:
     with EmbeddedPostgres(state) as server:
         assert server.pid is not None
+        seen = 0
         for pid in family(server.pid):
-            status = Path(f"/proc/{pid}/status").read_text()
-            for kind in ("Uid", "Gid"):
-                numbers = status.partition(f"{kind}:")[2].split()[:4]
-                assert "0" not in numbers or os.geteuid() != 0
-            assert "CapEff:\t0000000000000000" in status
-        assert server.pid not in (os.getpid(), os.getppid())
+            with suppress(FileNotFoundError):  # backends come and go
+                status = Path(f"/proc/{pid}/status").read_text()
+                for kind in ("Uid", "Gid"):
+                    numbers = status.partition(f"{kind}:")[2].split()[:4]
+                    assert "0" not in numbers or os.geteuid() != 0
+                assert "CapEff:\t0000000000000000" in status
+                seen += 1
+        assert seen > 2
 
 
 UNPRIVILEGED = """

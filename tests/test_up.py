@@ -359,6 +359,15 @@ def test_children_get_exactly_these_settings(monkeypatch: pytest.MonkeyPatch, tm
     assert Settings() == settings.model_copy(update={"secrets_file": tmp_path / "secrets.json"})
 
 
+def test_kernels_are_cached_in_the_state_where_the_package_is_read_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    for writable, cache in ((True, None), (False, str(tmp_path / "cache"))):
+        monkeypatch.setattr(os, "access", lambda _path, _mode, answer=writable: answer)
+        assert up._environment(Settings(state=tmp_path)).get("NUMBA_CACHE_DIR") == cache
+
+
 def test_state_in_a_place_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = refused(tmp_path / "file" / "state")

@@ -292,7 +292,7 @@ class EmbeddedPostgres:
 
     def create_database(self, name: str, template: str | None = None) -> None:
         """A database of the owner role that the application role may connect to; with `template` a copy of another."""
-        with psycopg.connect(self.superuser_url, autocommit=True) as connection:
+        with self._connected() as connection:
             statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(OWNER))
             if template is not None:
                 statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
@@ -301,25 +301,33 @@ class EmbeddedPostgres:
 
     def drop_database(self, name: str) -> None:
         """Drop a database and end its connections."""
-        with psycopg.connect(self.superuser_url, autocommit=True) as connection:
+        with self._connected() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     @property
     def mark(self) -> str:
         """A word that is kept with the database and goes where its data folder goes; "" at first."""
         query = "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE datname = %s"
-        with psycopg.connect(self.superuser_url) as connection:
+        with self._connected() as connection:
             row = connection.execute(query, [DATABASE]).fetchone()
         return str(row[0]) if row else ""
 
     @mark.setter
     def mark(self, text: str) -> None:
-        with psycopg.connect(self.superuser_url) as connection:
+        with self._connected() as connection:
             connection.execute(
                 sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(DATABASE), sql.Literal(text))
             )
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            with psycopg.connect(self.superuser_url, autocommit=True) as connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise Unavailable(f"PostgreSQL does not answer: {error}") from error
 
     def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)

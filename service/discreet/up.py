@@ -66,8 +66,8 @@ def run(
     try:
         with Signals() as signals:
             Supervisor(settings, host, port, rpc_port, signals, verbose=verbose, as_json=as_json).run()
-    except DiscreetError as error:
-        _say(f"discreet up: {error.detail}")
+    except (DiscreetError, OSError) as error:
+        _say(f"discreet up: {error}")
         return 1
     return 0
 
@@ -544,6 +544,9 @@ def _environment(settings: Settings) -> dict[str, str]:
         if value is not None:
             environment[variable] = value if isinstance(value, str) else json.dumps(value)
     environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
+    if not os.access(Path(__file__).parent, os.W_OK):
+        # numba keeps compiled kernels beside their source or in the home folder; a service user may have neither.
+        environment.setdefault("NUMBA_CACHE_DIR", str(settings.state / "cache"))
     return environment
 
 
