@@ -1,0 +1,117 @@
+"""What every kind of problem must keep, whichever it is: a forgotten part fails here."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from discreet import problems
+from discreet.api.schemas import DatasetRequest, JobRequest
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.privacy.units import Price
+from discreet.problems.base import Dataset, Problem, canonical_bytes, pack, rehearse, unpack
+from discreet.problems.numbers import Budget, Privacy
+
+KINDS = sorted(problems.KINDS)
+ROOT = Path(__file__).parents[2]
+
+
+def example(kind: str) -> tuple[Problem, Any, Dataset, Budget]:
+    body = problems.KINDS[kind].example()
+    spec = body["problem"].pop("dataset")
+    fields = {name: spec[name] for name in ("kind", "public", "content")}
+    dataset = problems.DATASETS[kind].model_validate(fields)
+    problem = problems.KINDS[kind].model_validate({**body["problem"], "dataset": "dst_x"})
+    return problem, dataset.public, dataset, Privacy.model_validate(body["privacy"]).budget
+
+
+def test_every_module_is_registered() -> None:
+    """A module of `problems` that defines a Problem stands in KINDS under its own literal, and in the union."""
+    shared = {"__init__", "base", "columns", "numbers"}
+    modules = {path.stem for path in (ROOT / "service/discreet/problems").glob("*.py")} - shared
+    assert modules == set(KINDS)
+    members = get_args(problems.AnyProblem) or (problems.AnyProblem,)
+    assert {member.model_fields["kind"].annotation for member in members} == {
+        kind.model_fields["kind"].annotation for kind in problems.KINDS.values()
+    }
+    for name, kind in problems.KINDS.items():
+        assert get_args(kind.model_fields["kind"].annotation) == (name,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_page(kind: str) -> None:
+    page = (ROOT / "docs" / "problems" / f"{kind}.md").read_text()
+    for part in ("## Neighbours", "## Mechanism", "## Result"):
+        assert part in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_example_runs(kind: str) -> None:
+    result = rehearse(problems.KINDS[kind])
+    assert result.to_json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_price_fits_the_budget_and_follows_from_the_events(kind: str) -> None:
+    problem, public, _, budget = example(kind)
+    plan = problem.plan(public, budget)
+    assert plan.total == sum((event.price() for event in plan.events), Price.zero())
+    assert plan.total.epsilon <= budget.epsilon
+    assert plan.total.delta <= budget.delta
+    assert type(plan).model_validate_json(plan.model_dump_json()) == plan
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
+    """The same released bytes give the same result; `finish` is given nothing else that could tell about the data."""
+    problem, public, dataset, budget = example(kind)
+    plan = problem.plan(public, budget)
+    content = dataset.read_rows(public, dataset.content)
+    released = pack(problem.release(public, plan, content, Noise.secure()))
+    steps: list[tuple[int, int]] = []
+    first = problem.finish(public, plan, unpack(released), lambda *step: steps.append(step)).to_json()
+    assert problem.finish(public, plan, unpack(released), lambda *step: None).to_json() == first
+    assert all(0 < step <= total == plan.resources.steps for step, total in steps)
+    parameters = inspect.signature(problem.finish).parameters
+    assert list(parameters) == ["public", "plan", "released", "progress"]
+    assert list(inspect.signature(problem.plan).parameters) == ["public", "budget"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_releases_differ(kind: str) -> None:
+    problem, public, dataset, budget = example(kind)
+    plan = problem.plan(public, budget)
+    content = dataset.read_rows(public, dataset.content)
+    first, second = (pack(problem.release(public, plan, content, Noise.secure())) for _ in range(2))
+    assert first != second
+    seeded = [pack(problem.release(public, plan, content, Noise.seeded(3))) for _ in range(2)]
+    assert seeded[0] == seeded[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_private_fields_are_marked(kind: str) -> None:
+    """`content` is the one private field of a dataset, and it says so in the schema; a job has none."""
+    schema = DatasetRequest.model_json_schema()["properties"]
+    assert {name for name, field in schema.items() if field.get("x-private")} == {"content"}
+    assert "x-private" not in str(JobRequest.model_json_schema())
+    assert problems.DATASETS[kind].model_fields["content"].json_schema_extra == {"x-private": True}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_digest_sees_content_only(kind: str) -> None:
+    _, public, dataset, _ = example(kind)
+    content = dataset.read_rows(public, dataset.content)
+    assert b"".join(canonical_bytes(content)) == b"".join(canonical_bytes(unpack(pack(content))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_budget_of_the_least_epsilon_is_planned_or_refused_by_name(kind: str) -> None:
+    problem, public, _, _ = example(kind)
+    try:
+        assert problem.plan(public, Budget(epsilon=1, delta=0)).total.epsilon == 1
+    except InvalidInput as refused:
+        assert refused.issues[0].pointer.startswith("/privacy")

@@ -1,0 +1,161 @@
+"""What a solver's child can reach: nothing. Real children of a real zygote, with a kind that tries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from discreet.worker import zygote
+from discreet.worker.children import ChildFailed, Limits, Zygote
+from discreet.worker.frames import HEADER, frame, lengths
+
+LIMITS = {"memory_bytes": 4 << 30, "cpu_seconds": 60}
+
+
+def in_confinement(attempt: Callable[[], Any]) -> Any:
+    """What `attempt` returns in a confined child, as JSON."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        try:
+            zygote.confine(theirs, LIMITS)
+            found = attempt()
+        except BaseException as error:
+            found = f"{type(error).__name__}: {error}"
+        socket.socket(fileno=3).sendall(json.dumps(found).encode())
+        os._exit(0)
+    theirs.close()
+    text = b"".join(iter(lambda: ours.recv(1 << 16), b""))
+    os.waitpid(pid, 0)
+    ours.close()
+    return json.loads(text)
+
+
+def test_no_environment_and_no_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISCREET_DATABASE_URL", "postgresql://secret@/")
+
+    def look() -> Any:
+        descriptors = []
+        for number in range(1024):
+            try:
+                os.fstat(number)
+                descriptors.append(number)
+            except OSError:
+                pass
+        return [dict(os.environ), descriptors, os.getcwd()]
+
+    environment, descriptors, folder = in_confinement(look)
+    assert environment == {}
+    assert descriptors == [0, 1, 2, 3]
+    assert folder == "/"
+
+
+def test_no_network() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        socket.create_connection(address, timeout=5).close()
+
+        def reach() -> str:
+            socket.create_connection(address, timeout=5)
+            return "reached"
+
+        found = in_confinement(reach)
+    assert found != "reached"
+    assert "OSError" in found or "Unreachable" in found or "refused" in found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no other user to become")
+def test_another_user_without_powers() -> None:
+    def look() -> Any:
+        try:
+            os.setuid(0)
+            back = True
+        except OSError:
+            back = False
+        return [os.getuid(), os.geteuid(), os.getgroups(), back, os.access("/root", os.R_OK)]
+
+    assert in_confinement(look) == [65534, 65534, [], False, False]
+
+
+def test_memory_has_a_limit() -> None:
+    def fill() -> str:
+        bytearray(LIMITS["memory_bytes"] + 1)
+        return "filled"
+
+    assert in_confinement(fill).startswith("MemoryError")
+
+
+def test_lengths_of_frames_are_bounded() -> None:
+    assert lengths(frame({"a": 1}, b"xyz")[: HEADER.size]) == (len('{"a": 1}'), 3)
+    with pytest.raises(ValueError, match="limit"):
+        lengths(HEADER.pack(1 << 31, 0))
+    with pytest.raises(ValueError, match="limit"):
+        lengths(HEADER.pack(1, 1 << 60))
+
+
+def run(header: dict[str, Any], payload: bytes, seconds: float = 60.0, times: int = 1) -> list[bytes]:
+    async def go() -> list[bytes]:
+        children = Zygote()
+        try:
+            limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=seconds)
+            return [(await children.run(header, payload, limits)).payload for _ in range(times)]
+        finally:
+            await children.stop()
+
+    return asyncio.run(go())
+
+
+def release_header() -> tuple[dict[str, Any], bytes]:
+    from discreet.problems import DATASETS, KINDS
+    from discreet.problems.base import pack
+    from discreet.problems.numbers import Privacy
+
+    body = KINDS["routing"].example()
+    spec = body["problem"].pop("dataset")
+    dataset = DATASETS["routing"].model_validate({name: spec[name] for name in ("kind", "public", "content")})
+    problem = KINDS["routing"].model_validate({**body["problem"], "dataset": "dst_x"})
+    plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
+    header = {
+        "step": "release",
+        "kind": "routing",
+        "problem": problem.model_dump(mode="json"),
+        "public": dataset.public.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "seed": None,
+    }
+    return header, pack(dataset.read_rows(dataset.public, dataset.content))
+
+
+def test_children_of_one_zygote_draw_different_noise() -> None:
+    """A fork copies memory: a generator that lived in the zygote would give every child the same noise."""
+    header, content = release_header()
+    released = run(header, content, times=4)
+    assert len(set(released)) == 4
+
+
+def test_a_child_that_fails_says_nothing_about_data() -> None:
+    header, _ = release_header()
+    with pytest.raises(ChildFailed) as failed:
+        run(header, b"these are no arrays")
+    assert failed.value.trace is None
+
+
+def test_post_processing_may_say_what_failed() -> None:
+    header, _ = release_header()
+    with pytest.raises(ChildFailed) as failed:
+        run({**header, "step": "finish"}, b"these are no arrays")
+    assert failed.value.trace is not None
+    assert "unpack" in failed.value.trace
+
+
+def test_wall_time_has_a_limit() -> None:
+    header, content = release_header()
+    with pytest.raises(ChildFailed):
+        run(header, content, seconds=0.0)
