@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import psycopg
-from sqlalchemy import make_url
+from sqlalchemy import event, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from discreet import faults
 from discreet.errors import Unavailable
 from discreet.settings import Settings
 
@@ -37,6 +38,8 @@ class Database:
             pool_timeout=30,
             pool_pre_ping=True,
         )
+        if faults.planned:
+            event.listen(self.engine.sync_engine, "after_cursor_execute", lambda *_: faults.point("statement"))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:

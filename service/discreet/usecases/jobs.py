@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from discreet import faults
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
 from discreet.privacy import filters
 from discreet.privacy.units import Price
@@ -116,6 +117,7 @@ async def submit(
     async with services.database.transaction() as connection:
         if not await jobs.begin_request(connection, principal.tenant_id, principal.name, idempotency_key):
             raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")
+        faults.point("submit.begun")
         known = await _known_request(connection, principal, idempotency_key, digest)
         if known is not None:
             return known
@@ -134,6 +136,7 @@ async def submit(
             seed=seed,
             total=planned.plan.resources.steps,
         )
+        faults.point("submit.job_added")
         if planned.accounts:
             standings = await ledger.reserve(
                 connection,
@@ -145,6 +148,7 @@ async def submit(
             )
             if not all(one.admitted for one in standings):
                 raise budgets.refusal(standings, total)
+            faults.point("submit.reserved")
         await jobs.add_request(
             connection,
             tenant_id=principal.tenant_id,
@@ -153,7 +157,10 @@ async def submit(
             request_digest=digest,
             job_id=job_id,
         )
+        faults.point("submit.remembered")
         await queue.enqueue(connection, job_id, priority=-row["fair_tag"])
+        faults.point("submit.enqueued")
+    faults.point("submit.committed")
     return row
 
 

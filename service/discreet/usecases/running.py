@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from discreet import faults
 from discreet.errors import DiscreetError
 from discreet.privacy import filters
 from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
@@ -69,6 +70,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await _end(connection, job_id, "failed", "data_erased")
             return None
         stored = await jobs.find_release(connection, job_id)
+    faults.point("claim.committed")
     released = None
     if stored is not None:
         released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
@@ -101,6 +103,8 @@ async def touch(services: Services, held: Claim) -> bytes:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
+            faults.point("touch.written")
+    faults.point("touch.committed")
     assert held.dataset_id is not None
     async with services.database.transaction() as connection:
         key_id = await datasets.content_key(connection, held.dataset_id)
@@ -114,6 +118,8 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> None
     async with services.database.transaction() as connection:
         await _hold(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, services.secrets.content_key_id, sealed)
+        faults.point("release.written")
+    faults.point("release.committed")
 
 
 async def report(services: Services, held: Claim, step: int, total: int) -> None:
@@ -127,6 +133,7 @@ async def publish(services: Services, held: Claim, result: bytes, tables: Mappin
         await _hold(connection, held)
         passed = await _filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
+        faults.point("publish.settled")
         body = certificate(
             simulation=held.simulation,
             price=held.plan.total,
@@ -146,7 +153,10 @@ async def publish(services: Services, held: Claim, result: bytes, tables: Mappin
             job=held.job_id,
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
+        faults.point("publish.written")
         await jobs.end(connection, held.job_id, "succeeded")
+        faults.point("publish.ended")
+    faults.point("publish.committed")
 
 
 async def count_failure(services: Services, held: Claim) -> None:
@@ -156,6 +166,7 @@ async def count_failure(services: Services, held: Claim) -> None:
         row = await jobs.release(connection, held.job_id, failed=True)
         if row["failures"] >= services.settings.max_attempts:
             await _end(connection, held.job_id, "failed", "solver_failed")
+    faults.point("failure.committed")
 
 
 async def hand_back(services: Services, held: Claim) -> None:

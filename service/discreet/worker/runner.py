@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import structlog
 
+from discreet import faults
 from discreet.usecases import running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
@@ -65,11 +66,13 @@ class Runner:
             content = await running.touch(self._services, held)
             output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
             released = output.payload
+            faults.point("runner.released")
             await _pad(started, held.plan.resources.release_quantum_seconds)
             await running.keep_release(self._services, held, released)
         output = await self._zygote.run(
             self._header(held, "finish"), released, self._limits(held), self._progress(held)
         )
+        faults.point("runner.finished")
         await running.publish(self._services, held, output.payload, output.tables)
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
