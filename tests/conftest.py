@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import pytest
 
 from discreet.postgres import EmbeddedPostgres
@@ -25,6 +26,10 @@ from discreet_client.client import Client
 from tests.postgres_fixture import Database, fresh_database, make_template, postgres
 
 __all__ = ["postgres"]
+
+# How long one example takes depends on the machine; what a test may take is pytest-timeout's to say.
+hypothesis.settings.register_profile("discreet", deadline=None)
+hypothesis.settings.load_profile("discreet")
 
 DEADLINE_SECONDS = 120.0
 """How long tests wait for what must come; generous, because machines differ."""

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -50,16 +49,13 @@ console = Console(stderr=True)
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line."""
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="discreet", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        return 1
+        app(args=arguments, prog_name="discreet")  # ends in SystemExit, with 2 for bad usage
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except (DiscreetError, ApiError, Unreachable) as error:
         print(f"discreet: {error}", file=sys.stderr)
         return 1
-    return code if isinstance(code, int) else 0
+    return 0
 
 
 # Running the service ------------------------------------------------------------------------------------------------
@@ -73,11 +69,11 @@ def up(
     rpc_port: Annotated[int, typer.Option(help="Port of gRPC")] = 8081,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, workers."""
     from discreet.up import run as run_supervisor  # noqa: PLC0415
 
-    return run_supervisor(_settings(state), host, port, rpc_port, verbose=verbose, as_json=as_json)
+    raise typer.Exit(run_supervisor(_settings(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
 
 
 @app.command()

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 import rfc8785
+from psycopg.rows import dict_row
+from sqlalchemy import make_url
+
+from discreet.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.settings import Settings
 
 ENDS = ("commit", "release")
 
@@ -62,3 +68,19 @@ def _count(sums: Sums, body: Mapping[str, Any]) -> None:
 def _add(amounts: dict[str, int], price: Mapping[str, int], sign: int) -> None:
     for name, units in price.items():
         amounts[name] = amounts.get(name, 0) + sign * units
+
+
+def superuser_url(postgres: EmbeddedPostgres, settings: Settings) -> str:
+    """The database of `settings` as the superuser sees it: whole, whatever row-level security hides from others."""
+    database = make_url(settings.database_url or "").database
+    assert database is not None
+    return postgres.url(SUPERUSER, database)
+
+
+def read_chains(url: str) -> dict[str, list[dict[str, Any]]]:
+    """The entries of every account, in the order of their chains."""
+    chains: dict[str, list[dict[str, Any]]] = {}
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        for row in connection.execute("SELECT * FROM ledger_entries ORDER BY account_id, seq"):
+            chains.setdefault(row["account_id"], []).append(row)
+    return chains
