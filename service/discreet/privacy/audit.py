@@ -37,7 +37,8 @@ Sampler = Callable[[int], NDArray[Any]]
 """n independent outputs on one of the two datasets, of shape (n, d)."""
 
 SHORT = 100_000
-LONG = 2_000_000
+LONG = 1_000_000
+AT_ONCE = 100_000
 CONFIDENCE = 0.999
 FEW_COORDINATES = 6
 LEARNT_FROM = 50_000
@@ -73,13 +74,13 @@ def audit_event(
 
     `played` is what really runs, when that is not what is charged: how a fault is planted.
     """
-    played = event if played is None else played
-    left, right = worst_case(played, noise or Noise.secure())
+    left, right = worst_case(event if played is None else played, noise or Noise.secure())
+    attack = Attack.learn(left, right, samples)
     epsilon, delta = _charged(event)
     split = (1 + confidence) / 2
-    bound = epsilon_lower_bound(left, right, delta, samples=samples, confidence=split)
+    bound = attack.epsilon_lower_bound(delta, split)
     if isinstance(event, CHEAP_CURVES):
-        bound = max(bound, curve_lower_bound(event, left, right, samples=samples, confidence=split))
+        bound = max(bound, attack.curve_lower_bound(event, split))
     return row(name or event.mechanism, bound, epsilon, delta)
 
 
@@ -103,42 +104,71 @@ def _charged(event: MechanismEvent) -> tuple[float, float]:
 
 def epsilon_lower_bound(left: Sampler, right: Sampler, delta: float, *, samples: int, confidence: float) -> float:
     """A lower bound on the epsilon at `delta` of whatever has these outputs on two neighbours; 0: none found."""
-    scores, threshold, swapped = _learnt_event(left, right, delta, samples)
-    hit, false = (right, left) if swapped else (left, right)
-    sign = -1.0 if swapped else 1.0
-    hits = int(np.count_nonzero(sign * scores(hit(samples)) > sign * threshold))
-    alarms = int(np.count_nonzero(sign * scores(false(samples)) > sign * threshold))
-    return _epsilon_of(hits, alarms, samples, delta, (1 - confidence) / 2)
+    return Attack.learn(left, right, samples).epsilon_lower_bound(delta, confidence)
 
 
-def curve_lower_bound(
-    event: CalibratedEvent, left: Sampler, right: Sampler, *, samples: int, confidence: float
-) -> float:
-    """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
+@dataclass(frozen=True)
+class Attack:
+    """Sorted scores of both datasets' outputs: those that the score was learnt from, and fresh ones for verdicts."""
 
-    An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, an even split,
-    refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare S at the charged
-    delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise that the event names.
-    """
-    scores, threshold, _ = _learnt_event(left, right, 0.0, samples, median=True)
-    hits = int(np.count_nonzero(scores(left(samples)) > threshold))
-    alarms = int(np.count_nonzero(scores(right(samples)) > threshold))
-    risk = (1 - confidence) / 2
-    low, high = at_least(hits, samples, risk), at_most(alarms, samples, risk)
-    epsilon, delta = _charged(event)
-    points = np.linspace(0.0, epsilon, 9).tolist()
+    learnt: tuple[Floats, Floats]
+    fresh: tuple[Floats, Floats]
 
-    def refuted(factor: float) -> bool:
-        curve = less_noise(event, factor).delta
-        return any(low - math.exp(x) * high > curve(x) for x in points)
+    @classmethod
+    def learn(cls, left: Sampler, right: Sampler, samples: int) -> Attack:
+        """`samples` outputs of each dataset to learn from, as many again to judge by."""
+        p, q = left(samples), right(samples)
+        score = _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
+        learnt = np.sort(score(p)), np.sort(score(q))
+        return cls(learnt, (np.sort(score(left(samples))), np.sort(score(right(samples)))))
 
-    if not refuted(0.25):
-        return 0.0
-    within, beyond = 0.25, 64.0
-    for _ in range(24):
-        middle = math.sqrt(within * beyond)
-        within, beyond = (middle, beyond) if refuted(middle) else (within, middle)
-    return _epsilon_at(less_noise(event, within), delta)
+    def epsilon_lower_bound(self, delta: float, confidence: float) -> float:
+        """ln((P(S)_low - delta)/Q(S)_high) for the S, high scores or low ones, that the learnt scores recommend."""
+        samples, both = len(self.learnt[0]), np.concatenate(self.learnt)
+        best, chosen = -1.0, (0.0, False)
+        for threshold in np.unique(np.quantile(both, _quantiles(samples))).tolist():
+            for low_scores in (False, True):
+                # A risk far below the verdict's: thresholds fitted to few draws disappoint on fresh ones.
+                bound = _epsilon_of(*self._counts(self.learnt, threshold, low_scores), samples, delta, 1e-5)
+                if bound > best:
+                    best, chosen = bound, (threshold, low_scores)
+        return _epsilon_of(*self._counts(self.fresh, *chosen), samples, delta, (1 - confidence) / 2)
+
+    def curve_lower_bound(self, event: MechanismEvent, confidence: float) -> float:
+        """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
+
+        An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, an even
+        split, refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare S at the
+        charged delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise that the
+        event names.
+        """
+        samples, median = len(self.fresh[0]), float(np.median(np.concatenate(self.learnt)))
+        hits, alarms = self._counts(self.fresh, median, False)
+        risk = (1 - confidence) / 2
+        low, high = at_least(hits, samples, risk), at_most(alarms, samples, risk)
+        epsilon, delta = _charged(event)
+        points = np.linspace(0.0, epsilon, 9).tolist()
+
+        def refuted(factor: float) -> bool:
+            curve = less_noise(event, factor).delta
+            return any(low - math.exp(x) * high > curve(x) for x in points)
+
+        if not refuted(0.25):
+            return 0.0
+        within, beyond = 0.25, 64.0
+        for _ in range(24):
+            middle = math.sqrt(within * beyond)
+            within, beyond = (middle, beyond) if refuted(middle) else (within, middle)
+        return _epsilon_at(less_noise(event, within), delta)
+
+    @staticmethod
+    def _counts(scores: tuple[Floats, Floats], threshold: float, low_scores: bool) -> tuple[int, int]:
+        """How often S occurs where it should and where it should not: S is above the threshold, or below it."""
+        on_left, on_right = scores
+        if low_scores:
+            return int(np.searchsorted(on_right, threshold, "left")), int(np.searchsorted(on_left, threshold, "left"))
+        left_above = len(on_left) - int(np.searchsorted(on_left, threshold, "right"))
+        return left_above, len(on_right) - int(np.searchsorted(on_right, threshold, "right"))
 
 
 def less_noise(event: MechanismEvent, factor: float) -> MechanismEvent:
@@ -173,28 +203,7 @@ def _epsilon_of(hits: int, alarms: int, samples: int, delta: float, risk: float)
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 
-# Learning the event.
-
-
-def _learnt_event(
-    left: Sampler, right: Sampler, delta: float, samples: int, median: bool = False
-) -> tuple[Callable[[NDArray[Any]], Floats], float, bool]:
-    """A score, a threshold and whether small scores are the event; from draws that no verdict uses again."""
-    p, q = left(samples), right(samples)
-    scores = _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
-    on_p, on_q = np.sort(scores(p)), np.sort(scores(q))
-    if median:
-        return scores, float(np.median(np.concatenate([on_p, on_q]))), False
-    best, threshold, swapped = -1.0, 0.0, False
-    for candidate in np.unique(np.quantile(np.concatenate([on_p, on_q]), _quantiles(samples))).tolist():
-        above = samples - np.searchsorted(on_p, candidate, "right"), samples - np.searchsorted(on_q, candidate, "right")
-        below = np.searchsorted(on_q, candidate, "left"), np.searchsorted(on_p, candidate, "left")
-        for flipped, (hits, alarms) in ((False, above), (True, below)):
-            # A stricter risk than the verdict's: a threshold fitted to few draws disappoints on fresh ones.
-            bound = _epsilon_of(int(hits), int(alarms), samples, delta, 1e-5)
-            if bound > best:
-                best, threshold, swapped = bound, candidate, flipped
-    return scores, threshold, swapped
+# Learning the score.
 
 
 def _quantiles(samples: int) -> Floats:
@@ -217,7 +226,12 @@ def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Callable[[NDArray[Any]], Floa
         if float(np.abs(step).max()) < 1e-6:
             break
     fitted = weights
-    return lambda outputs: np.asarray(features(outputs) @ fitted, dtype=np.float64)
+
+    def score(outputs: NDArray[Any]) -> Floats:
+        pieces = [features(outputs[at : at + AT_ONCE]) @ fitted for at in range(0, len(outputs), AT_ONCE)]
+        return np.concatenate(pieces)
+
+    return score
 
 
 def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:

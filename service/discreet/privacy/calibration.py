@@ -160,7 +160,8 @@ def gaussian(
     The grid is the power of two below sensitivity/(2^24 sqrt(dimension)): rounding costs 6e-8 of the noise at most.
     """
     eps, target = _request(epsilon, delta)
-    grid = _power_of_two_below(sensitivity / math.sqrt(dimension)) / 2**GRID_BITS
+    least = gaussian_mu(eps, target)
+    grid = _grid(sensitivity, math.sqrt(dimension), sensitivity * math.sqrt(count) / least)
 
     def event(scale: float) -> Gaussian:
         return Gaussian(
@@ -175,7 +176,7 @@ def gaussian(
         )
 
     moved = sensitivity + grid * math.sqrt(dimension)
-    continuous = moved * math.sqrt(count) / gaussian_mu(eps, target)
+    continuous = moved * math.sqrt(count) / least
     return certified(event, math.sqrt(continuous**2 + SMOOTHING * grid**2) * (1 + 1e-12))
 
 
@@ -184,7 +185,7 @@ def laplace(sensitivity: float, epsilon: int, *, neighbours: str, dimension: int
     """A real vector of length `dimension` and this l1 sensitivity, `count` releases, epsilon in units of 1e-9: pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
-    grid = _power_of_two_below(sensitivity / dimension) / 2**GRID_BITS
+    grid = _grid(sensitivity, dimension, sensitivity * count * EPSILON_UNIT / epsilon)
     moved = Fraction(sensitivity) + Fraction(grid) * dimension
     return Laplace(
         sensitivity=sensitivity,
@@ -322,6 +323,19 @@ def least_variance(
     half = 0.5 / laplace.scale
     variance = 0.0 if half > 300 else 0.5 / math.sinh(half) ** 2
     return laplace if variance <= gaussian.scale**2 else gaussian
+
+
+def _grid(sensitivity: float, rounded: float, scale: float) -> float:
+    """The step of a grid: 2^-24 of the sensitivity in all, coarser where the noise would span more than 2^51 steps.
+
+    Rounding adds `rounded` steps to the sensitivity.
+    """
+    grid = max(
+        math.ldexp(_power_of_two_below(sensitivity / rounded), -GRID_BITS), math.ldexp(_power_of_two_below(scale), -50)
+    )
+    if grid * rounded > sensitivity / 1000:
+        raise ValueError("so little epsilon for so many coordinates leaves no grid fine enough")
+    return grid
 
 
 def _power_of_two_below(value: float) -> float:

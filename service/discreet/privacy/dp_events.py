@@ -2,7 +2,7 @@
 
 Two of its traps: with `REPLACE_ONE` its multipliers are relative to the largest l2 distance of two neighbours, which
 for a clip at h is 2h; and its PLD accountant rejects `SampledWithoutReplacementDpEvent`, for which Poisson sampling
-with `REPLACE_ONE` is no substitute (epsilon 0.0317 where 0.0999 is true).
+with `REPLACE_ONE` is no substitute (epsilon 0.016 where 0.0999 is true).
 """
 
 from __future__ import annotations

@@ -5,9 +5,20 @@ Roth, Ullman & Vadhan 2016): a rule on the running sums that holds whatever the 
 (E, D) runs all `FILTERS` side by side on the SAME sums, in which every admitted entry counts, pending ones included. A
 request is admitted when ANY filter, whose own delta is at most D/2, still holds with the request added:
 
-- `basic`: sum epsilon <= E and sum delta <= D/2. A filter (Rogers et al. 2016, Theorem 3.6).
+- `basic`: sum epsilon <= E and sum delta <= D/2.
 - `zcdp`: sum delta_z <= D/4 and eps(sum rho, d') <= E with d' = D/4, fixed once the cap is (a d' that shrinks with what
-  is spent would not be a filter). A filter for approximate zCDP (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1).
+  is spent would not be a filter).
+
+Why each is a filter. Given the past, let one answer be delta_t-approximately rho_t-zCDP: on neighbouring data its laws
+are P_t = (1-delta_t)P'_t + delta_t P''_t and likewise Q_t, with Rényi divergences D_a(P'_t || Q'_t) <= a rho_t for all
+a > 1. Stop the run before a sum would pass its limit; what the next answer costs is known before it is given. (1) Let
+P', Q' be the laws of the run in which every answer comes from its good part. Under Q' the process (dP'/dQ')^a
+e^{-a(a-1)(rho_1 + ... + rho_t)} is a supermartingale, so D_a(P' || Q') <= a rho with rho the limit, and P', Q' are
+(eps(rho, d'), d')-indistinguishable. (2) Let W, between 0 and 1, be the product of all 1-delta_t of a transcript. A
+transcript in S without any bad part has probability E_P'[W; S] <= e^eps E_Q'[W; S] + d' <= e^eps Q(S) + d'; a bad part
+occurs with probability at most sum delta_t. Together P(S) <= e^eps Q(S) + d' + sum delta_t. For `basic` put the
+largest privacy loss for D_a: it is at most sum epsilon_t, and d' = 0. (Feldman & Zrnic 2021, Theorem 3.1; Whitehouse,
+Ramdas, Rogers & Wu 2023.)
 
 Why two at once are sound. Let P, Q be the transcripts on neighbouring data and S a set of transcripts. Split S by which
 filter still held at the end: S = S1 + S2, where on S1 the first did (the sums only grow, so it then held throughout),

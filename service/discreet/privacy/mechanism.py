@@ -36,6 +36,11 @@ Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Norm = Literal["l1", "l2", "row", "smooth"]
 
 
+FLOAT_NOISE = (
+    "noise inside the iteration is drawn in floating point from AES-128 in counter mode, keyed by the operating system"
+)
+
+
 class NotCertified(ValueError):
     """The event's own curve does not meet the point it claims to be calibrated for."""
 
@@ -81,6 +86,10 @@ class MechanismEvent(BaseModel):
     def delta(self, epsilon: float) -> float:
         """An upper bound on the delta at which the whole event is (epsilon, delta)-DP; epsilon >= 0."""
         raise NotImplementedError
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the certificate."""
+        return (FLOAT_NOISE,) if self.noise in ("gaussian", "dirichlet") else ()
 
     def dp_event(self) -> DpEvent | None:
         """The event in the vocabulary of dp_accounting, or None where it has no word for it."""

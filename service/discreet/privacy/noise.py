@@ -72,7 +72,7 @@ class Noise:
         return cast(Floats, self.discrete_laplace(scale / step, size) * step)
 
     def generator(self) -> np.random.Generator:
-        """A new NumPy generator over AES-128 in counter mode with a fresh key; also for numba. Its floats are not exact."""
+        """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its floats are not exact."""
         return np.random.Generator(cast(Any, AESCounter(key=int.from_bytes(self._entropy(16), "little"))))
 
     def dirichlet(self, alpha: NDArray[np.float64]) -> Floats:

@@ -59,16 +59,18 @@ def rho_units(value: Number, rounding: Rounding) -> int:
 
 
 def to_decimal(units: int, unit: int) -> Decimal:
-    """`units/unit` exactly, without trailing zeros and without an exponent in `str()`.
+    """`units/unit` exactly, without trailing zeros, whatever the ambient decimal context; `unit` is a power of ten."""
+    return Decimal(display(units, unit))
 
-    `unit` is a power of ten. The result does not depend on the ambient decimal context.
-    """
+
+def display(units: int, unit: int) -> str:
+    """`units/unit` as people write it: all digits, no exponent (which `str` of a small Decimal would have)."""
     places = len(str(unit)) - 1
     if unit != 10**places:
         raise ValueError(f"not a power of ten: {unit}")
     sign, digits = "-" if units < 0 else "", str(abs(units)).rjust(places + 1, "0")
     whole, part = digits[: len(digits) - places], digits[len(digits) - places :].rstrip("0")
-    return Decimal(f"{sign}{whole}.{part}" if part else f"{sign}{whole}")
+    return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
 
 
 def float_below(value: Fraction) -> float:

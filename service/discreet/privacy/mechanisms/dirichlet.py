@@ -98,25 +98,37 @@ class MirroredBeta:
     t: float
 
     def tails(self, epsilon: Floats) -> tuple[Floats, Floats]:
-        u, b = expit(epsilon / self.t), self.b
-        return betaincc(b + self.t, b, u), betaincc(b, b + self.t, u)
+        logit, b = epsilon / self.t, self.b
+        return beta_beyond(b + self.t, b, logit), beta_beyond(b, b + self.t, logit)
 
     def heads(self, epsilon: Floats) -> tuple[Floats, Floats]:
-        u, b = expit(epsilon / self.t), self.b
-        return betainc(b + self.t, b, u), betainc(b, b + self.t, u)
+        p, q = self.tails(-epsilon)
+        return q, p
 
 
 def beta_delta(epsilon: float, p: tuple[float, float], q: tuple[float, float]) -> float:
     """Delta at epsilon of Beta(p) against Beta(q), p_1 - q_1 = q_2 - p_2 = t > 0, rounded up.
 
-    The loss t ln(x/(1-x)) + c, c = lnB(q) - lnB(p), exceeds epsilon where x > u = 1/(1 + e^{-(eps-c)/t}).
+    The loss is t ln(x/(1-x)) + c with c = lnB(q) - lnB(p).
     """
     (a, b), (a2, b2) = p, q
     t = a - a2
     constant = float(gammaln(a2) + gammaln(b2) - gammaln(a) - gammaln(b))
-    u = float(expit((epsilon - constant) / t))
-    first, second = float(betaincc(a, b, u)), math.exp(epsilon) * float(betaincc(a2, b2, u))
+    logit = np.array([(epsilon - constant) / t])
+    first, second = float(beta_beyond(a, b, logit)[0]), math.exp(epsilon) * float(beta_beyond(a2, b2, logit)[0])
     return min(1.0, max(0.0, first - second) + 1e-11 * first)
+
+
+def beta_beyond(a: float, b: float, logit: Floats) -> Floats:
+    """P(ln(x/(1-x)) > logit) for x ~ Beta(a, b), also where 1 - x has no double: there x^b/(b B(a, b)) of 1 - x."""
+    beyond = np.empty_like(logit)
+    near, farthest = logit <= 0, logit > 600
+    far = ~near & ~farthest
+    beyond[near] = betaincc(a, b, expit(logit[near]))
+    beyond[far] = betainc(b, a, expit(-logit[far]))
+    log_front = math.log(b) + float(gammaln(a) + gammaln(b) - gammaln(a + b))
+    beyond[farthest] = np.exp(np.minimum(-b * logit[farthest] - log_front, 0.0))
+    return beyond
 
 
 def dirichlet_renyi(order: float, p: Sequence[float], q: Sequence[float]) -> float:

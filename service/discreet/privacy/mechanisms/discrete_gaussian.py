@@ -37,16 +37,21 @@ class DiscreteGaussian(CalibratedEvent):
     noise: Literal["discrete_gaussian"] = "discrete_gaussian"
     sampling: None = None
 
+    def square(self) -> Fraction:
+        """sensitivity², exact for whole squares; else of the next double, for a rounded sqrt(3) lies below the root."""
+        square = Fraction(self.sensitivity) ** 2
+        return square if square.denominator == 1 else Fraction(math.nextafter(self.sensitivity, math.inf)) ** 2
+
     def squared_loss(self) -> Fraction:
-        """(sensitivity/scale)² of all releases together, exactly."""
-        return (Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 * self.count
+        """(sensitivity/scale)² of all releases together."""
+        return self.square() / Fraction(self.scale) ** 2 * self.count
 
     def derive_price(self) -> Price:
         self.certify()
         return gaussian_price(self.charged_epsilon, self.charged_delta, self.squared_loss())
 
     def delta(self, epsilon: float) -> float:
-        variance, square = Fraction(self.scale) ** 2, Fraction(self.sensitivity) ** 2
+        variance, square = Fraction(self.scale) ** 2, self.square()
         bound = 1.0
         if variance > SMOOTHING:
             bound = gaussian_delta(epsilon, square_root_up(square * self.count / (variance - SMOOTHING)))

@@ -1,0 +1,139 @@
+"""Events: one union, one registry, JSON and back bit for bit, prices from the event alone."""
+
+from __future__ import annotations
+
+import json
+import typing
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from discreet.privacy import events
+from discreet.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, MechanismEvent, NotCertified
+from discreet.privacy.examples import examples
+from discreet.privacy.mechanism import REGISTRY, register
+from discreet.privacy.units import Price
+from discreet.privacy.worst_cases import worst_case
+
+EXAMPLES = examples()
+
+
+def test_union_registry_examples_and_attacks_name_the_same_mechanisms() -> None:
+    union = typing.get_args(typing.get_args(Event)[0])
+    assert {kind.model_fields["mechanism"].default: kind for kind in union} == REGISTRY
+    assert set(EXAMPLES) == set(REGISTRY)
+    for kind in union:
+        assert worst_case.dispatch(kind) is not worst_case.dispatch(MechanismEvent)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_json_and_back_bit_for_bit(name: str) -> None:
+    event = EXAMPLES[name]
+    text = json.dumps(events.to_json(event))
+    again = events.from_json(json.loads(text))
+    assert again == event
+    assert type(again) is type(event)
+    assert again.scale.hex() == event.scale.hex()
+    assert json.dumps(events.to_json(again)) == text
+    assert again.price() == event.price()
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300), st.floats(min_value=1e-300, max_value=1e300))
+def test_every_float_survives(sensitivity: float, scale: float) -> None:
+    event = DiscreteLaplace(sensitivity=sensitivity, scale=scale, neighbours="x")
+    assert events.from_json(json.loads(json.dumps(events.to_json(event)))) == event
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_persisted_fields(name: str) -> None:
+    """A ledger holds these. A field may be added with a default; none may go or change its meaning."""
+    common = {"mechanism", "sensitivity", "norm", "noise", "scale", "count", "sampling", "neighbours"}
+    own = {
+        "discrete_laplace": set[str](),
+        "discrete_gaussian": {"charged_epsilon", "charged_delta"},
+        "gaussian": {"charged_epsilon", "charged_delta", "dimension", "grid"},
+        "laplace": {"dimension", "grid"},
+        "dirichlet": {"charged_epsilon", "charged_delta", "floor", "offset"},
+        "poisson_subsampled_gaussian": {"charged_epsilon", "charged_delta", "relation"},
+        "one_draw_gaussian": {"charged_epsilon", "charged_delta"},
+        "smooth_sensitivity_gaussian": {"charged_epsilon", "charged_delta", "smoothing", "dimension"},
+    }
+    assert set(events.to_json(EXAMPLES[name])) == common | own[name]
+
+
+def test_the_price_of_a_pure_event_is_exact() -> None:
+    event = DiscreteLaplace(sensitivity=1.0, scale=3.0, count=7, neighbours="x")
+    assert event.price() == Price.rounded_up(epsilon=Fraction(7, 3), rho=Fraction(7, 18))
+
+
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"discrete_laplace", "laplace"}))
+def test_an_event_that_claims_too_much_has_no_price(name: str) -> None:
+    event = EXAMPLES[name]
+    forged = event.model_copy(update={"charged_delta": event.charged_delta // 2})  # type: ignore[attr-defined]
+    with pytest.raises(NotCertified, match="too small"):
+        forged.price()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale": 0.0},
+        {"scale": float("nan")},
+        {"scale": float("inf")},
+        {"sensitivity": -1.0},
+        {"count": 0},
+        {"count": 1.5},
+        {"neighbours": ""},
+        {"norm": "l7"},
+        {"mechanism": "unheard_of"},
+        {"surprise": 1},
+        {"charged_delta": "1e5"},
+        {"charged_delta": "-1"},
+        {"charged_delta": True},
+    ],
+)
+def test_nonsense_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        events.from_json(events.to_json(EXAMPLES["gaussian"]) | change)
+
+
+def test_events_are_frozen_and_hashable() -> None:
+    event = EXAMPLES["gaussian"]
+    with pytest.raises(ValidationError):
+        event.scale = 1.0
+    assert len({event, events.from_json(events.to_json(event))}) == 1
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        register("gaussian")(Gaussian)
+    with pytest.raises(ValueError, match="literal"):
+        register("something_else")(DiscreteGaussian)
+
+
+def test_floating_point_noise_is_named_as_an_assumption() -> None:
+    named = {name for name, event in EXAMPLES.items() if event.assumptions()}
+    assert named == {"dirichlet", "poisson_subsampled_gaussian", "one_draw_gaussian", "smooth_sensitivity_gaussian"}
+
+
+def test_totals() -> None:
+    pair = (EXAMPLES["gaussian"], EXAMPLES["discrete_laplace"])
+    assert events.total(pair) == pair[0].price() + pair[1].price()
+    assert events.total(()) == Price.zero()
+
+
+def test_a_grid_too_coarse_for_its_noise_has_no_curve() -> None:
+    event = EXAMPLES["gaussian"].model_copy(update={"grid": 16.0})
+    with pytest.raises(ValueError, match="coarse"):
+        event.price()
+
+
+def test_a_dirichlet_row_needs_room() -> None:
+    good = events.to_json(EXAMPLES["dirichlet"])
+    with pytest.raises(ValidationError, match="twice the floor"):
+        events.from_json(good | {"sensitivity": 0.5})
+    with pytest.raises(ValidationError, match="floor or offset"):
+        events.from_json(good | {"floor": 0.0})
