@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Problem
-from discreet.problems.numbers import Privacy
-from discreet.problems.routing import Routing, RoutingDataset
+from discreet.problems.base import Dataset, Problem, read_example
+from discreet.problems.numbers import Budget
+from discreet.problems.routing import Routing
 from discreet.settings import Settings
 from discreet.up import running
 from discreet_client.client import Client
@@ -23,9 +23,7 @@ def run() -> list[dict[str, Any]]:
     """Seconds a job in sequence and jobs a second in parallel, minus nothing; memory of all processes."""
     body = Routing.example()
     spec = body["problem"].pop("dataset")
-    dataset = RoutingDataset.model_validate({name: spec[name] for name in ("kind", "public", "content")})
-    problem = Routing.model_validate({**body["problem"], "dataset": "dst_x"})
-    direct = _direct(problem, dataset, Privacy.model_validate(body["privacy"]))
+    direct = _direct(*read_example(Routing))
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder:
         settings = Settings(state=Path(folder) / "state")
         started = time.perf_counter()
@@ -63,12 +61,12 @@ def run() -> list[dict[str, Any]]:
     ]
 
 
-def _direct(problem: Problem, dataset: RoutingDataset, privacy: Privacy) -> float:
+def _direct(problem: Problem, dataset: Dataset, budget: Budget) -> float:
     content = dataset.read_rows(dataset.public, dataset.content)
     seconds = []
     for _ in range(JOBS):
         begun = time.perf_counter()
-        plan = problem.plan(dataset.public, privacy.budget)
+        plan = problem.plan(dataset.public, budget)
         released = problem.release(dataset.public, plan, content, Noise.secure())
         problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()
         seconds.append(time.perf_counter() - begun)

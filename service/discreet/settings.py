@@ -42,5 +42,10 @@ class Settings(BaseSettings):
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @property
+    def content_bytes(self) -> int:
+        """Largest content of a dataset in memory: a release must never fail because of how much there is."""
+        return self.job_memory_bytes // 8
+
+    @property
     def secrets_path(self) -> Path:
         return self.secrets_file or self.state / "secrets.json"

@@ -13,20 +13,16 @@ from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.base import Dataset, Problem, canonical_bytes, pack, rehearse, unpack
-from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.base import Dataset, Problem, canonical_bytes, pack, read_example, rehearse, unpack
+from discreet.problems.numbers import Budget
 
 KINDS = sorted(problems.KINDS)
 ROOT = Path(__file__).parents[2]
 
 
 def example(kind: str) -> tuple[Problem, Any, Dataset, Budget]:
-    body = problems.KINDS[kind].example()
-    spec = body["problem"].pop("dataset")
-    fields = {name: spec[name] for name in ("kind", "public", "content")}
-    dataset = problems.DATASETS[kind].model_validate(fields)
-    problem = problems.KINDS[kind].model_validate({**body["problem"], "dataset": "dst_x"})
-    return problem, dataset.public, dataset, Privacy.model_validate(body["privacy"]).budget
+    problem, dataset, budget = read_example(problems.KINDS[kind])
+    return problem, dataset.public, dataset, budget
 
 
 def test_every_module_is_registered() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from discreet.problems import KINDS
+from discreet.problems.base import pack, read_example
 from discreet.worker import zygote
 from discreet.worker.children import ChildFailed, Limits, Zygote
 from discreet.worker.frames import HEADER, frame, lengths
@@ -113,21 +115,13 @@ def run(header: dict[str, Any], payload: bytes, seconds: float = 60.0, times: in
 
 
 def release_header() -> tuple[dict[str, Any], bytes]:
-    from discreet.problems import DATASETS, KINDS
-    from discreet.problems.base import pack
-    from discreet.problems.numbers import Privacy
-
-    body = KINDS["routing"].example()
-    spec = body["problem"].pop("dataset")
-    dataset = DATASETS["routing"].model_validate({name: spec[name] for name in ("kind", "public", "content")})
-    problem = KINDS["routing"].model_validate({**body["problem"], "dataset": "dst_x"})
-    plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
+    problem, dataset, budget = read_example(KINDS["routing"])
     header = {
         "step": "release",
         "kind": "routing",
         "problem": problem.model_dump(mode="json"),
         "public": dataset.public.model_dump(mode="json"),
-        "plan": plan.model_dump(mode="json"),
+        "plan": problem.plan(dataset.public, budget).model_dump(mode="json"),
         "seed": None,
     }
     return header, pack(dataset.read_rows(dataset.public, dataset.content))

@@ -22,6 +22,8 @@ from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.routes import budgets, datasets, health, jobs, tenants
+from discreet.problems import KINDS
+from discreet.problems.base import plan_example
 from discreet.settings import Settings
 from discreet.usecases.services import open_services
 
@@ -49,13 +51,14 @@ def create_app(settings: Settings) -> FastAPI:
             hub = Hub(services.database)
             app.state.services = services
             app.state.hub = hub
-            listener = asyncio.create_task(hub.listen())
+            # The first plan of a kind loads its compiled kernels; nobody shall wait for that.
+            tasks = [asyncio.create_task(hub.listen()), asyncio.create_task(asyncio.to_thread(_plan_examples))]
             try:
                 yield
             finally:
-                listener.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await listener
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     app = FastAPI(
         title="discreet",
@@ -85,6 +88,11 @@ def create_app(settings: Settings) -> FastAPI:
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _plan_examples() -> None:
+    for kind in KINDS.values():
+        plan_example(kind)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

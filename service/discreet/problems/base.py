@@ -182,15 +182,26 @@ class Problem(Frozen):
         """Everything that follows from what was released. Sees no private data; may be run again."""
 
 
-def rehearse(kind: type[Problem]) -> Result:
-    """Run a kind's example from bytes to result: loads all code, compiled kernels included, that a job will need."""
+def read_example(kind: type[Problem]) -> tuple[Problem, Dataset, Budget]:
+    """A kind's example as its models."""
     body = kind.example()
     spec = body["problem"].pop("dataset")
-    settings = {"name", "cap", "mode", "account"}
-    dataset = kind.Dataset.model_validate({name: value for name, value in spec.items() if name not in settings})
+    dataset = kind.Dataset.model_validate({name: spec[name] for name in kind.Dataset.model_fields})
     problem = kind.model_validate({**body["problem"], "dataset": "example"})
+    return problem, dataset, Privacy.model_validate(body["privacy"]).budget
+
+
+def plan_example(kind: type[Problem]) -> Plan:
+    """Plan a kind's example: loads what planning needs."""
+    problem, dataset, budget = read_example(kind)
+    return problem.plan(dataset.public, budget)
+
+
+def rehearse(kind: type[Problem]) -> Result:
+    """Run a kind's example from bytes to result: loads all code, compiled kernels included, that a job will need."""
+    problem, dataset, budget = read_example(kind)
+    plan = problem.plan(dataset.public, budget)
     content = unpack(pack(dataset.read_rows(dataset.public, dataset.content)))
-    plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
     for noise in (Noise.seeded(0), Noise.secure()):
         released = unpack(pack(problem.release(dataset.public, plan, content, noise)))
     return problem.finish(dataset.public, plan, released, lambda step, total: None)

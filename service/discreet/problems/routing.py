@@ -374,7 +374,8 @@ def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
     def kept(edge: Ints) -> Ints:
         """How many of the trips that stay have a number below `edge`."""
-        return (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
+        below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
+        return below
 
     clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])
     return clipped

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
+from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, PayloadTooLarge
 from discreet.privacy.filters import Cap
 from discreet.problems.base import Content, canonical_bytes, pack
 from discreet.storage import datasets, jobs, ledger, sealing
@@ -45,6 +45,10 @@ async def register(services: Services, principal: Principal, request: Registrati
 
     def prepare() -> tuple[bytes, list[bytes], str]:
         content = request.read()
+        # A release that ran out of memory would tell how much there is; so its owner is told now.
+        size, most = sum(array.nbytes for array in content.values()), services.settings.content_bytes
+        if size > most:
+            raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = datasets.digest(services.secrets, principal.tenant_id, canonical_bytes(content))
         dataset_id = new_id("dst")
         return digest, list(sealing.seal(services.secrets, dataset_id, pack(content))), dataset_id
