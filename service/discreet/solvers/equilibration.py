@@ -1,0 +1,338 @@
+"""Equilibrating the known paths of all zone pairs: sweeps of single moves, and Newton steps where those stall.
+
+With the paths given, traffic assignment is a convex problem in the path flows of each pair, nonnegative and of a fixed
+sum. A sweep takes one pair after the other and moves flow to its cheapest path by Newton's method along that one
+direction; link costs follow at once (Gauss–Seidel). That is cheap and, on road networks, enough. Where a few steep
+links couple many moves it creeps; then truncated Newton steps on all path flows at once, solved by conjugate gradients
+(Dembo, Steihaug 1983), take over. Neither ever raises the objective by more than rounding.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from discreet.solvers.path_flows import Costs, Paths, link_cost
+from discreet.solvers.shortest_paths import Floats, Ints, LinkIndices
+
+SWEEPS = 10
+"""Full sweeps of one call, at most: then new paths bring more."""
+
+PARTIAL_SWEEPS = 8
+"""Sweeps over the pairs with most excess after each full sweep."""
+
+STALLED = 0.7
+"""Sweeps that leave more than this part of the excess call for Newton steps."""
+
+NEWTON_STEPS = 12
+"""Newton steps of one call, at most. The first ones may only find out which paths are empty."""
+
+NEWTON_WORK = 1_000_000
+"""Newton steps times links of all paths, at most, but for one step: on large networks sweeps are the better bargain."""
+
+LEVEL = 1e-15
+"""Two paths are level when their costs differ by less than this part: the rest is rounding."""
+
+STILL_UNEVEN = 0.25
+"""A line search is done when it leaves at most this part of the slope it started with, of either sign."""
+
+SEARCH_STEPS = 60
+"""Newton or bisection steps of one line search, at most."""
+
+CONJUGATE_GRADIENTS = 30
+"""Iterations for one Newton step, at most."""
+
+RESIDUAL = 1e-4
+"""Part of the squared, scaled gradient at which the conjugate gradients stop."""
+
+SINGULAR = 1e-13
+"""A direction with less than this part of the curvature of its components has none."""
+
+SHORT = 0.3
+"""A step of which less than this part is taken has met a bound."""
+
+
+@numba.njit(cache=True, nogil=True)
+def equilibrate(costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float) -> None:
+    """Level the costs of the known paths until their excess is at most `target`, or no more is worth doing here.
+
+    Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Excess is the cost of the flow over
+    what it would cost on the cheapest known paths; most of it sits in a few pairs, so after each full sweep only
+    those above the average are swept again, some times.
+    """
+    pairs = np.flatnonzero(np.diff(paths.start) > 1)
+    excesses = np.zeros(paths.start.size - 1)
+    first = 0.0
+    for round_ in range(SWEEPS):
+        total = sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0)
+        if total <= target:
+            return
+        if round_ == 0:
+            first = total
+        for _ in range(PARTIAL_SWEEPS):
+            sweep(costs, paths, pairs, flow, cost, slope, excesses, total / pairs.size)
+    if total <= STALLED * first:
+        return
+    for _ in range(1 + min(NEWTON_STEPS, NEWTON_WORK // paths.links.size)):
+        newton(costs, paths, pairs, flow, cost, slope)
+        if sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0) <= target:
+            return
+
+
+@numba.njit(cache=True, nogil=True)
+def sweep(
+    costs: Costs,
+    paths: Paths,
+    pairs: Ints,
+    flow: Floats,
+    cost: Floats,
+    slope: Floats,
+    excesses: Floats,
+    threshold: float,
+) -> float:
+    """One Gauss–Seidel sweep over the `pairs` whose entry of `excesses` is `threshold` or more; keeps `excesses` up.
+
+    Returns the excess that the sweep met, which for the pairs it passed over is what an earlier sweep met.
+    """
+    mark = np.zeros(flow.size, np.bool_)
+    links, change = np.empty(flow.size, np.int32), np.empty(flow.size)
+    path_cost = np.empty(16)
+    total = 0.0
+    for pair in pairs:
+        if excesses[pair] < threshold:
+            total += excesses[pair]
+            continue
+        begin, end = paths.start[pair], paths.start[pair + 1]
+        if end - begin > path_cost.size:
+            path_cost = np.empty(2 * (end - begin))
+        cheapest = begin
+        for path in range(begin, end):
+            path_cost[path - begin] = 0.0
+            for position in range(paths.first[path], paths.first[path + 1]):
+                path_cost[path - begin] += cost[paths.links[position]]
+            if path_cost[path - begin] < path_cost[cheapest - begin]:
+                cheapest = path
+        lowest = path_cost[cheapest - begin]
+        excess = 0.0
+        for path in range(begin, end):
+            excess += paths.flow[path] * (path_cost[path - begin] - lowest)
+        excesses[pair] = excess
+        total += excess
+        if excess == 0.0:
+            continue
+        for path in range(begin, end):
+            if path == cheapest or paths.flow[path] == 0.0:
+                continue
+            # The links that only one of the two paths passes: all that a move from `path` to `cheapest` changes.
+            for position in range(paths.first[cheapest], paths.first[cheapest + 1]):
+                mark[paths.links[position]] = True
+            size = 0
+            for position in range(paths.first[path], paths.first[path + 1]):
+                link = paths.links[position]
+                if mark[link]:
+                    mark[link] = False
+                else:
+                    links[size], change[size] = link, -1.0
+                    size += 1
+            for position in range(paths.first[cheapest], paths.first[cheapest + 1]):
+                link = paths.links[position]
+                if mark[link]:
+                    mark[link] = False
+                    links[size], change[size] = link, 1.0
+                    size += 1
+            difference = 0.0
+            for i in range(size):
+                difference -= cost[links[i]] * change[i]
+            if difference > LEVEL * lowest:
+                moved = move(costs, flow, cost, slope, links, change, size, paths.flow[path])
+            elif difference < -LEVEL * lowest:
+                # An earlier move has made the cheapest path the dearer one: back.
+                change[:size] *= -1.0
+                moved = -move(costs, flow, cost, slope, links, change, size, paths.flow[cheapest])
+            else:
+                continue
+            paths.flow[path] -= moved
+            paths.flow[cheapest] += moved
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def move(
+    costs: Costs,
+    flow: Floats,
+    cost: Floats,
+    slope: Floats,
+    links: LinkIndices,
+    change: Floats,
+    size: int,
+    most: float,
+) -> float:
+    """Move the flow of `links[:size]` along `change`, a direction of descent, by the returned length in [0, most].
+
+    The objective's slope on that line is `sum cost * change`, nondecreasing; its zero is found by Newton's method
+    inside a bracket, so a cost that grows steeply on the way cannot throw the flow to the other side.
+    """
+    before, curvature = 0.0, 0.0
+    for i in range(size):
+        before -= cost[links[i]] * change[i]
+        curvature += slope[links[i]] * change[i] * change[i]
+    if before <= 0.0:
+        return 0.0
+    low, high, bracketed, moved = 0.0, most, False, 0.0
+    length = before / curvature if curvature * most > before else most
+    for _ in range(SEARCH_STEPS):
+        left, curvature = 0.0, 0.0
+        for i in range(size):
+            link = links[i]
+            flow[link] += (length - moved) * change[i]
+            cost[link], slope[link] = link_cost(costs, link, flow[link])
+            left -= cost[link] * change[i]
+            curvature += slope[link] * change[i] * change[i]
+        moved = length
+        if abs(left) <= STILL_UNEVEN * before or (left > 0.0 and length == most):
+            break
+        if left > 0.0:
+            low = length
+        else:
+            high, bracketed = length, True
+        length += left / curvature if curvature > 0.0 else 0.0
+        if not low < length < high:
+            length = 0.5 * (low + high) if bracketed else most
+    return moved
+
+
+@numba.njit(cache=True, nogil=True)
+def newton(costs: Costs, paths: Paths, pairs: Ints, flow: Floats, cost: Floats, slope: Floats) -> None:
+    """One truncated Newton step on all paths with flow at once.
+
+    A step past zero flow is first clipped. Where clipping has upset the balance on steep links the line search stops
+    almost at once; then the whole step is shortened until the first path is empty, which the next step leaves out.
+    """
+    base, gradient, scale = _gradient(paths, pairs, cost, slope)
+    step = _newton_step(paths, pairs, base, gradient, scale, slope)
+    trial = np.zeros(step.size)
+    links, change = np.arange(flow.size).astype(np.int32), np.empty(flow.size)
+    kept = flow.copy()
+    part, taken = 1.0, 0.0
+    for attempt in range(2):
+        to_bound = 1.0
+        for pair in pairs:
+            begin, end = paths.start[pair], paths.start[pair + 1]
+            largest = base[begin]
+            gain, gain_clipped = 0.0, 0.0
+            for path in range(begin, end):
+                if path != largest:
+                    gain += step[path]
+                    trial[path] = max(part * step[path], -paths.flow[path])
+                    gain_clipped += trial[path]
+                    if step[path] < 0.0:
+                        to_bound = min(to_bound, -paths.flow[path] / step[path])
+            if gain > 0.0:
+                to_bound = min(to_bound, paths.flow[largest] / gain)
+            if gain_clipped > paths.flow[largest]:
+                trial[begin:end] *= paths.flow[largest] / gain_clipped
+        if np.sum(trial * gradient) < 0.0:
+            _link_change(paths, pairs, base, trial, change)
+            taken = move(costs, flow, cost, slope, links, change, change.size, 1.0)
+            if attempt == 1 or taken > SHORT:
+                break
+            flow[:] = kept
+            for link in range(flow.size):
+                cost[link], slope[link] = link_cost(costs, link, flow[link])
+        part, taken = to_bound, 0.0
+    if taken > 0.0:
+        for path in range(step.size):
+            paths.flow[path] = max(paths.flow[path] + taken * trial[path], 0.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _gradient(paths: Paths, pairs: Ints, cost: Floats, slope: Floats) -> tuple[Ints, Floats, Floats]:
+    """For each path: its pair's path with most flow, what it costs more than that one, and 1 / its own curvature.
+
+    Zero curvature, and an empty path, have 1 / curvature = 0: the Newton step leaves them to the sweeps.
+    """
+    base = np.zeros(paths.flow.size, np.int64)
+    gradient, scale = np.zeros(paths.flow.size), np.zeros(paths.flow.size)
+    mark = np.zeros(cost.size, np.bool_)
+    for pair in pairs:
+        begin, end = paths.start[pair], paths.start[pair + 1]
+        largest = begin + np.argmax(paths.flow[begin:end])
+        base[begin:end] = largest
+        for path in range(begin, end):
+            if path == largest or paths.flow[path] == 0.0:
+                continue
+            for position in range(paths.first[largest], paths.first[largest + 1]):
+                mark[paths.links[position]] = True
+            curvature = 0.0
+            for position in range(paths.first[path], paths.first[path + 1]):
+                link = paths.links[position]
+                if mark[link]:
+                    mark[link] = False
+                else:
+                    gradient[path] += cost[link]
+                    curvature += slope[link]
+            for position in range(paths.first[largest], paths.first[largest + 1]):
+                link = paths.links[position]
+                if mark[link]:
+                    mark[link] = False
+                    gradient[path] -= cost[link]
+                    curvature += slope[link]
+            scale[path] = 1.0 / curvature if curvature > 0.0 else 0.0
+    return base, gradient, scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _newton_step(paths: Paths, pairs: Ints, base: Ints, gradient: Floats, scale: Floats, slope: Floats) -> Floats:
+    """Conjugate gradients on `E' diag(slope) E step = -gradient`; E tells paths by links, each less its base."""
+    step = np.zeros(gradient.size)
+    residual = -gradient
+    direction = residual * scale
+    norm = np.sum(residual * direction)
+    enough = RESIDUAL * norm
+    change = np.empty(slope.size)
+    for _ in range(CONJUGATE_GRADIENTS):
+        if norm <= enough:
+            break
+        _link_change(paths, pairs, base, direction, change)
+        diagonal = 0.0
+        for path in range(step.size):
+            if scale[path] > 0.0:
+                diagonal += direction[path] * direction[path] / scale[path]
+        curvature = np.sum(slope * change * change)
+        if curvature <= SINGULAR * diagonal:
+            break  # path flows change and, but for rounding, no link flow does
+        change *= slope
+        length = norm / curvature
+        for pair in pairs:
+            begin, end = paths.start[pair], paths.start[pair + 1]
+            image_of_base = 0.0
+            for position in range(paths.first[base[begin]], paths.first[base[begin] + 1]):
+                image_of_base += change[paths.links[position]]
+            for path in range(begin, end):
+                if scale[path] > 0.0:
+                    image = -image_of_base
+                    for position in range(paths.first[path], paths.first[path + 1]):
+                        image += change[paths.links[position]]
+                    residual[path] -= length * image
+                    step[path] += length * direction[path]
+        previous = norm
+        norm = np.sum(residual * residual * scale)
+        direction = residual * scale + norm / previous * direction
+    return step
+
+
+@numba.njit(cache=True, nogil=True)
+def _link_change(paths: Paths, pairs: Ints, base: Ints, step: Floats, change: Floats) -> None:
+    """Fill `change[m]`: what `step` does to the link flows when each pair's base takes what its other paths lose."""
+    change[:] = 0.0
+    for pair in pairs:
+        begin, end = paths.start[pair], paths.start[pair + 1]
+        largest = base[begin]
+        step[largest] = 0.0
+        for path in range(begin, end):
+            if path != largest:
+                step[largest] -= step[path]
+        for path in range(begin, end):
+            if step[path] != 0.0:
+                for position in range(paths.first[path], paths.first[path + 1]):
+                    change[paths.links[position]] += step[path]

@@ -1,0 +1,204 @@
+"""Path flows of all zone pairs on a road network: loaded, priced by shortest paths, extended by them.
+
+Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then destination. Flows and
+demands are in one unit, costs in another; a link's cost is `free_flow_time (1 + coefficient (flow/capacity)^power)`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.solvers.shortest_paths import Floats, Graph, Ints, LinkIndices, tree
+
+SMALLEST_SHARE = 1e-12
+"""A path with less of its pair's demand is dropped."""
+
+NOT_CHEAPER = 1e-13
+"""A shortest path joins its pair's known paths only when it is cheaper by more than this part: more than rounding."""
+
+
+class Costs(NamedTuple):
+    """The parameters of the link costs: float64[m], float64[m] and two numbers."""
+
+    free_flow_time: Floats
+    capacity: Floats
+    coefficient: float
+    power: float
+
+
+class Paths(NamedTuple):
+    """Pair w has the paths `start[w]..start[w + 1]`; path k passes `links[first[k]:first[k + 1]]` with `flow[k]`."""
+
+    start: Ints
+    first: Ints
+    links: LinkIndices
+    flow: Floats
+
+
+@numba.njit(cache=True, nogil=True)
+def link_cost(costs: Costs, link: int, flow: float) -> tuple[float, float]:
+    """Cost and its derivative at a flow, which rounding may have left just below zero."""
+    ratio = max(flow, 0.0) / costs.capacity[link]
+    if costs.power == 1.0:
+        raised, below = ratio, 1.0
+    elif costs.power == 4.0:
+        below = ratio * ratio * ratio
+        raised = below * ratio
+    else:
+        raised = ratio**costs.power
+        below = raised / ratio if ratio > 0.0 else 0.0
+    scale = costs.free_flow_time[link] * costs.coefficient
+    return costs.free_flow_time[link] + scale * raised, scale * costs.power * below / costs.capacity[link]
+
+
+@numba.njit(cache=True, nogil=True)
+def link_costs(costs: Costs, flow: Floats) -> tuple[Floats, Floats]:
+    """Costs and derivatives of all links at the link flows `flow`."""
+    cost, slope = np.empty(flow.size), np.empty(flow.size)
+    for link in range(flow.size):
+        cost[link], slope[link] = link_cost(costs, link, flow[link])
+    return cost, slope
+
+
+@numba.njit(cache=True, nogil=True)
+def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
+    """Fill `incoming[zones, nodes]` with the shortest-path trees of all zones."""
+    heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
+    distance = np.empty(incoming.shape[1])
+    for origin in range(incoming.shape[0]):
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
+
+
+@numba.njit(cache=True, nogil=True)
+def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32]) -> int:
+    """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones left behind.
+
+    Fills `incoming`. Returns a pair with demand that no path joins, or -1.
+    """
+    zones = incoming.shape[0]
+    flow = np.zeros(graph.tail.size)
+    cost, slope = link_costs(costs, flow)
+    heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
+    distance = np.empty(incoming.shape[1])
+    for origin in range(zones):
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
+        for rank in range(zones - 1):
+            pair = origin * (zones - 1) + rank
+            if trips[pair] == 0.0:
+                continue
+            node = rank + (rank >= origin)
+            if incoming[origin, node] < 0:
+                return int(pair)
+            while node != origin:
+                link = incoming[origin, node]
+                flow[link] += trips[pair]
+                node = graph.tail[link]
+        for link in range(flow.size):
+            cost[link], slope[link] = link_cost(costs, link, flow[link])
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def extended(paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDArray[np.int32], tail: Ints) -> Paths:
+    """The paths that carry flow and, where `add`, the one in the tree, which takes the pair's `trips` if it is alone."""
+    zones = incoming.shape[0]
+    pairs = paths.start.size - 1
+    start = np.zeros(pairs + 1, np.int64)
+    size = 0
+    for pair in range(pairs):
+        start[pair + 1] = start[pair]
+        for path in range(paths.start[pair], paths.start[pair + 1]):
+            if paths.flow[path] > 0.0:
+                start[pair + 1] += 1
+                size += paths.first[path + 1] - paths.first[path]
+        if add[pair]:
+            start[pair + 1] += 1
+            origin = pair // (zones - 1)
+            node = pair % (zones - 1)
+            node += node >= origin
+            while node != origin:
+                size += 1
+                node = tail[incoming[origin, node]]
+
+    first = np.zeros(start[pairs] + 1, np.int64)
+    links = np.empty(size, np.int32)
+    flow = np.empty(start[pairs])
+    at, end = 0, 0
+    for pair in range(pairs):
+        alone = True
+        for path in range(paths.start[pair], paths.start[pair + 1]):
+            if paths.flow[path] > 0.0:
+                for position in range(paths.first[path], paths.first[path + 1]):
+                    links[end] = paths.links[position]
+                    end += 1
+                flow[at] = paths.flow[path]
+                at += 1
+                first[at] = end
+                alone = False
+        if add[pair]:
+            begin = end
+            origin = pair // (zones - 1)
+            node = pair % (zones - 1)
+            node += node >= origin
+            while node != origin:
+                links[end] = incoming[origin, node]
+                node = tail[links[end]]
+                end += 1
+            links[begin:end] = links[begin:end][::-1].copy()
+            flow[at] = trips[pair] if alone else 0.0
+            at += 1
+            first[at] = end
+    return Paths(start, first, links, flow)
+
+
+@numba.njit(cache=True, nogil=True)
+def load_paths(paths: Paths, trips: Floats, flow: Floats) -> None:
+    """Clear tiny shares, give their part to the pair's largest path, and fill `flow[m]` with what the paths carry."""
+    flow[:] = 0.0
+    for pair in range(trips.size):
+        largest = paths.start[pair]
+        others = 0.0
+        for path in range(paths.start[pair], paths.start[pair + 1]):
+            if paths.flow[path] < SMALLEST_SHARE * trips[pair]:
+                paths.flow[path] = 0.0
+            if paths.flow[path] > paths.flow[largest]:
+                largest = path
+            others += paths.flow[path]
+        if paths.start[pair] < paths.start[pair + 1]:
+            others -= paths.flow[largest]
+            paths.flow[largest] = trips[pair] - others
+        for path in range(paths.start[pair], paths.start[pair + 1]):
+            for position in range(paths.first[path], paths.first[path + 1]):
+                flow[paths.links[position]] += paths.flow[path]
+
+
+@numba.njit(cache=True, nogil=True)
+def price(graph: Graph, paths: Paths, cost: Floats, incoming: NDArray[np.int32]) -> tuple[float, NDArray[np.bool_]]:
+    """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess, add)`.
+
+    `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of the relative gap
+    without its cancellation. `add[pair]`: the shortest path exists and is cheaper than all known ones.
+    """
+    zones = incoming.shape[0]
+    heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
+    distance = np.empty(incoming.shape[1])
+    add = np.zeros(paths.start.size - 1, np.bool_)
+    excess = 0.0
+    for origin in range(zones):
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
+        for rank in range(zones - 1):
+            pair = origin * (zones - 1) + rank
+            shortest = distance[rank + (rank >= origin)]
+            cheapest = np.inf
+            for path in range(paths.start[pair], paths.start[pair + 1]):
+                path_cost = 0.0
+                for position in range(paths.first[path], paths.first[path + 1]):
+                    path_cost += cost[paths.links[position]]
+                excess += paths.flow[path] * max(path_cost - shortest, 0.0)
+                cheapest = min(cheapest, path_cost)
+            add[pair] = shortest < np.inf and cheapest - shortest > NOT_CHEAPER * shortest
+    return excess, add

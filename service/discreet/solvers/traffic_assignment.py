@@ -1,0 +1,237 @@
+"""Static traffic assignment: system optimum and user equilibrium on a network with separable link latencies.
+
+User equilibrium (Wardrop 1952) minimizes `sum_a ∫_0^{y_a} t_a` over the flows that carry the demand (Beckmann, McGuire,
+Winsten 1956), system optimum `sum_a y_a t_a(y_a)`. The second is the first with marginal costs `t + y t'`, and for
+`t(y) = t0 (1 + b (y/k)^p)` these have the same form with `b (p + 1)` in place of `b`: one algorithm serves both.
+
+The algorithm is gradient projection in the space of path flows (Jayakrishnan, Tsai, Prashker, Rajadhyaksha 1994;
+Bertsekas 1976). One iteration prices all zone pairs by shortest-path trees, which also gives the exact relative gap,
+adds each pair's shortest path where it is cheaper than all known ones, and equilibrates the known paths. Pricing costs
+as much as a few sweeps over the pairs, so a good equilibrium is made on the known paths before new ones are sought.
+
+Nothing here is private. What a caller can check on its own public data (positive capacities, say) is not checked again;
+zone pairs without a path are found by `unreachable_pairs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from discreet.solvers.equilibration import equilibrate
+from discreet.solvers.path_flows import (
+    Costs,
+    Paths,
+    extended,
+    link_costs,
+    load_paths,
+    load_trees,
+    price,
+    trees,
+)
+from discreet.solvers.shortest_paths import Floats, Graph, Ints, LinkIndices, graph
+
+Objective = Literal["system_optimum", "user_equilibrium"]
+
+INNER_GAP = 0.03
+"""An iteration's sweeps stop when the known paths are equilibrated to this part of the gap it started with."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A directed road network with m links; parallel links are allowed.
+
+    `nodes`, `zones`: counts; zones are the nodes 0..zones-1. Nodes with an index below `first_through_node` are
+    centroids, where paths start and end but which they do not pass. `tail`, `head`: int64[m], 0-based nodes.
+    `free_flow_time`: float64[m], >= 0, in any unit of time. `capacity`: float64[m], > 0, in the unit of the demand.
+    Raises ValueError when lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
+    """
+
+    nodes: int
+    zones: int
+    first_through_node: int
+    tail: Ints
+    head: Ints
+    free_flow_time: Floats
+    capacity: Floats
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("tail", np.int64),
+            ("head", np.int64),
+            ("free_flow_time", np.float64),
+            ("capacity", np.float64),
+        ):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        if any(
+            array.shape != (self.tail.size,) for array in (self.tail, self.head, self.free_flow_time, self.capacity)
+        ):
+            raise ValueError("tail, head, free_flow_time and capacity need one entry a link")
+        if not 0 <= self.zones <= self.nodes:
+            raise ValueError(f"{self.zones} zones do not fit into {self.nodes} nodes")
+        if self.tail.size and not (
+            min(self.tail.min(), self.head.min()) >= 0 and max(self.tail.max(), self.head.max()) < self.nodes
+        ):
+            raise ValueError(f"links join nodes 0..{self.nodes - 1}")
+
+
+@dataclass(frozen=True)
+class Latency:
+    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power)` with coefficient >= 0 and power 0 or >= 1.
+
+    `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau of Public Roads (1964). Raises
+    ValueError for other figures: with a power between 0 and 1 the first vehicle would meet an infinite slope.
+    """
+
+    coefficient: float
+    power: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.coefficient < np.inf:
+            raise ValueError(f"the coefficient of a latency is finite and not negative, not {self.coefficient}")
+        if not (self.power == 0 or 1 <= self.power < np.inf):
+            raise ValueError(f"the power of a latency is 0 or at least 1, not {self.power}")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The paths of every ordered pair of distinct zones and how the pair's demand is shared among them.
+
+    `origin`, `destination`: int64[p] with p = zones (zones - 1), by origin, then destination. Pair i has the paths
+    `pair_start[i]..pair_start[i + 1]` (int64[p + 1]) with `share` (float64[paths], >= 0, sum 1 within a pair); path j
+    passes `links[path_start[j]:path_start[j + 1]]` (int32, positions in the network, from origin to destination).
+    A pair without demand has its shortest path, a pair without any path none. `link_count` is the network's m.
+    """
+
+    origin: Ints
+    destination: Ints
+    pair_start: Ints
+    share: Floats
+    path_start: Ints
+    links: LinkIndices
+    link_count: int
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A traffic assignment and the certificate of its quality.
+
+    `link_flows`: float64[m], what `paths` carry. `relative_gap`: `(sum_a c_a y_a - sum_w d_w u_w) / sum_a c_a y_a` at
+    these flows, c the marginal cost (system optimum) or travel time (user equilibrium), u the cost of a shortest path;
+    the numerator bounds how far the objective is above its minimum. `status`: "converged" when the gap that was asked
+    for is reached, "iteration_limit" when not; the flows carry the demand either way. `total_travel_time`:
+    `sum_a y_a t_a(y_a)`, in units of demand times time.
+    """
+
+    link_flows: Floats
+    paths: Policy
+    relative_gap: float
+    iterations: int
+    status: Literal["converged", "iteration_limit"]
+    total_travel_time: float
+
+
+def assign(
+    network: Network,
+    latency: Latency,
+    demand: Floats,
+    objective: Objective,
+    *,
+    gap: float = 1e-10,
+    max_iterations: int = 500,
+    progress: Callable[[int, int], None] | None = None,
+) -> Assignment:
+    """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to the network.
+
+    Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration, max_iterations)`.
+    The result is a deterministic function of the arguments. Raises ValueError for a demand of another shape, negative
+    or not finite, and for positive demand between zones that no path joins (which it names, 0-based).
+    """
+    demand = np.asarray(demand, dtype=np.float64)
+    zones = network.zones
+    if demand.shape != (zones, zones):
+        raise ValueError(f"demand has shape {demand.shape}, the network has {zones} zones")
+    if not (np.isfinite(demand).all() and (demand >= 0).all()):
+        raise ValueError("demand must be finite and nonnegative")
+    trips = demand[~np.eye(zones, dtype=np.bool_)]  # pairs of distinct zones, by origin
+    roads = _graph(network)
+    coefficient = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
+    costs = Costs(network.free_flow_time, network.capacity, float(coefficient), float(latency.power))
+
+    incoming = np.empty((zones, network.nodes), dtype=np.int32)
+    lost = load_trees(roads, costs, trips, incoming)
+    if lost >= 0:
+        raise ValueError("no path leads from zone {} to zone {}".format(*_zones_of(lost, zones)))
+    none = Paths(np.zeros(trips.size + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+    paths = extended(none, trips > 0, trips, incoming, network.tail)
+    flow = np.empty(network.tail.size)
+    iteration = 0
+    while True:
+        load_paths(paths, trips, flow)
+        cost, slope = link_costs(costs, flow)
+        excess, add = price(roads, paths, cost, incoming)
+        relative_gap = excess / float(np.sum(cost * flow)) if excess > 0 else 0.0
+        if relative_gap <= gap or iteration == max_iterations:
+            break
+        paths = extended(paths, add & (trips > 0), trips, incoming, network.tail)
+        equilibrate(costs, paths, flow, cost, slope, INNER_GAP * excess)
+        iteration += 1
+        if progress is not None:
+            progress(iteration, max_iterations)
+
+    # Pairs without demand get their shortest path at the final costs; their flow of 1 only stands for the share.
+    weights = np.where(trips > 0, trips, 1.0)
+    paths = extended(paths, add & (trips == 0), weights, incoming, network.tail)
+    return Assignment(
+        link_flows=flow,
+        paths=_policy(paths, weights, zones, network.tail.size),
+        relative_gap=relative_gap,
+        iterations=iteration,
+        status="converged" if relative_gap <= gap else "iteration_limit",
+        total_travel_time=total_travel_time(network, latency, flow),
+    )
+
+
+def total_travel_time(network: Network, latency: Latency, link_flows: Floats) -> float:
+    """`sum_a y_a t_a(y_a)` of link flows y: float64[m]."""
+    ratio = link_flows / network.capacity
+    return float(np.sum(link_flows * network.free_flow_time * (1 + latency.coefficient * ratio**latency.power)))
+
+
+def link_flows_of(policy: Policy, demand: Floats) -> Floats:
+    """The link flows float64[m] when `demand` (float64[zones, zones]) follows `policy`.
+
+    This is how a policy that was made from released demand is measured on the true one.
+    """
+    trips = np.asarray(demand, dtype=np.float64)[policy.origin, policy.destination]
+    flow = policy.share * np.repeat(trips, np.diff(policy.pair_start))
+    carried: Floats = np.zeros(policy.link_count)
+    np.add.at(carried, policy.links, np.repeat(flow, np.diff(policy.path_start)))
+    return carried
+
+
+def unreachable_pairs(network: Network) -> list[tuple[int, int]]:
+    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins."""
+    incoming = np.empty((network.zones, network.nodes), dtype=np.int32)
+    trees(_graph(network), np.ones(network.tail.size), incoming)
+    missing = incoming[:, : network.zones] < 0
+    np.fill_diagonal(missing, False)
+    return [(int(origin), int(destination)) for origin, destination in np.argwhere(missing)]
+
+
+def _graph(network: Network) -> Graph:
+    return graph(network.nodes, network.first_through_node, network.tail, network.head)
+
+
+def _zones_of(pair: int, zones: int) -> tuple[int, int]:
+    origin, rank = divmod(pair, zones - 1)
+    return origin, rank + (rank >= origin)
+
+
+def _policy(paths: Paths, trips: Floats, zones: int, link_count: int) -> Policy:
+    origin, destination = np.nonzero(~np.eye(zones, dtype=np.bool_))
+    share = paths.flow / np.repeat(trips, np.diff(paths.start))
+    return Policy(origin, destination, paths.start, share, paths.first, paths.links, link_count)
