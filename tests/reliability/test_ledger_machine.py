@@ -149,7 +149,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = Model([ModelAccount(cap) for cap in caps])
 
         async def fill() -> None:
-            async with self.database.transaction() as connection:
+            async with self.database.transaction(SYSTEM) as connection:
                 await tenants.add_tenant(connection, self.name, self.name)
                 for number, cap in enumerate(caps):
                     await ledger.open_account(
@@ -324,11 +324,11 @@ class LedgerMachine(RuleBasedStateMachine):
             assert all(0 <= reserved[name] <= totals[name] for name in COLUMNS)
 
     async def standings(self) -> dict[str, ledger.Standing]:
-        async with self.database.transaction() as connection:
+        async with self.database.transaction(SYSTEM) as connection:
             return await ledger.standings(connection, [self.account(number) for number in range(ACCOUNTS)])
 
     async def entries(self) -> list[list[dict[str, Any]]]:
-        async with self.database.transaction() as connection:
+        async with self.database.transaction(SYSTEM) as connection:
             return [
                 await ledger.entries(connection, self.account(number), after=0, size=1000) for number in range(ACCOUNTS)
             ]
