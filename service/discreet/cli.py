@@ -242,6 +242,26 @@ def draw(
     figures.draw_link_flows(network.arrays(network.nodes), answer["result"]["link_flows"], out, coordinates=places)
 
 
+@app.command()
+def audit(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Parts of mechanisms' or kinds' names; all by default")
+    ] = None,
+    short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
+    faults: Annotated[bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
+    from discreet.usecases.audits import run_audits  # noqa: PLC0415
+
+    rows = list(run_audits(names or [], short=short, faults=faults))
+    if not rows:
+        raise NotFound("there is no such mechanism or kind")
+    _print([row.to_json() for row in rows], as_json, lambda: _show_audit(rows))
+    if not all(row.as_expected for row in rows):
+        raise typer.Exit(1)
+
+
 # Tenants, keys, ledger ----------------------------------------------------------------------------------------------
 
 
@@ -456,6 +476,16 @@ def _show_budgets(budgets: list[dict[str, Any]]) -> None:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
         table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
+    Console().print(table)
+
+
+def _show_audit(rows: list[Any]) -> None:
+    table = Table("attacked", "lower bound", "charged epsilon", "delta", "verdict")
+    for row in rows:
+        found = row.row
+        verdict = found.verdict if not row.planted else "caught" if row.as_expected else "MISSED"
+        bound, charged = f"{found.lower_bound:.4f}", f"{found.price_epsilon:.4f}"
+        table.add_row(found.name, bound, charged, f"{found.delta:.0e}", verdict)
     Console().print(table)
 
 

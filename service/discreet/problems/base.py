@@ -169,6 +169,11 @@ class Problem(Frozen):
     def example(cls) -> dict[str, Any]:
         """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
 
+    @classmethod
+    @abstractmethod
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
+        """Neighbouring contents on which the audit attacks `release`: one for each mechanism and unit of the kind."""
+
     @abstractmethod
     def plan(self, public: Any, budget: Budget) -> Plan:
         """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
@@ -180,6 +185,18 @@ class Problem(Frozen):
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         """Everything that follows from what was released. Sees no private data; may be run again."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them be."""
+
+    name: str
+    problem: Problem
+    public: Any
+    plan: Plan
+    left: Content
+    right: Content
 
 
 def read_example(kind: type[Problem]) -> tuple[Problem, Dataset, Budget]:

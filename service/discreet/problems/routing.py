@@ -263,6 +263,28 @@ class Routing(base.Problem):
             "privacy": {"epsilon": 0.1},
         }
 
+    @classmethod
+    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+        """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
+        cases = []
+        for unit, most in (("request", None), ("person", 5)):
+            public = RoutingPublic(unit=unit, zones=2, periods=3, period_minutes=60)
+            problem = cls.model_validate(
+                {**cls.example()["problem"], "dataset": "example", "max_trips_per_person": most}
+            )
+            others = [
+                Trip(period=0, origin=1, destination=2, count=4),
+                Trip(period=1, origin=2, destination=1, count=2),
+            ]
+            more = Trip(period=2, origin=1, destination=2, count=1 if most is None else 3 * most)
+            rows = [others, [*others, more]]
+            if unit == "person":
+                rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
+            left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
+            plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+            cases.append(base.Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
+        return tuple(cases)
+
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
         zones = public.zones
         issues = [

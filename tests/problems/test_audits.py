@@ -1,0 +1,56 @@
+"""The audit of whole releases: honest ones hold, half the noise and a forgotten clip are caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.privacy.noise import Noise
+from discreet.problems import KINDS
+from discreet.problems.audits import audit_release
+from discreet.problems.base import Neighbours
+from discreet.usecases.audits import run_audits
+
+CASES = [case for kind in KINDS.values() for case in kind.worst_cases()]
+SAMPLES = 6000
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_honest_releases_hold_and_the_bound_is_near(case: Neighbours) -> None:
+    found = audit_release(case, samples=SAMPLES, confidence=1 - 1e-6)
+    assert found.verdict == "holds"
+    assert found.lower_bound > 0.3 * found.price_epsilon
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_half_the_noise_is_caught(case: Neighbours) -> None:
+    halves = tuple(event.model_copy(update={"scale": event.scale / 2}) for event in case.plan.events)
+    weaker = case.plan.model_copy(update={"events": halves})
+    assert audit_release(case, samples=SAMPLES, played=weaker).verdict == "violated"
+
+
+def test_a_forgotten_clip_is_caught() -> None:
+    case = next(case for case in CASES if case.name == "routing, counts, unit person")
+    unclipped = case.plan.model_copy(update={"parameters": {**case.plan.parameters, "max_trips_per_person": None}})
+    assert audit_release(case, samples=SAMPLES, played=unclipped).verdict == "violated"
+
+
+def test_a_field_too_many_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[0]
+    kind = type(case.problem)
+    honest = kind.release
+
+    def talkative(self: Any, public: Any, plan: Any, content: Any, noise: Noise) -> Any:
+        return {**honest(self, public, plan, content, noise), "rows": np.array([content["trips"][:, 3].sum()])}
+
+    monkeypatch.setattr(kind, "release", talkative)
+    assert audit_release(case, samples=SAMPLES).verdict == "violated"
+
+
+def test_the_table_of_one_mechanism() -> None:
+    rows = list(run_audits(["discrete_laplace"], short=True, faults=True))
+    assert [row.planted for row in rows] == [False, True]
+    assert all(row.as_expected for row in rows)
+    assert list(run_audits(["no such thing"])) == []
