@@ -16,7 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from prometheus_client import Histogram
 from pydantic.json_schema import models_json_schema
 from starlette.middleware.base import RequestResponseEndpoint
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
@@ -81,6 +81,10 @@ def create_app(settings: Settings) -> FastAPI:
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+    @app.get("/", include_in_schema=False)
+    async def front() -> Response:
+        return RedirectResponse("/docs")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
