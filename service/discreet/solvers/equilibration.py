@@ -56,27 +56,44 @@ SHORT = 0.3
 def equilibrate(costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float) -> None:
     """Level the costs of the known paths until their excess is at most `target`, or no more is worth doing here.
 
-    Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Excess is the cost of the flow over
-    what it would cost on the cheapest known paths; most of it sits in a few pairs, so after each full sweep only
-    those above the average are swept again, some times.
+    Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Most of the excess sits in a few
+    pairs: after each full sweep only those above the average are swept again, some times.
     """
     pairs = np.flatnonzero(np.diff(paths.start) > 1)
     excesses = np.zeros(paths.start.size - 1)
-    first = 0.0
-    for round_ in range(SWEEPS):
-        total = sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0)
-        if total <= target:
+    first = excess(paths, pairs, cost)
+    for _ in range(SWEEPS):
+        met = sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0)
+        if met <= target and excess(paths, pairs, cost) <= target:
             return
-        if round_ == 0:
-            first = total
         for _ in range(PARTIAL_SWEEPS):
-            sweep(costs, paths, pairs, flow, cost, slope, excesses, total / pairs.size)
-    if total <= STALLED * first:
+            sweep(costs, paths, pairs, flow, cost, slope, excesses, met / pairs.size)
+    if excess(paths, pairs, cost) <= STALLED * first:
         return
     for _ in range(1 + min(NEWTON_STEPS, NEWTON_WORK // paths.links.size)):
         newton(costs, paths, pairs, flow, cost, slope)
-        if sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0) <= target:
+        sweep(costs, paths, pairs, flow, cost, slope, excesses, 0.0)
+        if excess(paths, pairs, cost) <= target:
             return
+
+
+@numba.njit(cache=True, nogil=True)
+def excess(paths: Paths, pairs: Ints, cost: Floats) -> float:
+    """What the flow of `pairs` costs more at link costs `cost` than it would on the cheapest known paths."""
+    total = 0.0
+    for pair in pairs:
+        lowest, carried, spent = np.inf, 0.0, 0.0
+        for path in range(paths.start[pair], paths.start[pair + 1]):
+            path_cost = 0.0
+            for position in range(paths.first[path], paths.first[path + 1]):
+                path_cost += cost[paths.links[position]]
+            if path_cost < lowest:
+                spent += carried * (lowest - path_cost) if carried > 0.0 else 0.0
+                lowest = path_cost
+            spent += paths.flow[path] * (path_cost - lowest)
+            carried += paths.flow[path]
+        total += spent
+    return total
 
 
 @numba.njit(cache=True, nogil=True)
@@ -92,7 +109,8 @@ def sweep(
 ) -> float:
     """One Gauss–Seidel sweep over the `pairs` whose entry of `excesses` is `threshold` or more; keeps `excesses` up.
 
-    Returns the excess that the sweep met, which for the pairs it passed over is what an earlier sweep met.
+    Returns the excess that the sweep met, pair by pair; for those it passed over, what an earlier sweep met. It can be
+    small where pairs only undo each other's moves: the true one is `excess`.
     """
     mark = np.zeros(flow.size, np.bool_)
     links, change = np.empty(flow.size, np.int32), np.empty(flow.size)
@@ -113,12 +131,12 @@ def sweep(
             if path_cost[path - begin] < path_cost[cheapest - begin]:
                 cheapest = path
         lowest = path_cost[cheapest - begin]
-        excess = 0.0
+        over = 0.0
         for path in range(begin, end):
-            excess += paths.flow[path] * (path_cost[path - begin] - lowest)
-        excesses[pair] = excess
-        total += excess
-        if excess == 0.0:
+            over += paths.flow[path] * (path_cost[path - begin] - lowest)
+        excesses[pair] = over
+        total += over
+        if over == 0.0:
             continue
         for path in range(begin, end):
             if path == cheapest or paths.flow[path] == 0.0:

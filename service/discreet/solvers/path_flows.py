@@ -104,7 +104,7 @@ def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.i
 
 @numba.njit(cache=True, nogil=True)
 def extended(paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDArray[np.int32], tail: Ints) -> Paths:
-    """The paths that carry flow and, where `add`, the one in the tree, which takes the pair's `trips` if it is alone."""
+    """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's `trips`."""
     zones = incoming.shape[0]
     pairs = paths.start.size - 1
     start = np.zeros(pairs + 1, np.int64)
