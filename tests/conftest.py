@@ -84,16 +84,38 @@ class Installation:
     operator_key: str = ""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     api: subprocess.Popen[bytes] | None = None
+    extra: dict[str, str] = field(default_factory=dict)
+    """Further environment of the processes that are started from now on."""
     _listener: socket.socket | None = None
 
     def environment(self) -> dict[str, str]:
-        names = ("database_url", "state", "lease_seconds", "worker_concurrency", "job_wall_seconds", "json_body_bytes")
+        names = (
+            "database_url",
+            "state",
+            "lease_seconds",
+            "max_attempts",
+            "worker_concurrency",
+            "job_wall_seconds",
+            "json_body_bytes",
+        )
         chosen = {f"DISCREET_{name.upper()}": str(getattr(self.settings, name)) for name in names}
         chosen["DISCREET_MIGRATION_DATABASE_URL"] = self.settings.migration_database_url or ""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
-        return {**kept, **chosen}
+        return {**kept, **chosen, **self.extra}
 
-    def start_api(self) -> None:
+    def make_keys(self) -> None:
+        """The first keys of tenant `default`."""
+        place = self.settings.state / "owner.key"
+        subprocess.run(
+            [sys.executable, "-m", "discreet", "bootstrap", "--owner-key", str(place)],
+            env=self.environment(),
+            check=True,
+        )
+        self.owner_key = place.read_text().strip()
+        self.operator_key = place.with_name("operator.key").read_text().strip()
+
+    def spawn_api(self) -> None:
+        """Start the API without waiting for it; its address stays what it was."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", 0))
             self._listener.set_inheritable(True)
@@ -104,6 +126,9 @@ class Installation:
             env=self.environment(),
             pass_fds=(number,),
         )
+
+    def start_api(self) -> None:
+        self.spawn_api()
         eventually(self._ready, "the API is ready")
 
     def _ready(self) -> bool:
@@ -154,13 +179,7 @@ def installation(
         database = stack.enter_context(fresh_database(postgres, template))
         running = Installation(settings_for(database, state, **values))
         stack.callback(running.stop)
-        subprocess.run(
-            [sys.executable, "-m", "discreet", "bootstrap", "--owner-key", str(state / "owner.key")],
-            env=running.environment(),
-            check=True,
-        )
-        running.owner_key = (state / "owner.key").read_text().strip()
-        running.operator_key = (state / "operator.key").read_text().strip()
+        running.make_keys()
         running.start_api()
         for _ in range(workers):
             running.start_worker()
