@@ -23,6 +23,7 @@ import pytest
 from discreet import up
 from discreet.errors import StateHeld
 from discreet.postgres import EmbeddedPostgres
+from discreet.processes import end
 from discreet.settings import Settings
 from discreet.state import StateLock
 from tests.postgres_fixture import fresh_database
@@ -90,7 +91,7 @@ def started(state: Path, *arguments: str, **more: str) -> Iterator[Service]:
         yield service
     finally:
         processes = family(process.pid)
-        process.kill()
+        end(process, (signal.SIGTERM, 60.0))
         process.communicate()
         until(lambda: not any(alive(pid) for pid in processes))
 

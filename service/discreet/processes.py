@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +31,7 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
     return prepare
 
 
-def end(process: subprocess.Popen[bytes], *stages: tuple[signal.Signals, float]) -> int:
+def end(process: subprocess.Popen[Any], *stages: tuple[signal.Signals, float]) -> int:
     """Signal and wait, stage by stage (signal, seconds of patience), then SIGKILL. Returns the exit status."""
     for signum, patience in stages:
         if process.poll() is not None:
