@@ -4,63 +4,97 @@
 -- them, and may not INSERT, UPDATE or DELETE. They keep, for each account, one hash chain, the running totals of all
 -- admitted prices, and the caps; a reservation passes the filters of every account it touches or writes nothing.
 --
--- Amounts are non-negative integers in decimal strings, by name: epsilon in 1e-9, delta, rho and delta_z in 1e-18. A filter is
--- a set of limits, one for each name it sums; which limits a cap (E, D) has is decided by discreet.privacy.filters and
--- stands in the row that sets the cap, so that admission here is a comparison of integers.
+-- Amounts are non-negative integers in decimal strings, by price column: epsilon in 1e-9, delta, rho and delta_z in 1e-18.
+-- A filter is a set of limits, one for each column it sums; which limits a cap (E, D) has is decided by
+-- discreet.privacy.filters and stands in the row that sets the cap, so that admission here is a comparison of integers.
+--
+-- The functions run as the owner of the tables, and still under row-level security (rows.sql): they see the accounts of
+-- the transaction's own tenant and no others. Only those that the application calls set a search path and may be
+-- executed by it; the rest, called by them alone, inherit it.
 --
 -- hash = SHA-256(previous hash || body), body the canonical JSON (RFC 8785) of the row.
 
-CREATE FUNCTION ledger_flat(x jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = public, pg_temp AS $$
-  -- canonical JSON of a flat object of strings
-  SELECT '{' || coalesce(string_agg(to_json(key)::text || ':' || to_json(value)::text, ',' ORDER BY key COLLATE "C"), '') || '}'
-  FROM jsonb_each_text(x)
-$$;
-
-CREATE FUNCTION ledger_nested(x jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = public, pg_temp AS $$
-  -- canonical JSON of an object of flat objects
-  SELECT '{' || coalesce(string_agg(to_json(key)::text || ':' || ledger_flat(value), ',' ORDER BY key COLLATE "C"), '') || '}'
-  FROM jsonb_each(x)
-$$;
-
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
-LANGUAGE sql IMMUTABLE SET search_path = public, pg_temp AS $$
-  SELECT coalesce(jsonb_object_agg(key, (coalesce((a->>key)::numeric, 0) + sign * coalesce((b->>key)::numeric, 0))::text), '{}')
-  FROM (SELECT jsonb_object_keys(a) UNION SELECT jsonb_object_keys(b)) AS names(key)
+LANGUAGE sql IMMUTABLE AS $$
+  -- a + sign b, column by column; every column is in the answer
+  SELECT jsonb_build_object(
+    'delta', (coalesce((a->>'delta')::numeric, 0) + sign * coalesce((b->>'delta')::numeric, 0))::text,
+    'delta_z', (coalesce((a->>'delta_z')::numeric, 0) + sign * coalesce((b->>'delta_z')::numeric, 0))::text,
+    'epsilon', (coalesce((a->>'epsilon')::numeric, 0) + sign * coalesce((b->>'epsilon')::numeric, 0))::text,
+    'rho', (coalesce((a->>'rho')::numeric, 0) + sign * coalesce((b->>'rho')::numeric, 0))::text)
+$$;
+
+CREATE FUNCTION ledger_text(x jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- canonical JSON of amounts: of all price columns, or of none
+  SELECT CASE WHEN x = '{}' THEN '{}' ELSE
+    '{"delta":"' || (x->>'delta') || '","delta_z":"' || (x->>'delta_z') || '","epsilon":"' || (x->>'epsilon')
+    || '","rho":"' || (x->>'rho') || '"}' END
+$$;
+
+CREATE FUNCTION ledger_filters_text(x jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- canonical JSON of the limits of each filter
+  SELECT '{' || coalesce(string_agg(to_json(name)::text || ':{' || (
+      SELECT string_agg('"' || key || '":"' || value || '"', ',' ORDER BY key COLLATE "C") FROM jsonb_each_text(limits)
+    ) || '}', ',' ORDER BY name COLLATE "C"), '') || '}'
+  FROM jsonb_each(x) AS filter(name, limits)
 $$;
 
 CREATE FUNCTION ledger_passes(totals jsonb, filters jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE SET search_path = public, pg_temp AS $$
-  -- true when at least one filter holds: each of its limits is met
-  SELECT EXISTS (
-    SELECT FROM jsonb_each(filters) AS filter(name, limits)
-    WHERE NOT EXISTS (
-      SELECT FROM jsonb_each_text(limits) AS bound(key, most)
-      WHERE coalesce((totals->>key)::numeric, 0) > most::numeric
-    )
-  )
-$$;
-
-CREATE FUNCTION ledger_check_amounts(x jsonb) RETURNS void
-LANGUAGE plpgsql IMMUTABLE SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- True when at least one filter holds: each of its limits is met. What cannot be compared does not hold.
+DECLARE
+  limits jsonb;
 BEGIN
-  IF x IS NULL OR jsonb_typeof(x) <> 'object' OR EXISTS (SELECT FROM jsonb_each_text(x) WHERE value IS NULL OR value !~ '^(0|[1-9][0-9]{0,36})$') THEN
-    RAISE EXCEPTION 'amounts are non-negative integers in decimal strings' USING ERRCODE = 'DL001';
-  END IF;
+  FOR limits IN SELECT value FROM jsonb_each(filters) LOOP
+    IF (NOT limits ? 'delta' OR (totals->>'delta')::numeric <= (limits->>'delta')::numeric)
+      AND (NOT limits ? 'delta_z' OR (totals->>'delta_z')::numeric <= (limits->>'delta_z')::numeric)
+      AND (NOT limits ? 'epsilon' OR (totals->>'epsilon')::numeric <= (limits->>'epsilon')::numeric)
+      AND (NOT limits ? 'rho' OR (totals->>'rho')::numeric <= (limits->>'rho')::numeric)
+    THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
 END
 $$;
 
-CREATE FUNCTION ledger_last(_account text) RETURNS ledger_entries
-LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
-  SELECT * FROM ledger_entries WHERE account_id = _account ORDER BY seq DESC LIMIT 1
+CREATE FUNCTION ledger_check(x jsonb, _columns text[], _all boolean) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- x is an object of amounts by these columns: of all of them, or else of some
+DECLARE
+  column_name text;
+  amount text;
+  found integer := 0;
+BEGIN
+  IF jsonb_typeof(x) = 'object' THEN
+    FOR column_name, amount IN SELECT key, value FROM jsonb_each_text(x) LOOP
+      EXIT WHEN amount IS NULL OR amount !~ '^(0|[1-9][0-9]{0,36})$' OR column_name <> ALL (_columns);
+      found := found + 1;
+    END LOOP;
+    IF found = (SELECT count(*) FROM jsonb_object_keys(x)) AND found > 0 AND (NOT _all OR found = cardinality(_columns)) THEN
+      RETURN;
+    END IF;
+  END IF;
+  RAISE EXCEPTION 'amounts are non-negative integers in decimal strings: %', array_to_string(_columns, ', ')
+    USING ERRCODE = 'DL001';
+END
+$$;
+
+CREATE FUNCTION ledger_check_cap(_cap jsonb, _filters jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  PERFORM ledger_check(_cap, '{epsilon,delta}', true);
+  PERFORM ledger_check(value, '{delta,delta_z,epsilon,rho}', false) FROM jsonb_each(_filters);
+END
 $$;
 
 CREATE FUNCTION ledger_write(
   _last ledger_entries, _account accounts, _kind text, _job text, _actor text, _reason text, _events text, _price jsonb,
   _totals jsonb, _reserved jsonb, _cap jsonb, _filters jsonb
 ) RETURNS ledger_entries
-LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   entry ledger_entries;
 BEGIN
@@ -70,7 +104,7 @@ BEGIN
   entry.kind := _kind;
   entry.job_id := _job;
   entry.at := clock_timestamp();
-  entry.previous_hash := coalesce(_last.hash, decode(repeat('00', 32), 'hex'));
+  entry.previous_hash := coalesce(_last.hash, '\x0000000000000000000000000000000000000000000000000000000000000000');
   entry.totals := _totals;
   entry.reserved := _reserved;
   entry.cap := _cap;
@@ -78,19 +112,19 @@ BEGIN
   entry.body := '{"account":' || to_json(_account.id)
     || ',"actor":' || coalesce(to_json(_actor)::text, 'null')
     || ',"at":' || to_json(to_char(entry.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-    || ',"cap":' || ledger_flat(_cap)
+    || ',"cap":{"delta":"' || (_cap->>'delta') || '","epsilon":"' || (_cap->>'epsilon') || '"}'
     || ',"events":' || _events
-    || ',"filters":' || ledger_nested(_filters)
+    || ',"filters":' || ledger_filters_text(_filters)
     || ',"job":' || coalesce(to_json(_job)::text, 'null')
     || ',"kind":' || to_json(_kind)
-    || ',"price":' || ledger_flat(_price)
+    || ',"price":' || ledger_text(_price)
     || ',"reason":' || coalesce(to_json(_reason)::text, 'null')
-    || ',"reserved":' || ledger_flat(_reserved)
+    || ',"reserved":' || ledger_text(_reserved)
     || ',"scope":' || to_json(_account.scope)
     || ',"seq":' || entry.seq
     || ',"subject":' || to_json(_account.subject)
     || ',"tenant":' || to_json(_account.tenant_id)
-    || ',"totals":' || ledger_flat(_totals)
+    || ',"totals":' || ledger_text(_totals)
     || ',"unit":' || to_json(_account.unit)
     || '}';
   entry.hash := sha256(entry.previous_hash || convert_to(entry.body, 'UTF8'));
@@ -100,17 +134,18 @@ END
 $$;
 
 CREATE FUNCTION ledger_open(
-  _account text, _tenant text, _scope text, _subject text, _unit text, _cap jsonb, _filters jsonb, _actor text
+  _account text, _tenant text, _scope text, _subject text, _unit text, _cap jsonb, _filters jsonb, _actor text,
+  _reason text
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   account accounts;
 BEGIN
-  PERFORM ledger_check_amounts(_cap);
-  PERFORM ledger_check_amounts(value) FROM jsonb_each(_filters);
+  PERFORM ledger_check_cap(_cap, _filters);
   INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES (_account, _tenant, _scope, _subject, _unit)
   RETURNING * INTO account;
-  PERFORM ledger_write(NULL, account, 'open', NULL, _actor, NULL, '[]', '{}', '{}', '{}', _cap, _filters);
+  PERFORM ledger_write(NULL, account, 'open', NULL, _actor, _reason, '[]', '{}',
+    ledger_add('{}', '{}', 1), ledger_add('{}', '{}', 1), _cap, _filters);
 END
 $$;
 
@@ -121,10 +156,9 @@ DECLARE
   account accounts;
   last ledger_entries;
 BEGIN
-  PERFORM ledger_check_amounts(_cap);
-  PERFORM ledger_check_amounts(value) FROM jsonb_each(_filters);
+  PERFORM ledger_check_cap(_cap, _filters);
   SELECT * INTO STRICT account FROM accounts WHERE id = _account FOR UPDATE;
-  last := ledger_last(_account);
+  SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1;
   IF NOT ledger_passes(last.totals, _filters) THEN
     RETURN false;
   END IF;
@@ -134,20 +168,25 @@ END
 $$;
 
 CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
-RETURNS TABLE (account_id text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
+-- Accounts are locked in the order of their ids, so that no two reservations wait for each other.
 DECLARE
   account accounts;
   last ledger_entries;
+  held accounts[] := '{}';
+  lasts ledger_entries[] := '{}';
   refused boolean := false;
-  found integer := 0;
 BEGIN
-  PERFORM ledger_check_amounts(_price);
+  PERFORM ledger_check(_price, '{delta,delta_z,epsilon,rho}', true);
   FOR account IN SELECT * FROM accounts AS a WHERE a.id = ANY (_accounts) ORDER BY a.id FOR UPDATE LOOP
-    found := found + 1;
-    last := ledger_last(account.id);
+    SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
+    held := held || account;
+    lasts := lasts || last;
     account_id := account.id;
+    scope := account.scope;
+    subject := account.subject;
     totals := last.totals;
     reserved := last.reserved;
     cap := last.cap;
@@ -155,15 +194,15 @@ BEGIN
     refused := refused OR NOT admitted;
     RETURN NEXT;
   END LOOP;
-  IF found <> cardinality(_accounts) OR found = 0 THEN
+  IF cardinality(held) <> cardinality(_accounts) OR cardinality(held) = 0 THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
   IF refused THEN
     RETURN;
   END IF;
-  FOR account IN SELECT * FROM accounts AS a WHERE a.id = ANY (_accounts) ORDER BY a.id LOOP
-    last := ledger_last(account.id);
-    PERFORM ledger_write(last, account, 'reserve', _job, _actor, NULL, _events, _price,
+  FOR number IN 1 .. cardinality(held) LOOP
+    last := lasts[number];
+    PERFORM ledger_write(last, held[number], 'reserve', _job, _actor, NULL, _events, _price,
       ledger_add(last.totals, _price, 1), ledger_add(last.reserved, _price, 1), last.cap, last.filters);
   END LOOP;
 END
@@ -186,7 +225,7 @@ BEGIN
       RAISE EXCEPTION 'job % is settled already', _job USING ERRCODE = 'DL003';
     END IF;
     IF NOT EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched') THEN
-      last := ledger_last(account.id);
+      SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
       PERFORM ledger_write(last, account, 'data_touched', _job, _actor, NULL, '[]', '{}', last.totals, last.reserved, last.cap, last.filters);
     END IF;
   END LOOP;
@@ -216,7 +255,7 @@ BEGIN
     touched := EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched');
     SELECT e.body::jsonb -> 'price' INTO STRICT price
       FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'reserve';
-    last := ledger_last(account.id);
+    SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
     entry := ledger_write(last, account, CASE WHEN touched THEN 'commit' ELSE 'release' END, _job, _actor, NULL, '[]', price,
       CASE WHEN touched THEN last.totals ELSE ledger_add(last.totals, price, -1) END,
       ledger_add(last.reserved, price, -1), last.cap, last.filters);
@@ -227,6 +266,13 @@ BEGIN
     RETURN NEXT;
   END LOOP;
 END
+$$;
+
+CREATE FUNCTION ledger_caps(_tenant text, _principal text) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
+  -- the accounts of the caps that stand on a tenant and on a principal of it; every job of theirs is charged there too
+  SELECT coalesce(array_agg(id), '{}') FROM accounts
+  WHERE tenant_id = _tenant AND (scope, subject) IN (('tenant', _tenant), ('principal', _principal))
 $$;
 
 CREATE FUNCTION ledger_refuse_change() RETURNS trigger
@@ -241,9 +287,9 @@ CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON
 CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accounts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 
-REVOKE ALL ON FUNCTION ledger_flat(jsonb), ledger_nested(jsonb), ledger_add(jsonb, jsonb, integer), ledger_passes(jsonb, jsonb),
-  ledger_check_amounts(jsonb), ledger_last(text),
+REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), ledger_filters_text(jsonb),
+  ledger_passes(jsonb, jsonb), ledger_check(jsonb, text[], boolean), ledger_check_cap(jsonb, jsonb),
   ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, jsonb),
-  ledger_open(text, text, text, text, text, jsonb, jsonb, text), ledger_grant(text, jsonb, jsonb, text, text),
+  ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
-  ledger_refuse_change() FROM PUBLIC;
+  ledger_caps(text, text), ledger_refuse_change() FROM PUBLIC;

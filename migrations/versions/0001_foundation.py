@@ -25,8 +25,11 @@ GRANT INSERT, UPDATE ON jobs TO {role};
 GRANT INSERT ON job_events, job_results, result_tables TO {role};
 GRANT INSERT, DELETE ON releases, idempotent_requests TO {role};
 GRANT EXECUTE ON FUNCTION
-  ledger_open(text, text, text, text, text, jsonb, jsonb, text), ledger_grant(text, jsonb, jsonb, text, text),
-  ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text) TO {role};
+  ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
+  ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
+  ledger_caps(text, text), find_key(text), fair_tag(text),
+  submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer, text[], jsonb, text, text, text, text)
+  TO {role};
 GRANT ALL ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers TO {role};
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
 """
@@ -139,15 +142,9 @@ def upgrade() -> None:
             ["account_id"],
             ["accounts.id"],
         ),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"],
-            ["tenants.id"],
-        ),
         sa.PrimaryKeyConstraint("account_id", "seq"),
-        sa.UniqueConstraint("account_id", "job_id", "kind", name="ledger_entries_once"),
-        sa.UniqueConstraint("hash"),
+        sa.UniqueConstraint("job_id", "account_id", "kind", name="ledger_entries_once"),
     )
-    op.create_index("ledger_entries_job", "ledger_entries", ["job_id"], unique=False)
     op.create_table(
         "dataset_chunks",
         sa.Column("dataset_id", sa.Text(), nullable=False),
@@ -217,10 +214,6 @@ def upgrade() -> None:
             ["job_id"],
             ["jobs.id"],
         ),
-        sa.ForeignKeyConstraint(
-            ["tenant_id"],
-            ["tenants.id"],
-        ),
         sa.PrimaryKeyConstraint("tenant_id", "principal", "key"),
     )
     op.create_index("idempotent_requests_age", "idempotent_requests", ["created_at"], unique=False)
@@ -272,8 +265,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("job_id", "name"),
     )
-    execute_script((Path(__file__).parents[1] / "ledger.sql").read_text())
     execute_script(SchemaManager.get_schema())
+    for name in ("ledger", "rows", "submission"):
+        execute_script((Path(__file__).parents[1] / f"{name}.sql").read_text())
     role = context.config.attributes["application_role"]
     if role is not None:
         execute_script(GRANTS.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))

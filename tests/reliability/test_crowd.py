@@ -19,7 +19,7 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import ledger, tenants
-from discreet.storage.database import Database
+from discreet.storage.database import SYSTEM, Database
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests import bodies
 from tests.conftest import Installation, installation

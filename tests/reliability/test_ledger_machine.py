@@ -35,7 +35,7 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import ledger, tenants
-from discreet.storage.database import Database
+from discreet.storage.database import SYSTEM, Database
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests.reliability.chains import check_chain
 
@@ -115,6 +115,10 @@ class Model:
             if not found.touched:
                 one.add(found.price, -1, one.totals)
         return dict.fromkeys(found.accounts, "commit" if found.touched else "release")
+
+
+class Undone(Exception):
+    """The transaction ends without a commit."""
 
 
 Operation = Callable[[Model, "LedgerMachine", AsyncConnection], Awaitable[bool]]
@@ -242,22 +246,21 @@ class LedgerMachine(RuleBasedStateMachine):
         """All operations in one transaction, with the model in step; the model keeps what the database commits."""
         model = deepcopy(self.model)
 
-        async def run() -> bool:
-            async with self.database.engine.connect() as connection:
+        async def run() -> None:
+            async with self.database.transaction(SYSTEM) as connection:
                 for operation in operations:
                     if not await operation(model, self, connection):
-                        await connection.rollback()
-                        return False
-                if fate == "commit":
-                    await connection.commit()
-                elif fate == "rollback":
-                    await connection.rollback()
-                else:  # the client is gone: the server finds the socket closed
+                        raise Undone
+                if fate == "lost":  # the client is gone: the server finds the socket closed
                     await connection.invalidate()
-            return fate == "commit"
+                if fate != "commit":
+                    raise Undone
 
-        if self.runner.run(run()):
-            self.model = model
+        try:
+            self.runner.run(run())
+        except Undone:
+            return
+        self.model = model
 
     # -- rules --------------------------------------------------------------------------------------------------------
 

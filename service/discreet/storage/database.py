@@ -1,12 +1,15 @@
-"""Connections and the unit of work: one request or task, one transaction."""
+"""Connections and the unit of work: one request or task, one transaction, one tenant."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
-from sqlalchemy import event, make_url
+from psycopg import sql
+from sqlalchemy import Executable, RowMapping, event, make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from discreet import faults
@@ -21,31 +24,90 @@ def engine_url(url: str) -> str:
 
 def libpq_url(url: str) -> str:
     """The same URL for libpq and for psycopg without SQLAlchemy."""
-    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    # Not through SQLAlchemy's rendering, which writes a space as `+`: libpq reads that as a plus sign.
+    return "postgresql://" + url.partition("://")[2]
+
+
+SYSTEM = "*"
+"""The scope that sees all tenants: workers, operators, keys before they are known. Everything else names its tenant."""
+
+_BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
+_BEGIN_SNAPSHOT = sql.SQL(
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, true)"
+)
 
 
 class Database:
-    """A pool of connections to PostgreSQL, as the application role."""
+    """A pool of connections to PostgreSQL, as the application role.
+
+    The driver is in autocommit mode, so that this unit of work says itself when a transaction begins: BEGIN and the
+    tenant go in one message, which also finds out whether the pooled connection still lives.
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.database_url is None:
             raise Unavailable("no database: set DISCREET_DATABASE_URL or start `discreet up`")
         self.url = libpq_url(settings.database_url)
+        self._pool_size = settings.pool_size
         self.engine: AsyncEngine = create_async_engine(
             engine_url(settings.database_url),
             pool_size=settings.pool_size,
             max_overflow=0,
             pool_timeout=30,
-            pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT",
         )
         if faults.planned:
             event.listen(self.engine.sync_engine, "after_cursor_execute", lambda *_: faults.point("statement"))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction: committed at the end, rolled back on any error."""
-        async with self.engine.begin() as connection:
-            yield connection
+    async def transaction(self, tenant: str, *, snapshot: bool = False) -> AsyncIterator[AsyncConnection]:
+        """One transaction that sees the rows of `tenant`: committed at the end, rolled back on any error.
+
+        With `snapshot` every statement sees the same state, that of the first one, and none can write.
+        """
+        begin = (_BEGIN_SNAPSHOT if snapshot else _BEGIN).format(sql.Literal(tenant))
+        connection = await self._begun(begin)
+        try:
+            async with connection.begin():
+                yield connection
+        finally:
+            await connection.close()
+
+    async def ask(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[RowMapping]:
+        """The rows of one statement, a transaction of its own, in one round trip.
+
+        It must set its tenant itself, and running twice must be the same as once: where the connection breaks, it is
+        sent again.
+        """
+        try:
+            return await self._ask(statement, values)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            return await self._ask(statement, values)
+
+    async def _ask(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[RowMapping]:
+        async with self.engine.connect() as connection:
+            return (await connection.execute(statement, values)).mappings().all()
+
+    async def _begun(self, begin: sql.Composed) -> AsyncConnection:
+        """A connection on which a transaction was begun; those that the server has left behind are passed over."""
+        for spare in range(self._pool_size, -1, -1):
+            connection = await self.engine.connect()
+            try:
+                # Never prepared: a prepared statement cannot hold two commands.
+                await (await raw(connection)).execute(begin, prepare=False)
+            except psycopg.OperationalError as error:
+                await connection.invalidate(error)
+                await connection.close()
+                if not spare:
+                    raise
+            except BaseException:
+                await connection.close()
+                raise
+            else:
+                return connection
+        raise AssertionError("the last attempt returns or raises")
 
     async def listen(self, channel: str) -> psycopg.AsyncConnection:
         """A connection of its own that listens on `channel`; the caller closes it."""

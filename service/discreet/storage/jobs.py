@@ -6,12 +6,32 @@ Every change of a running job is guarded by its fencing token: a worker whose jo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from sqlalchemy import and_, case, delete, func, insert, literal, or_, select, text, update
+import rfc8785
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import Database
+from discreet.storage.ledger import Standing, standing
+from discreet.storage.queue import QUEUE, RUN_JOB
 from discreet.storage.tables import IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
 
 Row = dict[str, Any]
@@ -27,10 +47,85 @@ FINAL = ("succeeded", "failed", "cancelled")
 # Submission ---------------------------------------------------------------------------------------------------------
 
 
-async def begin_request(connection: AsyncConnection, tenant_id: str, principal: str, key: str) -> bool:
-    """Hold an idempotency key until this transaction ends; false when another request holds it now."""
-    statement = select(func.pg_try_advisory_xact_lock(func.hashtextextended(f"{tenant_id}/{principal}/{key}", 0)))
-    return bool((await connection.execute(statement)).scalar_one())
+@dataclass(frozen=True)
+class Submission:
+    """What became of a submission: `outcome` as `submit_job` in `migrations/submission.sql` names it."""
+
+    outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "refused"]
+    job_id: str | None = None
+    """When accepted or known."""
+    row: Row | None = None
+    """When accepted: the job as it was inserted, without problem and plan."""
+    standings: tuple[Standing, ...] = ()
+    """When refused: every account as it stands."""
+
+
+async def submit(
+    database: Database,
+    *,
+    tenant_id: str,
+    principal: str,
+    key: str,
+    digest: bytes,
+    job_id: str,
+    dataset_id: str | None,
+    kind: str,
+    problem: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    seed: int | None,
+    steps: int,
+    accounts: Sequence[str],
+    price: Mapping[str, str],
+    events: Sequence[Mapping[str, Any]],
+) -> Submission:
+    """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
+
+    One statement, so one round trip and one transaction; sent again where the connection breaks, which the
+    idempotency key makes safe.
+    """
+    (row,) = await database.ask(
+        _SUBMIT,
+        {
+            "tenant": tenant_id,
+            "principal": principal,
+            "key": key,
+            "digest": digest,
+            "job": job_id,
+            "dataset": dataset_id,
+            "kind": kind,
+            "problem": dict(problem),
+            "plan": dict(plan),
+            "seed": seed,
+            "total": steps,
+            "accounts": list(accounts),
+            "price": dict(price),
+            "events": rfc8785.dumps(list(events)).decode(),
+            "queue": QUEUE,
+            "task": RUN_JOB,
+            "channel": CHANNEL,
+        },
+    )
+    if row["outcome"] != "accepted":
+        standings = tuple(standing(one) for one in row["standings"] or ())
+        return Submission(row["outcome"], row["job_id"], standings=standings)
+    inserted = {
+        "id": job_id,
+        "tenant_id": tenant_id,
+        "dataset_id": dataset_id,
+        "principal": principal,
+        "kind": kind,
+        "price": dict(price),
+        "seed": seed,
+        "state": "queued",
+        "step": 0,
+        "total": steps,
+        "error_code": None,
+        "error_detail": None,
+        "created_at": row["created_at"],
+        "started_at": None,
+        "finished_at": None,
+    }
+    return Submission("accepted", job_id, inserted)
 
 
 async def find_request(
@@ -44,33 +139,6 @@ async def find_request(
     )
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (bytes(row[0]), row[1])
-
-
-async def add_request(connection: AsyncConnection, **values: Any) -> None:
-    await connection.execute(insert(IdempotentRequest).values(**values))
-
-
-async def add(connection: AsyncConnection, **values: Any) -> Row:
-    """A new job, with its start tag of fair queueing: behind the tenant's own jobs, beside those of others.
-
-    Start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: the tag is one more than the tenant's
-    last, but at least the virtual time: the smallest tag that is active, or the last of all when none is. Small tags
-    run first.
-    """
-    active = (
-        select(Job.fair_tag)
-        .where(Job.state.in_(("queued", "running")))
-        .order_by(Job.fair_tag)
-        .limit(1)
-        .scalar_subquery()
-    )
-    newest = select(func.coalesce(func.max(Job.fair_tag), 0))
-    own = newest.where(Job.tenant_id == values["tenant_id"]).scalar_subquery()
-    virtual_time = func.coalesce(active, newest.scalar_subquery())
-    statement = insert(Job).values(**values, fair_tag=func.greatest(virtual_time, own + 1)).returning(Job)
-    row = (await connection.execute(statement)).mappings().one()
-    await add_event(connection, row["id"], "state", {"state": row["state"]})
-    return dict(row)
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -275,6 +343,20 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+_SUBMIT = text(
+    """
+    SELECT outcome, job_id, created_at, standings FROM submit_job(
+        :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
+        :events, :queue, :task, :channel)
+    """
+).bindparams(
+    bindparam("problem", type_=JSONB),
+    bindparam("plan", type_=JSONB),
+    bindparam("price", type_=JSONB),
+    bindparam("accounts", type_=ARRAY(Text)),
+    bindparam("dataset", type_=Text),
+    bindparam("seed", type_=BigInteger),
+)
 _ADD_EVENT = text(
     """
     INSERT INTO job_events (job_id, seq, event, data)

@@ -27,6 +27,8 @@ class Standing:
     """One account as it stands: what its last entry says."""
 
     account_id: str
+    scope: str
+    subject: str
     totals: dict[str, int]
     reserved: dict[str, int]
     cap: dict[str, int]
@@ -54,6 +56,7 @@ async def open_account(
     cap: Amounts,
     filters: Mapping[str, Amounts],
     actor: str,
+    reason: str | None = None,
 ) -> None:
     await connection.execute(
         _OPEN,
@@ -66,6 +69,7 @@ async def open_account(
             "cap": dict(cap),
             "filters": dict(filters),
             "actor": actor,
+            "reason": reason,
         },
     )
 
@@ -101,7 +105,7 @@ async def reserve(
         "events": rfc8785.dumps(list(events)).decode(),
         "actor": actor,
     }
-    return [_standing(row) for row in (await connection.execute(_RESERVE, values)).mappings()]
+    return [standing(row) for row in (await connection.execute(_RESERVE, values)).mappings()]
 
 
 async def touch(connection: AsyncConnection, job_id: str, actor: str) -> None:
@@ -124,19 +128,38 @@ async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> 
         .limit(1)
         .lateral()
     )
-    statement = select(Account.id.label("account_id"), last.c.totals, last.c.reserved, last.c.cap).where(
-        Account.id.in_(list(account_ids))
+    statement = select(
+        Account.id.label("account_id"), Account.scope, Account.subject, last.c.totals, last.c.reserved, last.c.cap
+    ).where(Account.id.in_(list(account_ids)))
+    return {row["account_id"]: standing(row) for row in (await connection.execute(statement)).mappings()}
+
+
+async def caps(connection: AsyncConnection, tenant_id: str, principal: str) -> list[str]:
+    """The accounts of the caps that stand on the tenant and on the principal."""
+    return list((await connection.execute(_CAPS, {"tenant": tenant_id, "principal": principal})).scalar_one())
+
+
+async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
+    """Hold other changes of the tenant's caps until this transaction ends."""
+    await connection.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": f"caps/{tenant_id}"}
     )
-    return {row["account_id"]: _standing(row) for row in (await connection.execute(statement)).mappings()}
 
 
 async def accounts(
-    connection: AsyncConnection, tenant_id: str, *, scope: str | None = None, account_id: str | None = None
+    connection: AsyncConnection,
+    tenant_id: str,
+    *,
+    scope: str | None = None,
+    subject: str | None = None,
+    account_id: str | None = None,
 ) -> list[dict[str, Any]]:
     """Accounts of a tenant in the order they were opened."""
     statement = select(Account).where(Account.tenant_id == tenant_id).order_by(Account.created_at, Account.id)
     if scope is not None:
         statement = statement.where(Account.scope == scope)
+    if subject is not None:
+        statement = statement.where(Account.subject == subject)
     if account_id is not None:
         statement = statement.where(Account.id == account_id)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -161,19 +184,36 @@ async def reservation(connection: AsyncConnection, job_id: str) -> list[dict[str
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-def _standing(row: Any) -> Standing:
+async def heads(connection: AsyncConnection, tenant_id: str) -> list[tuple[str, int, bytes]]:
+    """Account, sequence number and hash of the last entry of each account of a tenant, sorted by account."""
+    last = (
+        select(LedgerEntry.seq, LedgerEntry.hash)
+        .where(LedgerEntry.account_id == Account.id)
+        .order_by(LedgerEntry.seq.desc())
+        .limit(1)
+        .lateral()
+    )
+    statement = select(Account.id, last.c.seq, last.c.hash).where(Account.tenant_id == tenant_id)
+    return sorted((row[0], row[1], bytes(row[2])) for row in await connection.execute(statement))
+
+
+def standing(row: Any) -> Standing:
+    """A standing from a row, or from the JSON of one."""
     amounts = {name: {key: int(value) for key, value in row[name].items()} for name in ("totals", "reserved", "cap")}
-    return Standing(row["account_id"], **amounts, admitted=bool(row.get("admitted", True)))
+    return Standing(
+        row["account_id"], row["scope"], row["subject"], **amounts, admitted=bool(row.get("admitted", True))
+    )
 
 
-_OPEN = text("SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor)").bindparams(
-    bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
-)
+_OPEN = text(
+    "SELECT ledger_open(:account, :tenant, :scope, :subject, :unit, :cap, :filters, :actor, :reason)"
+).bindparams(bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB))
 _GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").bindparams(
     bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
 )
 _RESERVE = text("SELECT * FROM ledger_reserve(:job, :accounts, :price, :events, :actor)").bindparams(
     bindparam("accounts", type_=ARRAY(Text)), bindparam("price", type_=JSONB)
 )
+_CAPS = text("SELECT ledger_caps(:tenant, :principal)")
 _TOUCH = text("SELECT ledger_touch(:job, :actor)")
 _SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")

@@ -1,5 +1,7 @@
 """The tables, as SQLAlchemy models. The migrations make them; a test holds the two equal.
 
+Row-level security (`migrations/rows.sql`) shows a transaction the rows of its own tenant only.
+
 Everything that the application may change is here without privilege beyond it: `accounts` and `ledger_entries` are
 written only by the functions of the ledger migration, which own the rules (see `storage/ledger.py`).
 """
@@ -93,16 +95,17 @@ class LedgerEntry(Base):
         CheckConstraint(
             "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')", name="ledger_entries_kind"
         ),
-        UniqueConstraint("account_id", "job_id", "kind", name="ledger_entries_once"),
-        Index("ledger_entries_job", "job_id"),
+        UniqueConstraint("job_id", "account_id", "kind", name="ledger_entries_once"),
     )
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    tenant_id: Mapped[
+        str
+    ]  # the account's, which has the foreign key: a check here would lock the tenant's row each time
     kind: Mapped[str]
     job_id: Mapped[str | None]
     body: Mapped[str]
-    hash: Mapped[bytes] = mapped_column(unique=True)
+    hash: Mapped[bytes]
     previous_hash: Mapped[bytes]
     totals: Mapped[dict[str, Any]]
     reserved: Mapped[dict[str, Any]]
@@ -225,7 +228,7 @@ class IdempotentRequest(Base):
 
     __tablename__ = "idempotent_requests"
     __table_args__ = (Index("idempotent_requests_age", "created_at"),)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
     principal: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
     request_digest: Mapped[bytes]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import Database
 from discreet.storage.tables import Key, Tenant
 
 
@@ -54,12 +55,13 @@ async def list_keys(connection: AsyncConnection, tenant_id: str) -> list[dict[st
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def find_key(connection: AsyncConnection, lookup: str) -> tuple[Principal, bytes] | None:
+async def find_key(database: Database, lookup: str) -> tuple[Principal, bytes] | None:
     """The principal of a key that counts now, and the MAC that the whole key must have."""
-    statement = select(Key.tenant_id, Key.principal, Key.role, Key.id, Key.mac).where(
-        Key.lookup == lookup,
-        Key.revoked_at.is_(None),
-        or_(Key.expires_at.is_(None), Key.expires_at > func.now()),
-    )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else (Principal(row[0], row[1], row[2], row[3]), row[4])
+    rows = await database.ask(_FIND_KEY, {"lookup": lookup})
+    if not rows:
+        return None
+    (row,) = rows
+    return Principal(row["tenant_id"], row["principal"], row["role"], row["id"]), bytes(row["mac"])
+
+
+_FIND_KEY = text("SELECT tenant_id, principal, role, id, mac FROM find_key(:lookup)")

@@ -15,6 +15,7 @@ from typing import Any
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
 from discreet.storage import tenants
+from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
@@ -49,8 +50,7 @@ async def authenticate(services: Services, key: str) -> Principal:
     """Who holds this key. Unauthenticated when it is malformed, unknown, revoked or expired."""
     if not is_well_formed(key):
         raise Unauthenticated("this is not a discreet API key")
-    async with services.database.transaction() as connection:
-        found = await tenants.find_key(connection, _lookup(key))
+    found = await tenants.find_key(services.database, _lookup(key))
     if found is None or not hmac.compare_digest(found[1], _mac(services.secrets, key)):
         raise Unauthenticated("this API key is unknown, revoked or expired")
     return found[0]
@@ -65,7 +65,7 @@ def require(principal: Principal, *roles: str) -> None:
 async def create_tenant(services: Services, principal: Principal, name: str) -> dict[str, Any]:
     require(principal, "operator")
     tenant_id = new_id("ten")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         if not await tenants.add_tenant(connection, tenant_id, name):
             raise Conflict(f"there is a tenant {name} already", code="name_taken")
     return {"id": tenant_id, "name": name}
@@ -86,7 +86,7 @@ async def create_key(
         raise Forbidden("an owner makes keys of the own tenant, and no operator's")
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id if tenant is None else SYSTEM) as connection:
         tenant_id: str | None = principal.tenant_id
         if tenant is not None:
             tenant_id = await tenants.find_tenant(connection, tenant)
@@ -98,7 +98,7 @@ async def create_key(
 
 async def list_keys(services: Services, principal: Principal) -> list[dict[str, Any]]:
     require(principal, "owner", "operator")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         return await tenants.list_keys(connection, principal.tenant_id)
 
 
@@ -106,14 +106,14 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
     """From the commit of this on, the key opens nothing."""
     require(principal, "owner", "operator")
     own_tenant = None if principal.role == "operator" else principal.tenant_id
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(own_tenant or SYSTEM) as connection:
         if not await tenants.revoke_key(connection, key_id, own_tenant):
             raise NotFound()
 
 
 async def bootstrap(services: Services, roles: tuple[str, ...]) -> dict[str, str]:
     """Keys of tenant `default` by role, made when it has none yet; empty otherwise."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
         assert tenant_id is not None
@@ -124,7 +124,7 @@ async def bootstrap(services: Services, roles: tuple[str, ...]) -> dict[str, str
 
 async def local_owner(services: Services) -> Principal:
     """The owner of tenant `default`, for commands that hold the database themselves."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
     assert tenant_id is not None

@@ -11,8 +11,8 @@ from typing import Any
 
 from discreet.privacy import audit
 from discreet.privacy.audit import AuditRow
-from discreet.privacy.planted import FAULTS, half_noise
 from discreet.privacy.examples import examples
+from discreet.privacy.planted import FAULTS, half_noise
 from discreet.problems import KINDS
 from discreet.problems.audits import SAMPLES, audit_release
 

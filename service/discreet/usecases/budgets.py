@@ -155,7 +155,7 @@ def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
 
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
     require(principal, *READERS)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         accounts = await ledger.accounts(connection, principal.tenant_id)
         ids = [account["id"] for account in accounts]
         standings = await ledger.standings(connection, ids)
@@ -167,7 +167,7 @@ async def one_budget(
     services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)
 ) -> dict[str, Any]:
     require(principal, *READERS)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         account = await _account(connection, principal, account_id)
         standings = await ledger.standings(connection, [account_id])
         names = await datasets.of_account(connection, [account_id])
@@ -177,7 +177,7 @@ async def one_budget(
 async def grant(services: Services, principal: Principal, account_id: str, cap: Cap, reason: str) -> dict[str, Any]:
     """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already."""
     require(principal, "owner")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         await _account(connection, principal, account_id)
         granted = await ledger.grant(
             connection,
@@ -197,7 +197,7 @@ async def entries(
 ) -> list[dict[str, Any]]:
     """Ledger entries of one account, in the order of their chain."""
     require(principal, *READERS)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         await _account(connection, principal, account_id)
         rows = await ledger.entries(connection, account_id, after=after, size=size)
     return [entry(row) for row in rows]

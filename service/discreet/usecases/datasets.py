@@ -55,7 +55,7 @@ async def register(services: Services, principal: Principal, request: Registrati
 
     digest, chunks, dataset_id = await anyio.to_thread.run_sync(prepare)
     public = request.public.model_dump(mode="json", exclude_none=True)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         await datasets.lock_digest(connection, digest)
         known = await datasets.find_digest(connection, principal.tenant_id, digest)
         if known is not None:
@@ -111,7 +111,7 @@ async def _check_account(connection: Any, principal: Principal, account_id: str,
 
 async def find(services: Services, principal: Principal, dataset_id: str) -> dict[str, Any]:
     require(principal, "owner", "analyst", "auditor")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         row = await datasets.find(connection, principal.tenant_id, dataset_id)
     if row is None:
         raise NotFound("there is no such dataset")
@@ -122,14 +122,14 @@ async def page(
     services: Services, principal: Principal, after: tuple[Any, str] | None, size: int
 ) -> list[dict[str, Any]]:
     require(principal, "owner", "analyst", "auditor")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         return await datasets.page(connection, principal.tenant_id, after, size)
 
 
 async def erase(services: Services, principal: Principal, dataset_id: str) -> None:
     """Erase the content. Account, ledger and the memory of the content's digest stay."""
     require(principal, "owner")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         # The row is locked first, so that no job can be accepted between the look and the erasure.
         if not await datasets.erase(connection, principal.tenant_id, dataset_id):
             raise NotFound("there is no such dataset")

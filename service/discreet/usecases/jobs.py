@@ -15,7 +15,7 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS
 from discreet.problems.base import Plan, Problem
 from discreet.problems.numbers import Privacy
-from discreet.storage import datasets, jobs, ledger, queue
+from discreet.storage import datasets, jobs, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
@@ -50,7 +50,7 @@ async def make_plan(
     """What the request would do and cost; sees no private data. InvalidInput with pointers into the request."""
     require(principal, *SUBMITTERS)
     dataset_id = getattr(problem, "dataset", None)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         dataset = await datasets.find(connection, principal.tenant_id, str(dataset_id))
     if dataset is None:
         raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
@@ -77,7 +77,7 @@ async def price(
     total = planned.plan.total
     refused = []
     if planned.accounts:
-        async with services.database.transaction() as connection:
+        async with services.database.transaction(principal.tenant_id) as connection:
             standings = await ledger.standings(connection, planned.accounts)
         refused = [one for one in standings.values() if not filters.admits(one.totals, total, budgets.cap_of(one))]
     body: dict[str, Any] = {
@@ -106,67 +106,48 @@ async def submit(
     not allow the price nothing is written at all.
     """
     digest = hashlib.sha256(request).digest()
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         known = await _known_request(connection, principal, idempotency_key, digest)
     if known is not None:
         return known
     planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
-    job_id = new_id("job")
-    async with services.database.transaction() as connection:
-        if not await jobs.begin_request(connection, principal.tenant_id, principal.name, idempotency_key):
-            raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")
-        faults.point("submit.begun")
-        known = await _known_request(connection, principal, idempotency_key, digest)
-        if known is not None:
-            return known
-        if await datasets.find(connection, principal.tenant_id, planned.dataset["id"], keep=True) is None:
-            raise NotFound("the dataset was deleted", pointer="/problem/dataset")
-        row = await jobs.add(
-            connection,
-            id=job_id,
-            tenant_id=principal.tenant_id,
-            dataset_id=planned.dataset["id"],
-            principal=principal.name,
-            kind=problem.kind,
-            problem=problem.model_dump(mode="json"),
-            plan=planned.plan.model_dump(mode="json"),
-            price=total.to_json(),
-            seed=seed,
-            total=planned.plan.resources.steps,
-        )
-        faults.point("submit.job_added")
-        if planned.accounts:
-            standings = await ledger.reserve(
-                connection,
-                job_id,
-                planned.accounts,
-                price=total.to_json(),
-                events=events,
-                actor=principal.name,
-            )
-            if not all(one.admitted for one in standings):
-                raise budgets.refusal(standings, total)
-            faults.point("submit.reserved")
-        await jobs.add_request(
-            connection,
-            tenant_id=principal.tenant_id,
-            principal=principal.name,
-            key=idempotency_key,
-            request_digest=digest,
-            job_id=job_id,
-        )
-        faults.point("submit.remembered")
-        await queue.enqueue(connection, job_id, priority=-row["fair_tag"])
-        faults.point("submit.enqueued")
+    found = await jobs.submit(
+        services.database,
+        tenant_id=principal.tenant_id,
+        principal=principal.name,
+        key=idempotency_key,
+        digest=digest,
+        job_id=new_id("job"),
+        dataset_id=planned.dataset["id"],
+        kind=problem.kind,
+        problem=problem.model_dump(mode="json"),
+        plan=planned.plan.model_dump(mode="json"),
+        seed=seed,
+        steps=planned.plan.resources.steps,
+        accounts=planned.accounts,
+        price=total.to_json(),
+        events=events,
+    )
     faults.point("submit.committed")
-    return row
+    if found.outcome == "in_flight":
+        raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")
+    if found.outcome == "reused":
+        raise _key_reused()
+    if found.outcome == "dataset_gone":
+        raise NotFound("the dataset was deleted", pointer="/problem/dataset")
+    if found.outcome == "refused":
+        raise budgets.refusal(found.standings, total)
+    if found.row is not None:
+        return found.row
+    assert found.job_id is not None
+    return await find(services, principal, found.job_id)
 
 
 async def find(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
     require(principal, "owner", "analyst", "auditor")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
     if row is None:
         raise NotFound("there is no such job")
@@ -177,14 +158,14 @@ async def page(
     services: Services, principal: Principal, *, state: str | None, after: tuple[Any, str] | None, size: int
 ) -> list[dict[str, Any]]:
     require(principal, "owner", "analyst", "auditor")
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         return await jobs.page(connection, principal.tenant_id, state=state, after=after, size=size)
 
 
 async def result(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
     """The job, its result as JSON text, its certificate. Conflict until it has one."""
     require(principal, *SUBMITTERS)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
         found = None if row is None else await jobs.result(connection, job_id)
     if row is None:
@@ -197,7 +178,7 @@ async def result(services: Services, principal: Principal, job_id: str) -> tuple
 async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
     """A large field of a result as Parquet."""
     await result(services, principal, job_id)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         parquet = await jobs.result_table(connection, job_id, name)
     if parquet is None:
         raise NotFound("the result has no such table")
@@ -208,7 +189,7 @@ async def events(
     services: Services, principal: Principal, job_id: str, after: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """Events after a number, and whether the stream ends with them."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
         rows = await jobs.events(connection, job_id, after)
     if row is None:
@@ -219,7 +200,7 @@ async def events(
 async def cancel(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
     """Cancel a job. What has not touched data is released in full; what has is charged in full."""
     require(principal, *SUBMITTERS)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.lock(connection, job_id, principal.tenant_id)
         if row is None:
             raise NotFound("there is no such job")
@@ -271,5 +252,9 @@ async def _known_request(connection: Any, principal: Principal, key: str, digest
     if found is None:
         return None
     if found[0] != digest:
-        raise InvalidInput("this Idempotency-Key was used with another body", code="idempotency_key_reused")
+        raise _key_reused()
     return await jobs.find(connection, found[1])
+
+
+def _key_reused() -> InvalidInput:
+    return InvalidInput("this Idempotency-Key was used with another body", code="idempotency_key_reused")

@@ -22,6 +22,7 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
 from discreet.storage import datasets, jobs, ledger, queue, sealing
+from discreet.storage.database import SYSTEM
 from discreet.usecases.budgets import cap_of
 from discreet.usecases.services import Services
 
@@ -58,7 +59,7 @@ class Claim:
 
 async def claim(services: Services, job_id: str) -> Claim | None:
     """Take the job, or None when there is nothing to take."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
             return None
@@ -90,7 +91,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
 
 async def renew(services: Services, held: Claim) -> bool:
     """Extend the lease; True when the job shall be cancelled. LostJob when it is no longer ours."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         cancel = await jobs.renew(connection, held.job_id, held.attempt, services.settings.lease_seconds)
     if cancel is None:
         raise LostJob()
@@ -99,14 +100,14 @@ async def renew(services: Services, held: Claim) -> bool:
 
 async def touch(services: Services, held: Claim) -> bytes:
     """Commit `data_touched`, then open the content: from here on the job is charged in full."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")
     assert held.dataset_id is not None
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         key_id = await datasets.content_key(connection, held.dataset_id)
         chunks = await datasets.chunks(connection, held.dataset_id)
     return sealing.unseal(services.secrets, key_id, held.dataset_id, chunks)
@@ -115,7 +116,7 @@ async def touch(services: Services, held: Claim) -> bytes:
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:
     """Store what was released, sealed: from here on no attempt touches data again."""
     sealed = sealing.seal_whole(services.secrets, _release_name(held.job_id), released)
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, services.secrets.content_key_id, sealed)
         faults.point("release.written")
@@ -123,13 +124,13 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> None
 
 
 async def report(services: Services, held: Claim, step: int, total: int) -> None:
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await jobs.report(connection, held.job_id, held.attempt, step, total)
 
 
 async def publish(services: Services, held: Claim, result: bytes, tables: Mapping[str, bytes]) -> None:
     """Result, certificate and ledger commit in one transaction."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         passed = await _filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
@@ -161,7 +162,7 @@ async def publish(services: Services, held: Claim, result: bytes, tables: Mappin
 
 async def count_failure(services: Services, held: Claim) -> None:
     """This attempt ended without a result: the job waits for the next one, or fails when it was the last."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
         if row["failures"] >= services.settings.max_attempts:
@@ -171,7 +172,7 @@ async def count_failure(services: Services, held: Claim) -> None:
 
 async def hand_back(services: Services, held: Claim) -> None:
     """This worker stops: another one shall have the job, and the attempt does not count."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=False)
         if not await queue.waits(connection, held.job_id):
@@ -180,7 +181,7 @@ async def hand_back(services: Services, held: Claim) -> None:
 
 async def cancel(services: Services, held: Claim) -> None:
     """The job shall be cancelled and its child is gone."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         await _end(connection, held.job_id, "cancelled", None)
 
@@ -190,7 +191,7 @@ async def repair(services: Services) -> int:
 
     Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue entry is gone.
     """
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         if not await jobs.hold_repair(connection):
             return 0
         found = await jobs.stranded(connection, queued_seconds=2 * services.settings.lease_seconds)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from discreet.api.responses import answer, errors
 from discreet.api.security import CurrentServices
+from discreet.storage.database import SYSTEM
 
 router = APIRouter(tags=["health"])
 
@@ -22,7 +23,7 @@ async def check_health() -> Response:
 @router.get("/readyz", operation_id="check_readiness", responses={503: errors()[503]})
 async def check_readiness(services: CurrentServices) -> Response:
     """This process can serve: its database answers and has this version's tables."""
-    async with services.database.transaction() as connection:
+    async with services.database.transaction(SYSTEM) as connection:
         await connection.execute(text("SELECT FROM jobs LIMIT 1"))
     return answer({"status": "ready"})
 

@@ -1,0 +1,44 @@
+-- Row-level security: a transaction sees the rows of the one tenant that it names in `discreet.tenant`, and none when it
+-- names none. `*` is the system's own scope (workers, keys, operators).
+--
+-- It holds for the owner of the tables too (FORCE), and so inside the SECURITY DEFINER functions. It guards against a
+-- query that forgets its WHERE, not against someone who runs SQL of their own as the application role: that one can name
+-- any tenant. Foreign keys are checked without it.
+
+CREATE FUNCTION enforce_tenant(_table regclass, _condition text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', _table);
+  EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', _table);
+  EXECUTE format('CREATE POLICY own_tenant ON %s USING (%s)', _table, _condition);
+END
+$$;
+
+SELECT enforce_tenant('tenants', $$current_setting('discreet.tenant', true) IN (id, '*')$$);
+
+SELECT enforce_tenant(own, $$current_setting('discreet.tenant', true) IN (tenant_id, '*')$$)
+FROM unnest('{keys,accounts,ledger_entries,datasets,jobs,idempotent_requests}'::regclass[]) AS own;
+
+-- What belongs to a job or a dataset is seen by whoever sees that.
+SELECT enforce_tenant(part, $$current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id)$$)
+FROM unnest('{job_events,job_results,result_tables,releases}'::regclass[]) AS part;
+
+SELECT enforce_tenant('dataset_chunks',
+  $$current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM datasets WHERE datasets.id = dataset_id)$$);
+
+DROP FUNCTION enforce_tenant(regclass, text);
+
+-- Who holds a key is asked before any tenant is known.
+CREATE FUNCTION find_key(_lookup text) RETURNS TABLE (tenant_id text, principal text, role text, id text, mac bytea)
+LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+DECLARE
+  scope text := current_setting('discreet.tenant', true);
+BEGIN
+  PERFORM set_config('discreet.tenant', '*', true);
+  RETURN QUERY
+    SELECT k.tenant_id, k.principal, k.role, k.id, k.mac FROM keys AS k
+    WHERE k.lookup = _lookup AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now());
+  PERFORM set_config('discreet.tenant', scope, true);
+END
+$$;
+REVOKE ALL ON FUNCTION find_key(text) FROM PUBLIC;
