@@ -31,7 +31,7 @@ def migrate(settings: Settings, revision: str = "head") -> None:
     application_role = make_url(settings.database_url).username
     engine = create_engine(engine_url(owner), poolclass=NullPool)
     config = Config()
-    config.set_main_option("script_location", str(scripts()))
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     try:
         with engine.connect() as connection:
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _MIGRATION_LOCK})

@@ -116,6 +116,7 @@ class Zygote:
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # a folder `numpy` where somebody started us is not ours
                 "-m",
                 "discreet.worker.zygote",
                 str(theirs.fileno()),
