@@ -135,10 +135,13 @@ def solve(
     as_json: JsonFlag = False,
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
-    from discreet import solve as local  # noqa: PLC0415
+    from discreet.state import kernel_cache  # noqa: PLC0415
+
+    settings = _settings(state)
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    from discreet import solve as local  # noqa: PLC0415 - loads numba
 
     body = _read(file)
-    settings = _settings(state)
     holder = _ready(settings)
     if holder is not None:
         with Client(holder, _owner_key(settings)) as client:

@@ -51,6 +51,12 @@ def write_private(path: Path, text: str) -> None:
     sync_folder(path.parent)
 
 
+def kernel_cache(state: Path) -> dict[str, str]:
+    """Where compiled kernels go, as environment: numba keeps them beside their source or in the home folder, and a
+    service user may be able to write neither. To be set before numba is imported."""
+    return {} if os.access(Path(__file__).parent, os.W_OK) else {"NUMBA_CACHE_DIR": str(state / "cache")}
+
+
 def sync_folder(path: Path) -> None:
     """Make renames inside a folder durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

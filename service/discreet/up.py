@@ -36,7 +36,7 @@ from discreet.errors import DiscreetError, Unavailable
 from discreet.postgres import EmbeddedPostgres
 from discreet.processes import dies_with_parent, end
 from discreet.settings import Settings
-from discreet.state import LogFile, StateLock, private_folder, write_private
+from discreet.state import LogFile, StateLock, kernel_cache, private_folder, write_private
 
 READY_FILE = "ready.json"
 OWNER_KEY_FILE = "owner.key"
@@ -544,10 +544,7 @@ def _environment(settings: Settings) -> dict[str, str]:
         if value is not None:
             environment[variable] = value if isinstance(value, str) else json.dumps(value)
     environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
-    if not os.access(Path(__file__).parent, os.W_OK):
-        # numba keeps compiled kernels beside their source or in the home folder; a service user may have neither.
-        environment.setdefault("NUMBA_CACHE_DIR", str(settings.state / "cache"))
-    return environment
+    return kernel_cache(settings.state) | environment
 
 
 def _command(*arguments: str) -> list[str]:
