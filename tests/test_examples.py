@@ -1,0 +1,101 @@
+"""The example files: what their scripts write, bodies that the service takes, and the figures of their sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet import solve
+from discreet.problems.routing import RoadNetwork
+from discreet.solvers.traffic_assignment import Latency, assign
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sioux_falls", EXAMPLES / "sioux_falls.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def figures() -> Any:
+    return json.loads((EXAMPLES / "sioux_falls.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def job() -> Any:
+    return json.loads((EXAMPLES / "routing-sioux-falls.json").read_text())
+
+
+def test_the_job_is_what_the_script_writes(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(script, "JOB", tmp_path / "job.json")
+    script.main()
+    written = (tmp_path / "job.json").read_bytes()
+    assert written == (EXAMPLES / "routing-sioux-falls.json").read_bytes()
+    assert len(written) < 1_600_000
+    assert f"{len(written):,} bytes" in capsys.readouterr().out
+
+
+def test_the_job_can_be_planned(job: Any) -> None:
+    answer = solve.plan(job)
+    assert answer["price"]["epsilon"] == 0.1
+    assert answer["price"]["delta"] == 0
+
+
+def test_figures_are_those_of_the_test_network(figures: Any) -> None:
+    """Totals as published with the network, and its equilibrium: Beckmann's objective of the best known solution."""
+    trips = np.array(figures["trips"], dtype=float)
+    assert trips.shape == (24, 24)
+    assert trips.sum() == 360_600
+    assert not trips.diagonal().any()
+    assert len(figures["nodes"]) == 24
+    assert len({tuple(node) for node in figures["nodes"]}) == 24
+    links = figures["links"]
+    assert len(links) == len({(tail, head) for tail, head, *_ in links}) == 76
+    assert {(tail, head) for tail, head, *_ in links} == {(head, tail) for tail, head, *_ in links}
+    network = RoadNetwork.model_validate(
+        {
+            "nodes": 24,
+            "links": [dict(zip(("tail", "head", "free_flow_time", "capacity"), x, strict=True)) for x in links],
+        }
+    ).arrays(24)
+    flow = assign(network, Latency(0.15, 4), trips, "user_equilibrium", gap=1e-9).link_flows
+    beckmann = flow @ (network.free_flow_time * (1 + 0.15 / 5 * (flow / network.capacity) ** 4))
+    assert beckmann == pytest.approx(4_231_335.28710744, rel=1e-9)
+
+
+def test_mornings_are_poisson_around_the_table(figures: Any, job: Any) -> None:
+    """Each sum over pairs and mornings is Poisson of a known mean; 5 standard deviations are passed once in 1e6."""
+    table = np.array(figures["trips"], dtype=float)
+    assert job["problem"]["dataset"]["public"]["periods"] == 50
+    mornings = np.zeros((50, 24, 24))
+    for row in job["problem"]["dataset"]["content"]["trips"]:
+        place = row["period"], row["origin"] - 1, row["destination"] - 1
+        assert mornings[place] == 0
+        assert row["count"] > 0
+        mornings[place] = row["count"]
+    assert not mornings[:, table == 0].any()
+    for axes, mean in (((1, 2), np.full(50, table.sum())), (0, 50 * table)):
+        assert (np.abs(mornings.sum(axis=axes) - mean) <= 5 * np.sqrt(mean)).all()
+    spread = ((mornings - table) ** 2)[:, table > 0] / table[table > 0]  # of mean 1 and variance 2 + 1/mean
+    assert abs(spread.mean() - 1) < 5 * np.sqrt(2.01 / spread.size)
+
+
+def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
+    problem = job["problem"]
+    assert [[*link.values()] for link in problem["network"]["links"]] == figures["links"]
+    assert problem["latency"] == {"type": "affine", "factor": 1.0}
+    assert "synthetic" in problem["dataset"]["name"]
