@@ -230,7 +230,7 @@ def draw(
     problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],
     out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
     coordinates: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes, or an object whose `nodes` are that")
     ] = None,
 ) -> None:
     """Draw a routing result as a network map with link flows."""
@@ -242,6 +242,8 @@ def draw(
         raise InvalidInput("the link flows of this result are a table; get it as Parquet")
     network = RoadNetwork.model_validate(body["problem"]["network"])
     places = None if coordinates is None else loads(coordinates.read_bytes())
+    if isinstance(places, dict):
+        places = places.get("nodes")
     figures.draw_link_flows(network.arrays(network.nodes), answer["result"]["link_flows"], out, coordinates=places)
 
 
