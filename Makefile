@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench up lock
+.PHONY: help demo test check bench chaos up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -45,6 +45,10 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 bench: ## measure against the reference solvers
 	$(call bootstrap,all)
 	@.venv/bin/python -m benchmarks $(ARGS)
+
+chaos: ## kill parts of a running service for some minutes and check that nothing is lost or charged twice
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.reliability.chaos $(ARGS)
 
 up: ## run the service here until Ctrl-C
 	$(call bootstrap,runtime)

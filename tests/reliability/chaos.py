@@ -49,7 +49,7 @@ WORKERS = 2
 CLIENTS = 6
 DATASETS = 3
 EPSILON = 0.01
-NODES = 16  # a network that keeps a child busy for long enough to be hit
+ZONES, NODES = 8, 16  # enough to keep a child busy until it is hit
 CANCELLED_SHARE = 0.1
 LEASE_SECONDS = 2.0
 MAX_ATTEMPTS = 1000  # no job fails for the kills it met: every one that nobody cancels must succeed
@@ -63,8 +63,8 @@ LONG = {
     "worker stopped": 10,
     "zygote killed": 8,
     "zygote stopped": 6,
-    "child killed": 20,
-    "child stopped": 10,
+    "child killed": 14,
+    "child stopped": 8,
     "postmaster killed": 6,
     "backend killed": 4,
     "API killed": 8,
@@ -189,6 +189,7 @@ class Chaos:
         self.over = False
         self.datasets: list[str] = []
         self.report = Report()
+        self.customers: list[Customer] = []
         self._log = running.settings.state / "faults.log"
         self._starts = itertools.count(1)
         self._stopped: dict[int, float] = {}
@@ -200,13 +201,21 @@ class Chaos:
         began = time.monotonic()
         with self.running.client() as client:
             for _ in range(DATASETS):
-                self.datasets.append(client.register(bodies.dataset(epsilon=self.jobs * EPSILON))["id"])
-        self._storm = True
-        for _ in range(WORKERS):
-            self._start_worker()
+                self.datasets.append(
+                    client.register(bodies.dataset(zones=ZONES, epsilon=(self.jobs + 1) * EPSILON))["id"]
+                )
+            self._storm = True
+            for _ in range(WORKERS):
+                self._start_worker()
+            body = bodies.job(self.datasets[0], EPSILON, network=bodies.network(NODES))
+            first = client.submit(body, idempotency_key="chaos first")["id"]
+            while client.job(first)["state"] not in FINAL:  # before it nothing is warm that could be hit
+                self._wait(0.1)
         self._hit_api(signal.SIGKILL)  # the next one has fault points
         share = [list(range(self.jobs))[start::CLIENTS] for start in range(CLIENTS)]
-        customers = [Customer(self, numbers, f"{self.seed}/{place}") for place, numbers in enumerate(share)]
+        self.customers = customers = [
+            Customer(self, numbers, f"{self.seed}/{place}") for place, numbers in enumerate(share)
+        ]
         for customer in customers:
             customer.start()
         try:
@@ -233,7 +242,8 @@ class Chaos:
                 raise AssertionError("a client gave up") from customer.error
         if self._log.exists():
             self.report.points += Counter(self._log.read_text().split())
-        accepted = {key: ids for customer in customers for key, ids in customer.accepted.items()}
+        accepted = {"chaos first": {first}}
+        accepted |= {key: ids for customer in customers for key, ids in customer.accepted.items()}
         self._verify(accepted, {job for customer in customers for job in customer.cancelled})
         self.report.seconds = time.monotonic() - began
         return self.report
@@ -253,27 +263,36 @@ class Chaos:
         elif found := self._find(part):
             self._strike(found, number, fault)
 
-    def _find(self, part: str, seconds: float = 10.0) -> int | None:
-        """A process of this kind; children live for moments, so it waits for one, and lets more jobs in."""
-        end = time.monotonic() + seconds
-        more = time.monotonic() + 0.5
-        while time.monotonic() < end:
-            if time.monotonic() > more:
-                self.progress, more = self.progress + 1 / self.jobs, more + 1.0
-            if part == "backend":
-                found = family(self.postgres.pid)[1:] if self.postgres.pid else []
-            else:
-                workers = [worker.pid for worker in self.running.workers if worker.poll() is None]
-                below = [pid for worker in workers for pid in family(worker)[1:2]]
-                zygotes = [pid for pid in below if "discreet.worker.zygote" in command(pid)]
-                children = [pid for zygote in zygotes for pid in family(zygote)[1:]]
-                found = {"worker": workers, "zygote": zygotes, "child": children}[part]
-            found = [pid for pid in found if pid not in self._stopped]
-            if found:
+    def _find(self, part: str, seconds: float = 30.0) -> int | None:
+        """A process of this kind that is not stopped. Children live for moments: it waits, and lets more jobs in."""
+        now = time.monotonic()
+        end, more = now + seconds, now + 0.5
+        while now < end:
+            if not any(customer.is_alive() for customer in self.customers):
+                return None
+            if found := [pid for pid in self._candidates(part) if pid not in self._stopped]:
                 return self.draw.choice(found)
             self._tend()
-            time.sleep(0.001)
+            now = time.monotonic()
+            if now > more:
+                self.progress, more = self.progress + 1 / self.jobs, more + 1.0
         return None
+
+    def _candidates(self, part: str) -> list[int]:
+        if part == "backend":
+            return family(self.postgres.pid)[1:] if self.postgres.pid else []
+        workers = [worker.pid for worker in self.running.workers if worker.poll() is None]
+        if part == "worker":
+            return workers
+        below = [pid for worker in workers for pid in family(worker)[1:2]]
+        zygotes = [pid for pid in below if "discreet.worker.zygote" in command(pid)]
+        if part == "zygote":
+            return zygotes
+        watch = time.monotonic() + 0.1
+        while time.monotonic() < watch:  # without a pause: they come and go
+            if children := [pid for zygote in zygotes for pid in family(zygote)[1:]]:
+                return children
+        return []
 
     def _hit_api(self, number: signal.Signals) -> None:
         api = self.running.api
@@ -342,7 +361,7 @@ class Chaos:
             for row in connection.execute("SELECT job_id, data FROM job_events WHERE event = 'state' ORDER BY seq"):
                 ends.setdefault(row["job_id"], []).append(row["data"]["state"])
 
-        assert len(accepted) == self.jobs, "a request was never accepted"
+        assert len(accepted) == self.jobs + 1, "a request was never accepted"
         assert all(len(ids) == 1 for ids in accepted.values()), "one key, two jobs"
         assert {row["key"]: {row["job_id"]} for row in requests} == accepted
         assert set(jobs) == set().union(*accepted.values()), "a job that nobody was told of"
