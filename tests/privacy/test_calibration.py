@@ -139,6 +139,20 @@ def test_calibrated_to_the_request_and_hardly_beyond(
         event.model_copy(update={"scale": event.scale * less}).price()
 
 
+@pytest.mark.parametrize("epsilon", [1, 10**5, 10**12])
+@pytest.mark.parametrize("delta", [1, 9 * 10**17])
+@pytest.mark.parametrize(("mechanism", "arguments"), [PLD_EVENTS[i] for i in (0, 1, 2, 3, 5, 8)])
+def test_extreme_requests_are_met_or_refused(
+    mechanism: str, arguments: dict[str, Any], epsilon: int, delta: int
+) -> None:
+    try:
+        event = getattr(calibration, mechanism)(epsilon=epsilon, delta=delta, neighbours=X, **arguments)
+    except ValueError as refused:
+        assert "noise" in str(refused)  # noqa: PT017 - both outcomes are right
+    else:
+        fits(event, epsilon, delta)
+
+
 def test_one_draw_of_one_unit_is_the_gaussian_mechanism() -> None:
     drawn = calibration.one_draw_gaussian(1.0, EPSILON_UNIT, 10**13, population=1, steps=4, neighbours=X)
     plain = gaussian(2.0, EPSILON_UNIT, 10**13, dimension=1, count=4, neighbours=X)

@@ -27,7 +27,7 @@ from discreet.privacy.mechanisms.gaussian import SMOOTHING, Gaussian, gaussian_m
 from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
-from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian
+from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
 
 MARGIN = 1e-9
@@ -62,13 +62,18 @@ def smallest_scale(delta_at: Callable[[float], float], target: float, low: float
 
     `low` and `high` are guesses of a bracket. What is returned meets the target, whatever the curve's shape.
     """
-    log_scale, _ = _root(delta_at, target, low, high, 1e-11)
+    log_scale, _ = _root(delta_at, target, low, high, 1e-11, low * 1e-6)
     return _stepped_up(delta_at, target, log_scale, 1e-11)
 
 
-def smallest_composed_scale(event: Callable[[float], Composed], epsilon: float, target: float, guess: float) -> float:
-    """As `smallest_scale`, to 1e-6 relative, for curves that take a transform each: found on a grid eight times
-    coarser, whose slope then leads from the fine curve's value there to its root."""
+def smallest_composed_scale(
+    event: Callable[[float], Composed], epsilon: float, target: float, guess: float, least: float
+) -> float:
+    """As `smallest_scale`, to 1e-6 relative, for curves that take a transform each.
+
+    Found on a grid eight times coarser, whose slope then leads from the fine curve's value there to its root. Not below
+    `least`: sampling alone may meet large deltas, but less noise than that is not worth the search.
+    """
 
     def fine(scale: float) -> float:
         return event(scale).composed_delta(epsilon)
@@ -76,19 +81,19 @@ def smallest_composed_scale(event: Callable[[float], Composed], epsilon: float, 
     def coarse(scale: float) -> float:
         return event(scale).composed_delta(epsilon, 8.0)
 
-    log_scale, slope = _root(coarse, target, guess / 1.2, guess, 1e-5)
+    log_scale, slope = _root(coarse, target, guess / 1.2, guess, 1e-5, least)
     for _ in range(4):
         excess = _log_ratio(fine(math.exp(log_scale)), target)
-        if -1e-6 * abs(slope) < excess <= 0:
+        if -1e-6 * abs(slope) < excess <= 0 or not slope:
             break
         log_scale -= excess / slope - 3e-7
     return _stepped_up(fine, target, log_scale, 1e-6)
 
 
 def _root(
-    delta_at: Callable[[float], float], target: float, low: float, high: float, tolerance: float
+    delta_at: Callable[[float], float], target: float, low: float, high: float, tolerance: float, least: float
 ) -> tuple[float, float]:
-    """The ln scale at which delta_at meets the target, and the slope of ln delta there."""
+    """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met below `least`)."""
 
     def excess(log_scale: float) -> float:
         return _log_ratio(delta_at(math.exp(log_scale)), target)
@@ -99,9 +104,9 @@ def _root(
         if top > 300:
             raise ValueError("no amount of noise meets this delta")
     while excess(bottom) <= 0:
+        if bottom < math.log(least):
+            return bottom, 0.0
         bottom, top = bottom - (top - bottom) * 1.5, bottom
-        if bottom < -300:
-            raise ValueError("the mechanism is private without noise")
     root = float(brentq(excess, bottom, top, xtol=tolerance, rtol=1e-13))
     return root, (excess(root + 1e-3) - excess(root)) / 1e-3
 
@@ -210,8 +215,8 @@ def dirichlet(
 ) -> Dirichlet:
     """The most concentrated Dirichlet draws, `count` of them together (epsilon, delta)-DP; see `Dirichlet`.
 
-    However flat, a draw tells (floor + row_change/2)/floor likely entries apart: small epsilons cannot be met without
-    an `offset`."""
+    However flat, a draw's loss has a tail e^{-y 2 floor/row_change}: small epsilons cannot be met without an `offset`.
+    """
     eps, target = _request(epsilon, delta)
 
     def event(inverse: float) -> Dirichlet:
@@ -228,7 +233,7 @@ def dirichlet(
 
     if count == 1:
         return certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2))
-    return certified(event, smallest_composed_scale(event, eps, target, 0.02 * count))
+    return certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7))
 
 
 @lru_cache(maxsize=1024)
@@ -259,7 +264,7 @@ def poisson_subsampled_gaussian(
 
     # Sampling counts for about its probability, but never replaces the noise.
     guess = max(0.5 * clip, probability * event(1.0).sensitivity * math.sqrt(steps) / gaussian_mu(eps, target))
-    return certified(event, smallest_composed_scale(event, eps, target, guess))
+    return certified(event, smallest_composed_scale(event, eps, target, guess, 0.05 * clip))
 
 
 @lru_cache(maxsize=1024)
@@ -280,7 +285,7 @@ def one_draw_gaussian(
             charged_delta=delta,
         )
 
-    return certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip))
+    return certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip))
 
 
 @lru_cache(maxsize=4096)
@@ -294,11 +299,14 @@ def smooth_sensitivity_gaussian(
     """
     eps, target = _request(epsilon, delta)
     share, log = eps / count, math.log(2 * count / target)
+    smoothing = share / 4 / (dimension + log)
+    while dilation_delta(share / 2, smoothing, dimension) > target / count / 4:
+        smoothing *= 0.8  # their rule is for epsilon below 1 or so
 
     def event(scale: float) -> SmoothSensitivityGaussian:
         return SmoothSensitivityGaussian(
             scale=scale,
-            smoothing=share / 4 / (dimension + log),
+            smoothing=smoothing,
             dimension=dimension,
             count=count,
             neighbours=neighbours,

@@ -32,7 +32,7 @@ COARSEST_STEP = 0.1
 BULK = 4
 TAIL_RATIO = 1 + 1 / 128  # adds (1/128)²/6 = 1e-5 of E[L²]
 WANTED_TRANSFORM = 1 << 20
-LARGEST_TRANSFORM = 1 << 25
+LARGEST_TRANSFORM = 1 << 23
 ROUND = 2.3e-16
 
 
@@ -77,17 +77,27 @@ def composed_delta(
 
     Guaranteed not below the truth; above it by `negligible` and by what the step of the grid does: it is 1 % of the
     standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large. `coarseness`
-    times that step is faster and still valid.
+    times that step is faster and still valid. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
     """
+    try:
+        with np.errstate(all="ignore"):
+            delta = _composed_delta(pair, count, epsilon, negligible, coarseness)
+    except (ValueError, ArithmeticError):
+        return 1.0
+    return min(delta, 1.0) if delta >= 0 else 1.0
+
+
+def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, coarseness: float) -> float:
     grid = _discretize(pair, count, negligible, coarseness)
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
-        return min(1.0, infinite + 1e-300)
-    # Rounding in the masses shifts losses by less than `shift` in all.
-    return min(
-        1.0, infinite + math.exp(exponent) * _tilted_tail(grid, count, epsilon - grid.shift * count, tilt, negligible)
-    )
+        return infinite + 1e-300
+    # Rounding in the masses shifts losses by less than `shift` in each step.
+    tail = _tilted_tail(grid, count, epsilon - grid.shift * count, tilt, negligible)
+    if tail is None:
+        return _composed_delta(pair, count, epsilon, negligible, coarseness * 4)
+    return infinite + math.exp(exponent) * tail
 
 
 @dataclass(frozen=True)
@@ -111,13 +121,15 @@ class _Grid:
 def _discretize(pair: DominatingPair, count: int, negligible: float, coarseness: float) -> _Grid:
     most = negligible / count / 4
     high = 1e-6
-    while hockey_stick(pair, high) > most and high < 600:
+    while hockey_stick(pair, high) > most and high < 500:
         high *= 1.3
     # Losses below `low` are raised to it: in all by less than 1e-7 |low|.
     low = -1e-6
-    while float(pair.heads(np.array([low]))[0][0]) > 1e-7 / count and low > -600:
+    while float(pair.heads(np.array([low]))[0][0]) > 1e-7 / count and low > -500:
         low *= 1.3
     deviation = _deviation(pair, low, high)
+    if not deviation > 0:
+        raise ArithmeticError("the loss has no spread that doubles can tell")
     window = 30 * math.sqrt(count) * deviation + min(high, 3.0)
     step = min(COARSEST_STEP * deviation, max(FINEST_STEP * deviation, window / WANTED_TRANSFORM)) * coarseness
     places = _places(math.floor(low / step), math.ceil(high / step), math.ceil(BULK * deviation / step))
@@ -133,6 +145,7 @@ def _discretize(pair: DominatingPair, count: int, negligible: float, coarseness:
     masses[0] += head_p[0]
     infinite = max(0.0, float(tail_p[-1] - math.exp(points[-1]) * tail_q[-1]))
     masses[-1] += float(tail_p[-1]) - infinite
+    masses *= (1 - infinite) / math.fsum(masses)
     shift = 8 * ROUND * float(np.sum(np.minimum(tail_p, head_p) + np.exp(points) * np.minimum(tail_q, head_q)))
     return _Grid(step, places, points, masses, infinite * (1 + 1e-9) + 1e-13 * float(tail_p[-1]), shift)
 
@@ -173,8 +186,11 @@ def _chernoff(grid: _Grid, count: int, epsilon: float) -> tuple[float, float]:
     return (value + rounding, order) if value < -3 else (rounding, 0.0)
 
 
-def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: float) -> float:
-    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up."""
+def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: float) -> float | None:
+    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up.
+
+    None where the transform would be too long.
+    """
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
     mean = float(np.sum(tilted * grid.losses))
@@ -186,7 +202,7 @@ def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, negligibl
     below = max(0.0, min(_reach(grid, count, epsilon, tilt, -order, missed) for order in orders))
     size = next_fast_len(math.ceil((below + above) / grid.step) + 2, real=True)
     if size > LARGEST_TRANSFORM:
-        return 1.0
+        return None
     circle = np.zeros(size)
     np.add.at(circle, grid.places % size, tilted)
     composed = irfft(rfft(circle) ** count, size)
@@ -196,7 +212,7 @@ def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, negligibl
     weights = -np.expm1(-excess) * np.exp(-tilt * excess)
     value = float(np.dot(weights, np.maximum(composed[indices % size], 0.0)))
     norms = float(np.linalg.norm(weights) * np.linalg.norm(composed) * np.linalg.norm(circle))
-    return value * (1 + 1e-12) + missed + 2 * ROUND * count * math.log2(size) * norms
+    return value * (1 + 1e-12 + 4 * ROUND * count) + missed + 2 * ROUND * count * math.log2(size) * norms
 
 
 def _reach(grid: _Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:

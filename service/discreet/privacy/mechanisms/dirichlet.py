@@ -115,7 +115,10 @@ def beta_delta(epsilon: float, p: tuple[float, float], q: tuple[float, float]) -
     t = a - a2
     constant = float(gammaln(a2) + gammaln(b2) - gammaln(a) - gammaln(b))
     logit = np.array([(epsilon - constant) / t])
-    first, second = float(beta_beyond(a, b, logit)[0]), math.exp(epsilon) * float(beta_beyond(a2, b2, logit)[0])
+    first, second = (
+        float(beta_beyond(a, b, logit)[0]),
+        math.exp(min(epsilon, 700.0)) * float(beta_beyond(a2, b2, logit)[0]),
+    )
     return min(1.0, max(0.0, first - second) + 1e-11 * first)
 
 

@@ -57,8 +57,10 @@ class OneDrawPair:
 
 @register("one_draw_gaussian")
 class OneDrawGaussian(CalibratedEvent):
-    """`count` steps; each draws one of `sampling.population` units uniformly, clips its vector in l2 and adds
-    N(0, scale²) to every coordinate. `sensitivity` is twice the clip: the replaced unit may be drawn.
+    """`count` steps, each on one uniformly drawn unit.
+
+    A step draws one of `sampling.population` units, clips its vector in l2 and adds N(0, scale²) to every coordinate.
+    `sensitivity` is twice the clip: the replaced unit may be drawn.
 
     Neighbours replace one unit; their number is public. Charged by PLD composition of `OneDrawPair`.
     """

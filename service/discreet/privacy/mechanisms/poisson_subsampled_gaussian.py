@@ -23,7 +23,8 @@ class RemovePair:
     """P = (1-q)N(0, 1) + q N(mu, 1), Q = N(0, 1): a unit leaves, mu = clip/scale.
 
     Dominates removal in any dimension (Zhu, Dong & Wang 2022, Theorem 11); its reverse dominates addition. At x the
-    loss is ln(1 - q + q e^{mu x - mu²/2}), increasing in x."""
+    loss is ln(1 - q + q e^{mu x - mu²/2}), increasing in x.
+    """
 
     q: float
     mu: float
@@ -82,8 +83,10 @@ class ReplacePair:
 
 @register("poisson_subsampled_gaussian")
 class PoissonSubsampledGaussian(CalibratedEvent):
-    """`count` steps; in each every unit takes part independently with `sampling.probability`, contributes a vector
-    clipped in l2, and N(0, scale²) is added to every coordinate of the sum.
+    """`count` steps on Poisson samples of the units.
+
+    In each step every unit takes part independently with `sampling.probability` and contributes a vector clipped in l2;
+    N(0, scale²) is added to every coordinate of the sum.
 
     `relation` "add_remove": `sensitivity` is the clip, and the number of units is private (nothing may be divided by
     it). "replace": `sensitivity` is twice the clip, and the number of units is public. Charged by PLD composition.

@@ -1,6 +1,4 @@
-"""Gaussian noise scaled by a smooth bound on the local sensitivity (DP-LSW, DP-LSL of Balle, Gomrokchi & Precup
-2016).
-"""
+"""Gaussian noise scaled by a smooth bound on the local sensitivity: DP-LSW and DP-LSL of Balle et al. 2016."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class SmoothSensitivityGaussian(CalibratedEvent):
         share = epsilon / self.count
         single = min(
             gaussian_delta(first, 1 / self.scale)
-            + math.exp(first) * dilation_delta(share - first, self.smoothing, self.dimension)
+            + math.exp(min(first, 700.0)) * dilation_delta(share - first, self.smoothing, self.dimension)
             for first in np.linspace(0.0, share, 65).tolist()
         )
         return min(1.0, self.count * single * (1 + 1e-12))
@@ -56,17 +54,20 @@ def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
 
     |Z|² is chi-square, its dilations have monotone likelihood ratios, so the extreme factors are worst. Narrow
     against wide (loss n b - |z|²(1 - e^{-2b})/2) and wide against narrow (-n b + |z|²(1 - e^{-2b})/2 for |z| in units
-    of the wide)."""
+    of the wide).
+    """
     half, shrink = dimension / 2, -math.expm1(-2 * log_factor)
     tilt = dimension * log_factor
     outward = (epsilon + tilt) / shrink
     wide = float(gammaincc(half, outward * math.exp(-2 * log_factor)))
-    wide_delta = wide - math.exp(epsilon) * float(gammaincc(half, outward)) + 1e-12 * wide
+    wide_delta = wide - math.exp(min(epsilon, 700.0)) * float(gammaincc(half, outward)) + 1e-12 * wide
     inward = (tilt - epsilon) / shrink
     if inward <= 0:
         return max(0.0, wide_delta)
     narrow = float(gammainc(half, inward))
     narrow_delta = (
-        narrow - math.exp(epsilon) * float(gammainc(half, inward * math.exp(-2 * log_factor))) + 1e-12 * narrow
+        narrow
+        - math.exp(min(epsilon, 700.0)) * float(gammainc(half, inward * math.exp(-2 * log_factor)))
+        + 1e-12 * narrow
     )
     return max(0.0, wide_delta, narrow_delta)
