@@ -9,6 +9,8 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
 ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
+PublicKeyOption = Annotated[str | None, typer.Option("--public-key", help="The key that must have signed (base64)")]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 
 app = typer.Typer(
@@ -37,10 +40,14 @@ app = typer.Typer(
 tenant_app = typer.Typer(no_args_is_help=True, help="Tenants.")
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 ledger_app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
+certificate_app = typer.Typer(no_args_is_help=True, help="Certificates.")
+cap_app = typer.Typer(no_args_is_help=True, help="Caps on the tenant and on principals.")
 convert_app = typer.Typer(no_args_is_help=True, help="Read other formats.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(certificate_app, name="certificate")
+app.add_typer(cap_app, name="cap")
 app.add_typer(convert_app, name="convert")
 
 console = Console(stderr=True)
@@ -230,7 +237,10 @@ def draw(
     problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],
     out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
     coordinates: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes, or an object whose `nodes` are that")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes, or an object whose `nodes` are that"
+        ),
     ] = None,
 ) -> None:
     """Draw a routing result as a network map with link flows."""
@@ -328,6 +338,135 @@ def show_ledger(
             _print(entries, as_json, lambda: _show_entries(entries))
 
 
+@ledger_app.command("head")
+def ledger_head(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
+    with _client(state, server, key) as client:
+        head = client.ledger_head()
+    _print(head, as_json, lambda: print(f"{head['seq']} entries, head {head['hash']}, key {head['public_key']}"))
+
+
+@ledger_app.command("export")
+def export_ledger(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write; JSON Lines")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The whole ledger with its signed head, for `discreet ledger verify`."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with _client(state, server, key) as client, draft.open("wb") as out:
+            client.export_ledger(out)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    _print({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
+
+
+@ledger_app.command("verify")
+def verify_ledger(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An export")],
+    public_key: PublicKeyOption = None,
+    head: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken entry otherwise."""
+    from discreet.privacy import ledger_chain  # noqa: PLC0415
+
+    kept = None if head is None else _read_json(head)
+    try:
+        with file.open("rb") as lines:
+            found = ledger_chain.verify(lines, public_key=public_key, head=kept)
+    except ledger_chain.Broken as broken:
+        answer: dict[str, Any] = {"valid": False, "account": broken.account, "seq": broken.seq, "what": broken.what}
+        line = f"broken: {broken}"
+        _print(answer, as_json, lambda: print(line))
+        return 1
+    _print(
+        {"valid": True, **asdict(found)},
+        as_json,
+        lambda: print(
+            f"holds: {found.entries} entries of {found.accounts} accounts of {found.tenant}, head {found.hash},"
+            f" signed by {found.public_key}" + ("" if public_key else " (compare this key with one that you know)")
+        ),
+    )
+    return 0
+
+
+@certificate_app.command("verify")
+def verify_certificate(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one")],
+    ledger: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries")
+    ] = None,
+    public_key: PublicKeyOption = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Check a certificate with no server: signature, price from the events, guarantee, and its place in an export."""
+    from discreet.privacy import certificates, ledger_chain  # noqa: PLC0415
+
+    body = _read_json(file)
+    body = body.get("certificate", body)
+    checks = certificates.check(body, public_key)
+    if ledger is None:
+        checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
+    else:
+        entries: list[tuple[dict[str, Any], str]] = []
+
+        def watch(entry: dict[str, Any], digest: str) -> None:
+            if entry["job"] is not None and entry["job"] == body.get("job"):
+                entries.append((entry, digest))
+
+        try:
+            with ledger.open("rb") as lines:
+                ledger_chain.verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
+            checks.append(certificates.check_inclusion(body, entries))
+        except ledger_chain.Broken as broken:
+            checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
+    answer = certificates.verdict(checks)
+    marks = {True: "holds ", False: "BROKEN", None: "open  "}
+    _print(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
+    return 0 if answer["valid"] else 1
+
+
+@cap_app.command("set")
+def set_cap(
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the cap")],
+    reason: Annotated[str, typer.Option(help="Stays in the ledger")],
+    delta: Annotated[str, typer.Option(help="Delta of the cap")] = "0",
+    principal: Annotated[str | None, typer.Option(help="Whose cap; of the whole tenant when left out")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Cap what the tenant or one principal may spend over all data, from now on."""
+    try:
+        figures = {"epsilon": Decimal(epsilon), "delta": Decimal(delta)}
+    except InvalidOperation:
+        raise InvalidInput("epsilon and delta are numbers") from None
+    scope = "tenant" if principal is None else "principal"
+    with _client(state, server, key) as client:
+        made = client.set_cap(scope=scope, principal=principal, reason=reason, **figures)
+    _print(made, as_json, lambda: _show_budgets([made]))
+
+
+@cap_app.command("show")
+def show_caps(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The caps on the tenant and on its principals."""
+    with _client(state, server, key) as client:
+        found = client.caps()
+    _print(found, as_json, lambda: _show_budgets(found))
+
+
 @convert_app.command("tntp")
 def convert_tntp(
     net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
@@ -391,6 +530,17 @@ def _read(file: Path) -> Any:
     return body
 
 
+def _read_json(file: Path) -> dict[str, Any]:
+    """Plain JSON: what is compared must keep the types that it was signed with."""
+    try:
+        body = json.loads(file.read_bytes())
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise InvalidInput(f"{file}: a JSON object is needed")
+    return body
+
+
 def _dataset_of(body: dict[str, Any]) -> Any:
     problem = body.get("problem")
     return problem.get("dataset") if isinstance(problem, dict) else None
@@ -428,7 +578,7 @@ def _bar() -> Iterator[Callable[[str, int, int], None]]:
 # Showing ------------------------------------------------------------------------------------------------------------
 
 
-def _print(value: Any, as_json: bool, show: Callable[[], None]) -> None:
+def _print(value: Any, as_json: bool, show: Callable[[], object]) -> None:
     if as_json:
         print(json.dumps(value, indent=2, default=str))
     else:

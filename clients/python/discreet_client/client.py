@@ -1,8 +1,8 @@
 """A client of the HTTP API: thin, typed by its answers' documents, safe to retry.
 
-    with Client("http://127.0.0.1:8080", key) as client:
-        job = client.submit(problem, epsilon=0.1)
-        answer = client.wait(job["id"])
+with Client("http://127.0.0.1:8080", key) as client:
+    job = client.submit(problem, epsilon=0.1)
+    answer = client.wait(job["id"])
 """
 
 from __future__ import annotations
@@ -161,6 +161,45 @@ class Client:
             token = page["next_page_token"]
             if token is None:
                 return
+
+    # The ledger as a whole
+
+    def caps(self) -> list[Json]:
+        """The caps on the tenant and on its principals."""
+        return list(self._json("GET", "/v1/caps")["caps"])
+
+    def set_cap(
+        self,
+        *,
+        scope: str,
+        epsilon: Decimal | float,
+        delta: Decimal | float,
+        reason: str,
+        principal: str | None = None,
+    ) -> Json:
+        """Cap what the tenant, or one principal of it, may spend over all data."""
+        body = {"scope": scope, "cap": {"epsilon": epsilon, "delta": delta}, "reason": reason}
+        return self._json("POST", "/v1/caps", json_body={**body, **({"principal": principal} if principal else {})})
+
+    def ledger_head(self) -> Json:
+        """The signed head of the tenant's ledger."""
+        return self._json("GET", "/v1/ledger/head")
+
+    def export_ledger(self, out: BinaryIO) -> None:
+        """Write the whole ledger as JSON Lines, as it comes."""
+        try:
+            with self._http.stream("GET", "/v1/ledger/export") as response:
+                if not response.is_success:
+                    response.read()
+                    raise _problem(response)
+                for part in response.iter_bytes():
+                    out.write(part)
+        except httpx.TransportError as error:
+            raise Unreachable("the export broke off; what was written is not whole") from error
+
+    def verify_certificate(self, certificate: Mapping[str, Any]) -> Json:
+        """What the server makes of a certificate: `{valid, checks}`."""
+        return self._json("POST", "/v1/certificates:verify", json_body={"certificate": certificate})
 
     # Tenants and keys
 

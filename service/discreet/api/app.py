@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
-from discreet.api.routes import budgets, datasets, health, jobs, tenants
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, tenants
 from discreet.problems import KINDS
 from discreet.problems.base import plan_example
 from discreet.settings import Settings
@@ -34,6 +34,8 @@ REQUEST_MODELS = (
     schemas.DatasetRequest,
     schemas.JobRequest,
     schemas.GrantRequest,
+    schemas.CapRequest,
+    schemas.CertificateRequest,
     schemas.TenantRequest,
     schemas.KeyRequest,
 )
@@ -69,7 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     problem_details.install(app)
-    for router in (datasets.router, jobs.router, budgets.router, tenants.router, health.router):
+    for router in (datasets.router, jobs.router, budgets.router, ledger.router, tenants.router, health.router):
         app.include_router(router)
 
     @app.middleware("http")

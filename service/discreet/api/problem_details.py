@@ -77,6 +77,8 @@ class Binding(BaseModel):
     reserved: dict[str, float]
     requested: dict[str, float]
     largest: dict[str, float] = Field(description="The largest request that would pass")
+    scope: str | None = Field(default=None, description="`tenant` or `principal` where such a cap binds")
+    subject: str | None = Field(default=None, description="Whose cap it is")
 
 
 class ProblemDocument(BaseModel):

@@ -46,6 +46,21 @@ class GrantRequest(Frozen):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
 
 
+class CapRequest(Frozen):
+    """A cap over all data of the tenant, for everybody or for one principal."""
+
+    scope: Literal["tenant", "principal"]
+    principal: Name | None = Field(default=None, description="With scope `principal`: whose cap; outlives its keys")
+    cap: Cap
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+
+
+class CertificateRequest(Frozen):
+    """A certificate to check."""
+
+    certificate: dict[str, Any]
+
+
 class TenantRequest(Frozen):
     """A tenant to make."""
 
@@ -199,6 +214,39 @@ class BudgetList(BaseModel):
     """All budgets of the tenant."""
 
     budgets: list[BudgetAnswer]
+
+
+class CapList(BaseModel):
+    """The caps on the tenant and on its principals."""
+
+    caps: list[BudgetAnswer]
+
+
+class HeadAnswer(BaseModel):
+    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`."""
+
+    format: str
+    tenant: str
+    seq: int = Field(description="Number of all entries")
+    hash: str = Field(description="SHA-256 of the canonical JSON of `accounts`")
+    accounts: list[tuple[str, int, str]] = Field(description="Account, number and hash of its last entry; sorted")
+    public_key: str
+    signature: str
+
+
+class CertificateCheck(BaseModel):
+    """One thing that was looked at; `holds` is null when it could not be."""
+
+    name: Literal["signature", "price", "guarantee", "inclusion"]
+    holds: bool | None
+    detail: str
+
+
+class CertificateVerdict(BaseModel):
+    """What a certificate is worth: valid when no check failed."""
+
+    valid: bool
+    checks: list[CertificateCheck]
 
 
 class EntryPage(BaseModel):

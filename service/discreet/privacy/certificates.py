@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import rfc8785
@@ -15,7 +16,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, to_decimal
+from discreet.privacy.events import EVENTS, total
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did not depend on the"
@@ -59,10 +61,14 @@ def certificate(
     }
 
 
+def public_key(key: Ed25519PrivateKey) -> str:
+    """The public key as certificates and heads carry it: 32 bytes in base64."""
+    return base64.b64encode(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+
+
 def sign(body: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
     """The certificate with its signature and the public key that checks it."""
-    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    signed = {**body, "public_key": base64.b64encode(public).decode()}
+    signed = {**body, "public_key": public_key(key)}
     return {**signed, "signature": base64.b64encode(key.sign(rfc8785.dumps(signed))).decode()}
 
 
@@ -75,3 +81,97 @@ def is_signed(body: Mapping[str, Any]) -> bool:
     except (InvalidSignature, KeyError, ValueError, TypeError):
         return False
     return True
+
+
+# Checking -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `holds` is None when it could not be."""
+
+    name: str
+    holds: bool | None
+    detail: str
+
+
+def check(body: Any, signed_by: str | None = None) -> list[Check]:
+    """Signature, price and guarantee of a certificate, from the certificate alone.
+
+    `signed_by` (base64) is the key that must have signed it. The price is derived again from the mechanism events; a
+    price or a guarantee that says anything else does not hold.
+    """
+    if not isinstance(body, Mapping):
+        return [Check("signature", False, "this is not a certificate")]
+    return [_check_signature(body, signed_by), *_check_price(body)]
+
+
+def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> Check:
+    """Whether the ledger holds what the certificate names. `entries`: bodies and hashes of all entries of its job."""
+    name = "inclusion"
+    try:
+        named = {(entry["account"], entry["seq"]): entry["hash"] for entry in body["ledger_entry"]}
+        simulation = body["guarantee"]["type"] == "none"
+    except (KeyError, TypeError):
+        return Check(name, False, "the certificate names no ledger entries")
+    if simulation:
+        return Check(name, not named, "a simulation is charged to no account")
+    if not named:
+        return Check(name, False, "the certificate names no ledger entries")
+    commits = {(entry["account"], entry["seq"]): digest for entry, digest in entries if entry["kind"] == "commit"}
+    for place, digest in named.items():
+        if commits.get(place) != digest:
+            return Check(name, False, f"entry {place[1]} of account {place[0]} is not in the ledger with this hash")
+    if set(commits) != set(named):
+        return Check(name, False, "the ledger charged the job to other accounts too")
+    for entry, _ in entries:
+        if entry["kind"] == "reserve" and (
+            entry["events"] != body.get("events") or entry["price"] != body.get("price")
+        ):
+            return Check(name, False, f"account {entry['account']} reserved for other events or another price")
+    return Check(name, True, f"{len(named)} ledger entries with these hashes, for the same events and price")
+
+
+def verdict(checks: Sequence[Check]) -> dict[str, Any]:
+    """All checks as programs read them; valid when none failed."""
+    return {
+        "valid": all(one.holds is not False for one in checks),
+        "checks": [{"name": one.name, "holds": one.holds, "detail": one.detail} for one in checks],
+    }
+
+
+def _check_signature(body: Mapping[str, Any], signed_by: str | None) -> Check:
+    name = "signature"
+    if not is_signed(body):
+        return Check(name, False, "the signature is not that of this content")
+    if signed_by is not None and body["public_key"] != signed_by:
+        return Check(name, False, "signed by another key than the one that was given")
+    return Check(name, True, f"signed by {body['public_key']}")
+
+
+def _check_price(body: Mapping[str, Any]) -> list[Check]:
+    try:
+        derived = total(EVENTS.validate_python(tuple(body["events"])))
+        guarantee = body["guarantee"]
+        stated = Price.from_json(body["price"])
+        kind = guarantee["type"]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return [Check("price", False, "the events have no price")]
+    price = Check(
+        "price", stated == derived, f"the events cost {_words(derived)}; the certificate says {_words(stated)}"
+    )
+    if kind == "none":
+        free = guarantee.get("epsilon") is None and guarantee.get("delta") is None
+        return [price, Check("guarantee", free, "a simulation guarantees nothing")]
+    told = (guarantee.get("epsilon"), guarantee.get("delta"))
+    true = (float(to_decimal(derived.epsilon, EPSILON_UNIT)), float(to_decimal(derived.delta, DELTA_UNIT)))
+    named = "pure_dp" if derived.delta == 0 else "approximate_dp"
+    holds = told == true and kind == named
+    return [
+        price,
+        Check("guarantee", holds, f"{named} with {_words(derived)}; the certificate says {kind} with {told}"),
+    ]
+
+
+def _words(price: Price) -> str:
+    return f"epsilon {display(price.epsilon, EPSILON_UNIT)}, delta {display(price.delta, DELTA_UNIT)}"

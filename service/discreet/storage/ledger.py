@@ -197,6 +197,16 @@ async def heads(connection: AsyncConnection, tenant_id: str) -> list[tuple[str, 
     return sorted((row[0], row[1], bytes(row[2])) for row in await connection.execute(statement))
 
 
+async def of_job(connection: AsyncConnection, job_id: str) -> list[dict[str, Any]]:
+    """Body and hash of every entry that names the job."""
+    statement = (
+        select(LedgerEntry.body, LedgerEntry.hash)
+        .where(LedgerEntry.job_id == job_id)
+        .order_by(LedgerEntry.account_id, LedgerEntry.seq)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
 def standing(row: Any) -> Standing:
     """A standing from a row, or from the JSON of one."""
     amounts = {name: {key: int(value) for key, value in row[name].items()} for name in ("totals", "reserved", "cap")}

@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from discreet.errors import BudgetExhausted, Conflict, NotFound
-from discreet.privacy import filters
+from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
+from discreet.privacy import filters, ledger_chain
 from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
 from discreet.storage import datasets, ledger
+from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import Standing
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
 READERS = ("owner", "analyst", "auditor")
+CAPS = ("tenant", "principal")
+"""Scopes of accounts that are caps over all data; the others are accounts of data."""
+
+ANY_UNIT = "any"
+"""The unit of a cap: it adds up prices over datasets whose units differ."""
 
 
 def units_of(cap: Any) -> Cap:
@@ -32,12 +38,7 @@ def cap_amounts(cap: Cap) -> dict[str, str]:
 
 def filter_limits(cap: Cap) -> dict[str, dict[str, str]]:
     """What each filter allows under this cap: the integers that the database compares with."""
-    limits = {one.name: one.budget(cap) for one in FILTERS}
-    return {
-        name: {column: str(most) for column, most in budget.items()}
-        for name, budget in limits.items()
-        if budget is not None
-    }
+    return ledger_chain.limits(cap)
 
 
 def figures(epsilon: int, delta: int) -> dict[str, float]:
@@ -128,7 +129,7 @@ def binding(standing: Standing, price: Price) -> dict[str, Any]:
     cap = cap_of(standing)
     held = best_balance(standing).to_json()
     delta = min(price.delta, cap.delta // 2)
-    return {
+    bound = {
         "account": standing.account_id,
         "cap": figures(cap.epsilon, cap.delta),
         "spent": held["spent"],
@@ -136,17 +137,27 @@ def binding(standing: Standing, price: Price) -> dict[str, Any]:
         "requested": figures(price.epsilon, price.delta),
         "largest": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
     }
+    if standing.scope in CAPS:
+        bound.update(scope=standing.scope, subject=standing.subject)
+    return bound
+
+
+def binding_of(standings: Sequence[Standing], price: Price) -> dict[str, Any]:
+    """The cap that binds: of those that refuse, the one with least left."""
+    refused = min(
+        (one for one in standings if not one.admitted),
+        key=lambda one: (filters.largest_epsilon(one.totals, cap_of(one), 0), one.account_id),
+    )
+    return binding(refused, price)
 
 
 def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
-    """The refusal that names the cap that binds: of those that refuse, the one with least left."""
-    refused = min(
-        (one for one in standings if not one.admitted),
-        key=lambda one: filters.largest_epsilon(one.totals, cap_of(one), 0),
-    )
-    bound = binding(refused, price)
+    """The refusal that names the cap that binds."""
+    bound = binding_of(standings, price)
+    whose = {"tenant": "the cap on the tenant binds: ", "principal": f"the cap on {bound.get('subject')} binds: "}
     return BudgetExhausted(
         bound,
+        f"{whose.get(bound.get('scope', ''), '')}"
         f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were asked for, the largest"
         f" request that passes is epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']};"
         " nothing was charged",
@@ -190,6 +201,53 @@ async def grant(services: Services, principal: Principal, account_id: str, cap: 
     if not granted:
         raise Conflict("more than this cap is spent or reserved already", code="cap_below_spent")
     return await one_budget(services, principal, account_id)
+
+
+async def caps(services: Services, principal: Principal) -> list[dict[str, Any]]:
+    """The caps on the tenant and on its principals, as budgets."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        accounts = [
+            account for account in await ledger.accounts(connection, principal.tenant_id) if account["scope"] in CAPS
+        ]
+        standings = await ledger.standings(connection, [account["id"] for account in accounts])
+    return [view(account, standings[account["id"]], (), 0) for account in accounts]
+
+
+async def set_cap(
+    services: Services, principal: Principal, *, scope: str, name: str | None, cap: Cap, reason: str
+) -> tuple[dict[str, Any], bool]:
+    """Cap everything that the tenant, or one principal of it, may spend; the budget and whether it is new.
+
+    It counts from now on: what was reserved before is not in it. It belongs to the principal's name and outlives its
+    keys. Set again, it is a grant. There is no way to remove one but to raise it.
+    """
+    require(principal, "owner")
+    if scope not in CAPS:
+        raise InvalidInput(f"one of {', '.join(CAPS)}", pointer="/scope")
+    if (name is None) == (scope == "principal"):
+        raise InvalidInput("a cap on a principal names it, a cap on the tenant does not", pointer="/principal")
+    subject = principal.tenant_id if name is None else name
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await ledger.lock_caps(connection, principal.tenant_id)
+        known = await ledger.accounts(connection, principal.tenant_id, scope=scope, subject=subject)
+        if not known:
+            account_id = new_id("acc")
+            await ledger.open_account(
+                connection,
+                account_id,
+                tenant_id=principal.tenant_id,
+                scope=scope,
+                subject=subject,
+                unit=ANY_UNIT,
+                cap=cap_amounts(cap),
+                filters=filter_limits(cap),
+                actor=principal.name,
+                reason=reason,
+            )
+    if known:
+        return await grant(services, principal, known[0]["id"], cap, reason), False
+    return await one_budget(services, principal, account_id), True
 
 
 async def entries(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio.to_thread
@@ -75,18 +75,22 @@ async def price(
     """The plan, its price, and whether it would be admitted now; spends nothing."""
     planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
-    refused = []
+    standings = []
     if planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
-            standings = await ledger.standings(connection, planned.accounts)
-        refused = [one for one in standings.values() if not filters.admits(one.totals, total, budgets.cap_of(one))]
+            caps = await ledger.caps(connection, principal.tenant_id, principal.name)
+            found = await ledger.standings(connection, [*planned.accounts, *caps])
+        standings = [
+            replace(one, admitted=bool(filters.admits(one.totals, total, budgets.cap_of(one))))
+            for one in found.values()
+        ]
     body: dict[str, Any] = {
         "plan": plan_view(planned.plan),
         "price": price_view(total),
-        "admitted": not refused,
+        "admitted": all(one.admitted for one in standings),
     }
-    if refused:
-        body["binding"] = budgets.binding(refused[0], total)
+    if not body["admitted"]:
+        body["binding"] = budgets.binding_of(standings, total)
     return body
 
 

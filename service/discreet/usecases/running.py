@@ -23,7 +23,7 @@ from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
 from discreet.storage import datasets, jobs, ledger, queue, sealing
 from discreet.storage.database import SYSTEM
-from discreet.usecases.budgets import cap_of
+from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.services import Services
 
 ACTOR = "worker"
@@ -215,7 +215,7 @@ async def _end(connection: Any, job_id: str, state: str, code: str | None) -> No
 
 
 async def _filters_passed(connection: Any, held: Claim) -> list[str]:
-    """Filters that held on every account with this job's price counted."""
+    """Filters that held on every account of the data with this job's price counted; caps guarantee nothing more."""
     if held.simulation:
         return []
     accounts = [
@@ -225,7 +225,11 @@ async def _filters_passed(connection: Any, held: Claim) -> list[str]:
     return [
         one.name
         for one in filters.FILTERS
-        if all(filters.holds(one, standing.totals, Price.zero(), cap_of(standing)) for standing in standings.values())
+        if all(
+            filters.holds(one, standing.totals, Price.zero(), cap_of(standing))
+            for standing in standings.values()
+            if standing.scope not in CAPS
+        )
     ]
 
 

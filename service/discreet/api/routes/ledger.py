@@ -1,0 +1,79 @@
+"""The ledger as a whole, certificates, and caps over all data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response, StreamingResponse
+
+from discreet.api.bodies import documented, json_body
+from discreet.api.responses import answer, errors
+from discreet.api.schemas import BudgetAnswer, CapList, CapRequest, CertificateRequest, CertificateVerdict, HeadAnswer
+from discreet.api.security import CurrentPrincipal, CurrentServices
+from discreet.usecases import budgets, ledger
+
+router = APIRouter(prefix="/v1", tags=["ledger"])
+
+
+@router.get("/ledger/head", operation_id="get_ledger_head", responses={200: {"model": HeadAnswer}, **errors()})
+async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what they name."""
+    return answer(await ledger.head(services, principal))
+
+
+@router.get(
+    "/ledger/export",
+    operation_id="export_ledger",
+    response_class=Response,
+    responses={200: {"content": {"application/jsonl": {}}}, **errors()},
+)
+async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`."""
+    lines = await ledger.export(services, principal)
+    return StreamingResponse(lines, media_type="application/jsonl")
+
+
+@router.post(
+    "/certificates:verify",
+    operation_id="verify_certificate",
+    responses={200: {"model": CertificateVerdict}, **errors(400, 413, 422)},
+    openapi_extra=documented(CertificateRequest),
+)
+async def verify_certificate(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[CertificateRequest, Depends(json_body(CertificateRequest))],
+) -> Response:
+    """Derive the price from the events again, compare the guarantee, check the signature and the ledger entries."""
+    body: dict[str, Any] = request.certificate
+    return answer(await ledger.check_certificate(services, principal, body))
+
+
+@router.get("/caps", operation_id="list_caps", responses={200: {"model": CapList}, **errors()})
+async def list_caps(services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """The caps on the tenant and on its principals."""
+    return answer({"caps": await budgets.caps(services, principal)})
+
+
+@router.post(
+    "/caps",
+    operation_id="set_cap",
+    status_code=201,
+    responses={201: {"model": BudgetAnswer}, 200: {"model": BudgetAnswer}, **errors(400, 409, 413, 422)},
+    openapi_extra=documented(CapRequest),
+)
+async def set_cap(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[CapRequest, Depends(json_body(CapRequest))],
+) -> Response:
+    """Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set before.
+
+    Every job is charged there too, from now on. Such a cap adds up prices over datasets with different units.
+    """
+    cap = budgets.units_of(request.cap)
+    made, new = await budgets.set_cap(
+        services, principal, scope=request.scope, name=request.principal, cap=cap, reason=request.reason
+    )
+    return answer(made, 201 if new else 200)

@@ -1,0 +1,70 @@
+"""The ledger as a whole: its signed head, its export, and whether it bears a certificate out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from discreet.privacy import certificates, ledger_chain
+from discreet.storage import ledger
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import require
+from discreet.usecases.services import Services
+
+READERS = ("owner", "auditor")
+PAGE = 1000
+"""Entries that an export fetches at once."""
+
+
+async def head(services: Services, principal: Principal) -> ledger_chain.Head:
+    """The tenant's signed head: what to keep elsewhere, so that nobody can take back what it names."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
+        last = await ledger.heads(connection, principal.tenant_id)
+    return ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer)
+
+
+async def export(services: Services, principal: Principal) -> AsyncIterator[bytes]:
+    """The lines of an export in the format of `privacy.ledger_chain`, all of one moment, as they are read.
+
+    The first line is made before this returns, so that a refusal comes before anything was sent.
+    """
+    require(principal, *READERS)
+    lines = _lines(services, principal)
+    first = await anext(lines)
+    return _chain(first, lines)
+
+
+async def check_certificate(services: Services, principal: Principal, body: Any) -> dict[str, Any]:
+    """Signature by this service's own key, price from the events, guarantee, and inclusion in the tenant's ledger."""
+    require(principal, "owner", "analyst", "auditor")
+    checks = certificates.check(body, certificates.public_key(services.secrets.signer))
+    job = body.get("job") if isinstance(body, dict) else None
+    if isinstance(job, str):
+        async with services.database.transaction(principal.tenant_id) as connection:
+            rows = await ledger.of_job(connection, job)
+        entries = [(json.loads(row["body"]), bytes(row["hash"]).hex()) for row in rows]
+        checks.append(certificates.check_inclusion(body, entries))
+    return certificates.verdict(checks)
+
+
+async def _lines(services: Services, principal: Principal) -> AsyncGenerator[bytes, None]:
+    async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
+        last = await ledger.heads(connection, principal.tenant_id)
+        yield ledger_chain.head_line(ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer))
+        for account, seq, _ in last:
+            for after in range(0, seq, PAGE):
+                rows = await ledger.entries(connection, account, after=after, size=PAGE)
+                yield b"".join(
+                    ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"]))
+                    for row in rows
+                )
+
+
+async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(rest):  # whoever stops reading gives the connection back
+        yield first
+        async for part in rest:
+            yield part
