@@ -1,0 +1,322 @@
+"""An export of the ledger under attack: whatever is changed, the first broken entry is named."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.privacy import certificates, ledger_chain
+from discreet.privacy.events import EVENTS, DiscreteLaplace, to_json
+from discreet.privacy.filters import Cap
+from discreet.privacy.ledger_chain import Broken
+from discreet.privacy.units import Price
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
+EVENT = to_json(DiscreteLaplace(sensitivity=1, scale=10, neighbours="one trip"))
+PRICE = EVENTS.validate_python((EVENT,))[0].price()
+CAP = Cap(10**9, 0)
+
+
+class Writer:
+    """Writes the chains of one tenant by the rules, or against them where a test says so."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, list[dict[str, Any]]] = {}
+
+    def write(self, account: str, kind: str, job: str | None = None, **values: Any) -> None:
+        chain = self.bodies.setdefault(account, [])
+        last = chain[-1] if chain else {}
+        zero = Price.zero().to_json()
+        body = {
+            "account": account,
+            "actor": "someone",
+            "at": "2026-11-21T00:00:00.000000Z",
+            "cap": last.get("cap", {"epsilon": str(CAP.epsilon), "delta": str(CAP.delta)}),
+            "events": [],
+            "filters": last.get("filters", ledger_chain.limits(CAP)),
+            "job": job,
+            "kind": kind,
+            "price": {},
+            "reason": None,
+            "reserved": last.get("reserved", zero),
+            "scope": "data",
+            "seq": len(chain) + 1,
+            "subject": account,
+            "tenant": "ten_1",
+            "totals": last.get("totals", zero),
+            "unit": "request",
+        }
+        price = PRICE.to_json()
+        if kind == "reserve":
+            totals, reserved = add(body["totals"], price, 1), add(body["reserved"], price, 1)
+            body.update(events=[EVENT], price=price, totals=totals, reserved=reserved)
+        elif kind in ("commit", "release"):
+            body.update(price=price, reserved=add(body["reserved"], price, -1))
+            if kind == "release":
+                body["totals"] = add(body["totals"], price, -1)
+        body.update(values)
+        chain.append(body)
+
+    def life(self, account: str, job: str, *kinds: str) -> None:
+        for kind in kinds:
+            self.write(account, kind, job)
+
+    def lines(self, key: Ed25519PrivateKey = KEY) -> list[bytes]:
+        lines, heads = [], []
+        for account, chain in sorted(self.bodies.items()):
+            previous = ledger_chain.GENESIS
+            for body in chain:
+                text = rfc8785.dumps(body)
+                digest = hashlib.sha256(previous + text).digest()
+                lines.append(ledger_chain.entry_line(text.decode(), digest, previous))
+                previous = digest
+            heads.append((account, len(chain), previous))
+        return [ledger_chain.head_line(ledger_chain.sign_head("ten_1", heads, key)), *lines]
+
+
+def add(a: dict[str, str], b: dict[str, str], sign: int) -> dict[str, str]:
+    return {name: str(int(a[name]) + sign * int(b[name])) for name in a}
+
+
+def ledger() -> Writer:
+    """Two accounts; the second one has lines 7 to 9."""
+    made = Writer()
+    made.write("acc_1", "open")
+    made.life("acc_1", "job_1", "reserve", "data_touched")
+    made.write("acc_1", "reserve", "job_2")
+    made.write("acc_1", "commit", "job_1")
+    made.write("acc_1", "release", "job_2")
+    made.write("acc_2", "open")
+    made.life("acc_2", "job_3", "reserve", "release")
+    return made
+
+
+LINES = ledger().lines()
+HEAD = json.loads(LINES[0])
+
+
+def test_a_true_ledger_holds() -> None:
+    found = ledger_chain.verify(LINES, public_key=certificates.public_key(KEY), head=HEAD)
+    assert (found.tenant, found.accounts, found.entries) == ("ten_1", 2, 9)
+    assert found.hash == HEAD["hash"]
+    assert ledger_chain.verify([ledger_chain.head_line(ledger_chain.sign_head("ten_1", [], KEY))]).entries == 0
+
+
+@pytest.mark.parametrize("number", range(1, len(LINES)))
+def test_every_changed_byte_is_found_in_its_entry(number: int) -> None:
+    """Each byte of each line in turn, by one bit; the entry that is named is the one that was changed."""
+    line = LINES[number]
+    account, seq = ("acc_1", number) if number <= 6 else ("acc_2", number - 6)
+    for position in range(0, len(line) - 1, 1 if number == 2 else 7):
+        forged = bytearray(line)
+        forged[position] ^= 1
+        with pytest.raises(Broken) as broken:
+            ledger_chain.verify([*LINES[:number], bytes(forged), *LINES[number + 1 :]])
+        if broken.value.account in ("acc_1", "acc_2"):
+            found = (broken.value.account, broken.value.seq)
+            assert found in ((account, seq), ("acc_1", number)), (position, str(broken.value))
+
+
+@pytest.mark.parametrize(
+    ("forge", "account", "seq", "says"),
+    [
+        (lambda lines: [*lines[:3], *lines[4:]], "acc_1", 3, "missing or out of its place"),
+        (lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], "acc_1", 3, "missing or out of its place"),
+        (lambda lines: [*lines[:4], lines[3], *lines[4:]], "acc_1", 4, "missing or out of its place"),
+        (lambda lines: lines[:-1], "acc_2", 3, "is missing"),
+        (lambda lines: lines[:7], "acc_2", 1, "is missing"),
+        (lambda lines: lines[:6] + lines[7:], "acc_1", 6, "is missing"),
+        (lambda lines: [lines[0], *lines[7:], *lines[1:7]], "acc_1", 1, "out of order"),
+        (lambda lines: [*lines, lines[-1]], "acc_2", 4, "missing or out of its place"),
+        (lambda lines: [*lines[:2], lines[2].replace(b'"hash"', b'"hash" '), *lines[3:]], "acc_1", 2, "canonical"),
+        (lambda lines: [*lines[:2], b"{}\n", *lines[3:]], "acc_1", 2, "canonical"),
+        (lambda lines: [*lines[:2], b"[" * 100_000, *lines[3:]], "acc_1", 2, "canonical"),
+        (lambda lines: [*lines[:2], b"", *lines[3:]], "acc_1", 2, "canonical"),
+    ],
+    ids=range(12),
+)
+def test_rows_that_are_moved_or_gone(
+    forge: Callable[[list[bytes]], list[bytes]], account: str, seq: int, says: str
+) -> None:
+    with pytest.raises(Broken, match=says) as broken:
+        ledger_chain.verify(forge(LINES))
+    assert (broken.value.account, broken.value.seq) == (account, seq)
+
+
+def rehashed(change: Callable[[dict[str, list[dict[str, Any]]]], None]) -> Writer:
+    """What somebody writes who can compute every hash anew."""
+    forged = Writer()
+    forged.bodies = copy.deepcopy(ledger().bodies)
+    change(forged.bodies)
+    return forged
+
+
+def test_hashes_computed_anew_do_not_fit_the_signed_head() -> None:
+    forged = rehashed(lambda bodies: bodies["acc_1"][1].update(actor="someone else"))
+    with pytest.raises(Broken, match="signed head names another last entry") as broken:
+        ledger_chain.verify([LINES[0], *forged.lines()[1:]])
+    assert (broken.value.account, broken.value.seq) == ("acc_1", 6)
+
+
+def test_forged_signatures() -> None:
+    head = {**HEAD, "signature": HEAD["signature"][:-4] + ("AAA=" if HEAD["signature"][-4:] != "AAA=" else "BBA=")}
+    with pytest.raises(Broken, match=r"forged|format"):
+        ledger_chain.verify([ledger_chain.head_line(head), *LINES[1:]])
+    others = ledger().lines(OTHER_KEY)
+    assert ledger_chain.verify(others).public_key == certificates.public_key(OTHER_KEY)
+    with pytest.raises(Broken, match="another key"):
+        ledger_chain.verify(others, public_key=certificates.public_key(KEY))
+    with pytest.raises(Broken, match="another key"):
+        ledger_chain.verify(others, head=HEAD)
+    stolen = {**json.loads(others[0]), "public_key": HEAD["public_key"]}
+    with pytest.raises(Broken, match="forged"):  # another key's signature under this key's name
+        ledger_chain.verify([ledger_chain.head_line(stolen), *LINES[1:]])
+    for name, value in (("seq", 8), ("hash", "0" * 64), ("format", "x"), ("accounts", {}), ("signature", 5)):
+        with pytest.raises(Broken):
+            ledger_chain.verify([ledger_chain.head_line({**HEAD, name: value}), *LINES[1:]])
+    for line in (b"", b"x", b"null\n", b"[" * 100_000):
+        with pytest.raises(Broken, match="head"):
+            ledger_chain.verify([line, *LINES[1:]])
+
+
+def test_a_kept_head_tells_a_ledger_that_was_cut_or_rewritten_by_the_key_holder() -> None:
+    shorter = ledger()
+    del shorter.bodies["acc_2"][-1]
+    assert ledger_chain.verify(shorter.lines()).entries == 8
+    with pytest.raises(Broken, match="missing") as broken:
+        ledger_chain.verify(shorter.lines(), head=HEAD)
+    assert (broken.value.account, broken.value.seq) == ("acc_2", 3)
+    rewritten = rehashed(lambda bodies: bodies["acc_2"][0].update(reason="other"))
+    with pytest.raises(Broken, match="kept head names another entry") as broken:
+        ledger_chain.verify(rewritten.lines(), head=HEAD)
+    assert (broken.value.account, broken.value.seq) == ("acc_2", 3)
+    gone = ledger()
+    del gone.bodies["acc_2"]
+    with pytest.raises(Broken, match="missing"):
+        ledger_chain.verify(gone.lines(), head=HEAD)
+    longer = ledger()
+    longer.life("acc_2", "job_4", "reserve", "data_touched", "commit")
+    longer.write("acc_3", "open")
+    assert ledger_chain.verify(longer.lines(), head=HEAD).entries == 13
+
+
+ZERO = Price.zero().to_json()
+RULES: list[tuple[str, Callable[[Writer], None], str]] = [
+    ("price", lambda w: w.write("acc_1", "reserve", "j", price=ZERO, totals=PRICE.to_json(), reserved=ZERO), "events"),
+    ("events", lambda w: w.write("acc_1", "reserve", "j", events=[{"mechanism": "magic"}]), "have no price"),
+    ("totals", lambda w: w.write("acc_1", "reserve", "j", totals=ZERO), "totals are not the sum"),
+    ("reserved", lambda w: w.write("acc_1", "reserve", "j", reserved=ZERO), "reserved amounts"),
+    ("twice", lambda w: w.write("acc_1", "reserve", "job_1"), "has reserved already"),
+    ("touch unreserved", lambda w: w.write("acc_1", "data_touched", "j"), "without a reservation"),
+    ("touch ended", lambda w: w.write("acc_1", "data_touched", "job_1"), "after the end"),
+    ("commit untouched", lambda w: w.life("acc_1", "j", "reserve", "commit"), "a commit needs data_touched"),
+    ("release touched", lambda w: w.life("acc_1", "j", "reserve", "data_touched", "release"), "a release needs"),
+    ("commit twice", lambda w: w.write("acc_1", "commit", "job_1"), "a commit needs|negative"),
+    ("release twice", lambda w: w.write("acc_1", "release", "job_2"), "a release needs|negative"),
+    ("second open", lambda w: w.write("acc_1", "open"), "opened once"),
+    ("cap without grant", lambda w: w.write("acc_1", "reserve", "j", cap={"epsilon": "5", "delta": "0"}), "grant"),
+    ("limits", lambda w: w.write("acc_1", "grant", cap={"epsilon": "5000000000", "delta": "1"}), "follow from the cap"),
+    ("tenant", lambda w: w.write("acc_1", "grant", tenant="ten_2"), "another tenant"),
+    ("unit", lambda w: w.write("acc_1", "grant", unit="person"), "another account"),
+    ("kind", lambda w: w.write("acc_1", "gift", "j"), "kind is not known"),
+    ("no job", lambda w: w.write("acc_1", "reserve"), "names no job"),
+    ("negative", lambda w: w.write("acc_1", "grant", totals={**ZERO, "rho": "-1"}), "negative"),
+    ("notation", lambda w: w.write("acc_1", "grant", totals={**ZERO, "rho": "00"}), "amounts"),
+    ("number", lambda w: w.write("acc_1", "grant", seq=9), "out of its place"),
+]
+
+
+@pytest.mark.parametrize(("write", "says"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+def test_rules_bind_the_holder_of_the_key_too(write: Callable[[Writer], None], says: str) -> None:
+    """Hashes and signature are right; what was written is not allowed."""
+    forged = ledger()
+    write(forged)
+    with pytest.raises(Broken, match=says) as broken:
+        ledger_chain.verify(forged.lines())
+    assert (broken.value.account, broken.value.seq) == ("acc_1", len(forged.bodies["acc_1"]))
+
+
+def test_an_overspent_account_is_found_where_it_passed_its_cap() -> None:
+    forged = Writer()
+    forged.write("acc_1", "open")
+    for number in range(11):
+        forged.write("acc_1", "reserve", f"job_{number}")
+    with pytest.raises(Broken, match="pass no filter") as broken:
+        ledger_chain.verify(forged.lines())
+    assert broken.value.seq == 12
+    del forged.bodies["acc_1"][-1]
+    assert ledger_chain.verify(forged.lines()).entries == 11
+
+
+# Certificates -------------------------------------------------------------------------------------------------------
+
+
+def certificate(**values: Any) -> dict[str, Any]:
+    line = json.loads(LINES[5])
+    body = certificates.certificate(
+        simulation=False,
+        price=PRICE,
+        unit="request",
+        neighbours="one trip",
+        events=[EVENT],
+        filters=["basic"],
+        assumptions=[],
+        versions={},
+        ledger_entries=[{"account": "acc_1", "seq": 5, "hash": line["hash"]}],
+        job="job_1",
+    )
+    return certificates.sign({**body, **values}, KEY)
+
+
+def entries_of(job: str) -> list[tuple[dict[str, Any], str]]:
+    found: list[tuple[dict[str, Any], str]] = []
+    ledger_chain.verify(LINES, watch=lambda body, digest: found.append((body, digest)) if body["job"] == job else None)
+    return found
+
+
+def verdict(body: Any, **options: Any) -> dict[str, bool | None]:
+    return {one.name: one.holds for one in certificates.check(body, **options)}
+
+
+def test_a_true_certificate() -> None:
+    body = certificate()
+    assert verdict(body, signed_by=certificates.public_key(KEY)) == dict.fromkeys(
+        ("signature", "price", "guarantee"), True
+    )
+    assert certificates.check_inclusion(body, entries_of("job_1")).holds
+
+
+def test_false_certificates() -> None:
+    true = certificate()
+    assert not verdict({**true, "assumptions": ["nothing"]})["signature"]
+    assert not verdict(true, signed_by=certificates.public_key(OTHER_KEY))["signature"]
+    assert not verdict(certificate(events=[{**EVENT, "scale": 20}]))["price"]
+    assert not verdict(certificate(events=[EVENT, EVENT]))["price"]
+    assert not verdict(certificate(events=[]))["price"]
+    for name, value in (("epsilon", 0.05), ("delta", 1e-9), ("type", "approximate_dp")):
+        assert not verdict(certificate(guarantee={**true["guarantee"], name: value}))["guarantee"], name
+    for body in (None, [], {}, "x", {**true, "events": 5}, {**true, "guarantee": None}, {**true, "price": {}}):
+        assert not all(one.holds for one in certificates.check(body))
+
+
+def test_certificates_that_the_ledger_does_not_bear_out() -> None:
+    entries = entries_of("job_1")
+    entry = certificate()["ledger_entry"][0]
+    false = [
+        certificate(ledger_entry=[{**entry, "seq": 6}]),
+        certificate(ledger_entry=[{**entry, "hash": "0" * 64}]),
+        certificate(ledger_entry=[{**entry, "account": "acc_2"}]),
+        certificate(ledger_entry=[]),
+        certificate(events=[EVENT, EVENT]),
+        {"guarantee": {}},
+    ]
+    assert [certificates.check_inclusion(body, entries).holds for body in false] == [False] * len(false)
+    assert not certificates.check_inclusion(certificate(), []).holds
