@@ -375,7 +375,7 @@ def verify_ledger(
         Path | None, typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)")
     ] = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken entry otherwise."""
     from discreet.privacy import ledger_chain  # noqa: PLC0415
 
@@ -387,7 +387,7 @@ def verify_ledger(
         answer: dict[str, Any] = {"valid": False, "account": broken.account, "seq": broken.seq, "what": broken.what}
         line = f"broken: {broken}"
         _print(answer, as_json, lambda: print(line))
-        return 1
+        raise typer.Exit(1) from None
     _print(
         {"valid": True, **asdict(found)},
         as_json,
@@ -396,7 +396,6 @@ def verify_ledger(
             f" signed by {found.public_key}" + ("" if public_key else " (compare this key with one that you know)")
         ),
     )
-    return 0
 
 
 @certificate_app.command("verify")
@@ -407,7 +406,7 @@ def verify_certificate(
     ] = None,
     public_key: PublicKeyOption = None,
     as_json: JsonFlag = False,
-) -> int:
+) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, and its place in an export."""
     from discreet.privacy import certificates, ledger_chain  # noqa: PLC0415
 
@@ -432,7 +431,8 @@ def verify_certificate(
     answer = certificates.verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}
     _print(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
-    return 0 if answer["valid"] else 1
+    if not answer["valid"]:
+        raise typer.Exit(1)
 
 
 @cap_app.command("set")
