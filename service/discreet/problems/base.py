@@ -92,10 +92,12 @@ class Plan(Frozen):
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:
-        """A plan whose price is derived from its events."""
+        """A plan whose price, and what that rests on, is derived from its events."""
         events = tuple(events)
         price = sum((event.price() for event in events), Price.zero())
-        return cls(events=events, price=price.to_json(), **fields)
+        own = dict.fromkeys(sentence for event in events for sentence in event.assumptions())
+        assumptions = (*fields.pop("assumptions", ()), *own)
+        return cls(events=events, price=price.to_json(), assumptions=assumptions, **fields)
 
     @property
     def total(self) -> Price:

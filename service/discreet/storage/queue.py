@@ -30,4 +30,11 @@ async def waits(connection: AsyncConnection, job_id: str) -> bool:
     return bool((await connection.execute(_WAITS, {"job": job_id})).scalar_one())
 
 
+async def forget_dead(connection: AsyncConnection) -> None:
+    """Drop entries that a worker took and did not live to finish: their jobs are put back by their leases."""
+    await connection.execute(_FORGET_DEAD)
+
+
+# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without a worker.
+_FORGET_DEAD = text("DELETE FROM procrastinate_jobs WHERE status = 'doing' AND worker_id IS NULL")
 _WAITS = text("SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')")

@@ -200,6 +200,7 @@ async def repair(services: Services) -> int:
             if not await queue.waits(connection, job_id):
                 await queue.enqueue(connection, job_id, priority=-tag)
                 repaired += 1
+        await queue.forget_dead(connection)
         await jobs.forget_requests(connection, hours=48)
     return repaired
 
