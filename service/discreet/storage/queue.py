@@ -35,6 +35,15 @@ async def forget_dead(connection: AsyncConnection) -> None:
     await connection.execute(_FORGET_DEAD)
 
 
-# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without a worker.
-_FORGET_DEAD = text("DELETE FROM procrastinate_jobs WHERE status = 'doing' AND worker_id IS NULL")
+# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without a worker. A day
+# later nobody wakes up any more to finish one.
+_FORGET_DEAD = text(
+    """
+    DELETE FROM procrastinate_jobs AS entry
+    WHERE status = 'doing' AND worker_id IS NULL AND NOT EXISTS (
+        SELECT FROM procrastinate_events AS event
+        WHERE event.job_id = entry.id AND event.at > now() - interval '1 day'
+    )
+    """
+)
 _WAITS = text("SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')")
