@@ -1,0 +1,226 @@
+"""Row-level security: a query that forgets its WHERE sees its own tenant, and one without a tenant sees nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from discreet.privacy.filters import Cap
+from discreet.privacy.units import Price
+from discreet.settings import Settings
+from discreet.storage import datasets, jobs, ledger, tenants
+from discreet.storage.database import SYSTEM, Database, libpq_url
+from discreet.storage.tables import Base
+from discreet.usecases.budgets import cap_amounts, filter_limits
+
+CAP = Cap(10**9, 0)
+TABLES = tuple(Base.metadata.tables)
+OWNED = ("one", "two")
+
+
+async def fill(database: Database) -> None:
+    """Two tenants with a row in every table."""
+    for name in OWNED:
+        async with database.transaction(SYSTEM) as connection:
+            await tenants.add_tenant(connection, name, name)
+            await tenants.add_key(
+                connection, id=f"key_{name}", tenant_id=name, principal="p", role="owner", lookup=name, mac=b"m"
+            )
+        async with database.transaction(name) as connection:
+            await ledger.open_account(
+                connection,
+                f"acc_{name}",
+                tenant_id=name,
+                scope="data",
+                subject=f"acc_{name}",
+                unit="request",
+                cap=cap_amounts(CAP),
+                filters=filter_limits(CAP),
+                actor="owner",
+            )
+            await datasets.add(
+                connection,
+                [b"chunk"],
+                id=f"dst_{name}",
+                tenant_id=name,
+                account_id=f"acc_{name}",
+                name="n",
+                kind="routing",
+                public={},
+                mode="private",
+                digest=name.encode(),
+                content_key_id="k",
+            )
+        assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
+        async with database.transaction(name) as connection:
+            await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
+            await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
+
+
+async def submit(database: Database, tenant: str, dataset: str, account: str, job: str | None = None) -> Any:
+    return await jobs.submit(
+        database,
+        tenant_id=tenant,
+        principal="p",
+        key=job or "key",
+        digest=bytes(32),
+        job_id=job or f"job_{tenant}",
+        dataset_id=dataset,
+        kind="routing",
+        problem={},
+        plan={},
+        seed=None,
+        steps=1,
+        accounts=[account],
+        price=Price.pure(1).to_json(),
+        events=[],
+    )
+
+
+def run(settings: Settings, work: Any) -> Any:
+    async def go() -> Any:
+        database = Database(settings)
+        try:
+            await fill(database)
+            return await work(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(go())
+
+
+async def counts(database: Database, scope: str) -> dict[str, int]:
+    async with database.transaction(scope) as connection:
+        return {
+            table: (await connection.execute(text(f"SELECT count(*) FROM {table}"))).scalar_one()  # noqa: S608
+            for table in TABLES
+        }
+
+
+def test_queries_without_where_see_their_own_tenant(settings: Settings) -> None:
+    async def work(database: Database) -> list[dict[str, int]]:
+        return [await counts(database, scope) for scope in ("one", "three", "", SYSTEM)]
+
+    own, stranger, nobody, system = run(settings, work)
+    assert own == {table: 2 if table == "ledger_entries" else 1 for table in TABLES}
+    assert stranger == nobody == dict.fromkeys(TABLES, 0)
+    assert system == {table: 2 * count for table, count in own.items()}
+    assert settings.database_url is not None
+    assert settings.migration_database_url is not None
+    for url in (settings.database_url, settings.migration_database_url):  # no tenant set, and the owner role as well
+        with psycopg.connect(libpq_url(url)) as connection:
+            for table in TABLES:
+                assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)  # noqa: S608
+
+
+def test_every_table_is_guarded(settings: Settings) -> None:
+    assert settings.migration_database_url is not None
+    with psycopg.connect(libpq_url(settings.migration_database_url)) as connection:
+        guarded = connection.execute(
+            "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity AND relkind = 'r'"
+        ).fetchall()
+    assert {row[0] for row in guarded} == set(TABLES)
+
+
+def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
+    async def work(database: Database) -> None:
+        async with database.transaction("one") as connection:
+            for statement in (
+                "UPDATE jobs SET state = 'failed' WHERE tenant_id = 'two'",
+                "DELETE FROM dataset_chunks WHERE dataset_id = 'dst_two'",
+                "UPDATE keys SET revoked_at = now() WHERE tenant_id = 'two'",
+            ):
+                assert (await connection.execute(text(statement))).rowcount == 0
+        for statement in (
+            "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', 'p', 'owner', 'l', '')",
+            "INSERT INTO job_events (job_id, seq, event, data) VALUES ('job_two', 9, 'state', '{}')",
+            "INSERT INTO dataset_chunks (dataset_id, index, sealed) VALUES ('dst_two', 9, '')",
+            "SELECT ledger_open('acc_x', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": \"1\"}', '{}', 'a', '')",
+        ):
+            with pytest.raises(Exception, match="row-level security"):
+                async with database.transaction("one") as connection:
+                    await connection.execute(text(statement.replace(": ", r"\: ")))
+
+    run(settings, work)
+
+
+def test_the_ledgers_functions_stay_in_the_tenant(settings: Settings) -> None:
+    """They run as the owner of the tables, and still see one tenant only."""
+
+    async def work(database: Database) -> None:
+        with pytest.raises(Exception, match="missing or named twice"):
+            await submit(database, "one", "dst_one", "acc_two", "job_x")
+        assert (await submit(database, "one", "dst_two", "acc_one", "job_x")).outcome == "dataset_gone"
+        async with database.transaction("one") as connection:
+            assert await ledger.settle(connection, "job_two", "p") == []
+        with pytest.raises(Exception, match="reserved nothing"):
+            async with database.transaction("one") as connection:
+                await ledger.touch(connection, "job_two", "p")
+        with pytest.raises(Exception, match="no rows"):
+            async with database.transaction("one") as connection:
+                await ledger.grant(
+                    connection,
+                    "acc_two",
+                    cap=cap_amounts(CAP),
+                    filters=filter_limits(CAP),
+                    actor="p",
+                    reason="mine",
+                )
+
+    run(settings, work)
+
+
+def test_the_scope_ends_with_its_transaction(settings: Settings) -> None:
+    async def work(database: Database) -> None:
+        async with database.transaction("one") as connection:
+            assert (await connection.execute(text("SELECT count(*) FROM jobs"))).scalar_one() == 1
+        assert (await tenants.find_key(database, "two")) is not None
+        async with database.engine.connect() as connection:
+            assert (await connection.execute(text("SELECT count(*) FROM jobs"))).scalar_one() == 0
+        async with database.transaction("one") as connection:
+            await tenants.find_key(database, "two")
+            await connection.execute(text("SELECT fair_tag('one')"))
+            assert (await connection.execute(text("SELECT count(*) FROM jobs"))).scalar_one() == 1
+
+    run(settings, work)
+
+
+def test_connections_that_the_server_closed_are_passed_over(settings: Settings) -> None:
+    async def work(database: Database) -> None:
+        async def hold() -> None:
+            async with database.transaction("one"):
+                await asyncio.sleep(0.2)
+
+        await asyncio.gather(*(hold() for _ in range(5)))
+        assert settings.migration_database_url is not None
+        kill = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()"
+        )
+        with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
+            assert len(connection.execute(kill).fetchall()) >= 5
+        async with database.transaction("one") as connection:
+            assert (await connection.execute(text("SELECT count(*) FROM jobs"))).scalar_one() == 1
+        with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
+            connection.execute(kill)
+        assert await tenants.find_key(database, "two") is not None
+
+    run(settings, work)
+
+
+def test_a_snapshot_sees_one_moment_and_writes_nothing(settings: Settings) -> None:
+    async def work(database: Database) -> None:
+        async with database.transaction("one", snapshot=True) as connection:
+            before = await ledger.heads(connection, "one")
+            assert (await submit(database, "one", "dst_one", "acc_one", "job_later")).outcome == "accepted"
+            assert await ledger.heads(connection, "one") == before
+            with pytest.raises(Exception, match="read-only"):
+                await connection.execute(text("UPDATE jobs SET step = 1"))
+        async with database.transaction("one") as connection:
+            assert [seq for _, seq, _ in await ledger.heads(connection, "one")] == [3]
+
+    run(settings, work)
