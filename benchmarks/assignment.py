@@ -1,0 +1,306 @@
+"""Traffic assignment against a conic solver and against the field's own package, and on a network of Chicago's size.
+
+Times are CPU seconds of one thread: ours the best of several runs, a peer's of one. Every solver's relative gap is
+recomputed here from its link flows, with SciPy's Dijkstra; ours is run to the gap that the peer has reached.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from discreet.solvers.traffic_assignment import Assignment, Latency, Network, Objective, assign
+
+Floats = NDArray[np.float64]
+AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
+SIOUX_FALLS = Path(__file__).parent.parent / "examples" / "sioux_falls.json"
+RUNS = 7
+
+
+def run() -> list[dict[str, Any]]:
+    """One row a comparison, in the form of `benchmarks.__main__`."""
+    network, demand = sioux_falls()
+    rows = []
+    cases: tuple[tuple[str, Latency, Objective], ...] = (
+        ("system optimum, affine", AFFINE, "system_optimum"),
+        ("user equilibrium, BPR", BPR, "user_equilibrium"),
+    )
+    for name, latency, objective in cases:
+        flows, seconds, inside = by_clarabel(network, latency, demand, objective)
+        reached = relative_gap(network, latency, demand, flows, objective)
+        rows.append(
+            compared(
+                f"Sioux Falls, {name}, to the peer's gap",
+                network,
+                latency,
+                demand,
+                objective,
+                max(reached, 1e-10),
+                "CVXPY + Clarabel by origin",
+                seconds,
+                f"peer's gap {reached:.1e}, {inside:.3g} s of it inside Clarabel",
+            )
+        )
+    # aequilibrae wants links that take time: a thousandth of a minute, in this comparison for both.
+    for name, (roads, trips), gap in (
+        ("Sioux Falls", (network, demand), 1e-6),
+        ("Chicago size", chicago_size(least_time=1e-3), 1e-4),
+    ):
+        flows, seconds = by_aequilibrae(roads, BPR, trips, gap)
+        reached = relative_gap(roads, BPR, trips, flows, "user_equilibrium")
+        rows.append(
+            compared(
+                f"{name}, user equilibrium, BPR, to gap {gap:.0e}",
+                roads,
+                BPR,
+                trips,
+                "user_equilibrium",
+                gap,
+                "aequilibrae BFW",
+                seconds,
+                f"peer's gap {reached:.1e}",
+            )
+        )
+    objectives: tuple[Objective, ...] = ("user_equilibrium", "system_optimum")
+    return rows + [in_child(objective, gap) for objective in objectives for gap in (1e-6, 4e-9)]
+
+
+def main() -> None:
+    """Only this benchmark, as a table."""
+    table = Table("benchmark", "ours", "peer", "ratio", "note")
+    for row in run():
+        peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
+        ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
+        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"])
+    Console(width=180).print(table)
+
+
+# Instances ----------------------------------------------------------------------------------------------------------
+
+
+def sioux_falls() -> tuple[Network, Floats]:
+    """The network and the trips of LeBlanc, Morlok and Pierskalla (1975)."""
+    figures = json.loads(SIOUX_FALLS.read_text())
+    tail, head, free_flow_time, capacity = np.array(figures["links"], dtype=float).T
+    network = Network(24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, free_flow_time, capacity)
+    return network, np.array(figures["trips"], dtype=float)
+
+
+def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Floats]:
+    """A random city as large as the field's Chicago sketch network: 933 nodes, 2950 links, 387 zones, 93,135 pairs.
+
+    A shaken grid of 21 x 26 crossings with some diagonals and fast roads, to which 387 zones are tied by links that
+    take `least_time` minutes; trips fall off with distance. Flow over capacity is .54 in the mean and over 2 at most.
+    """
+    rng = np.random.default_rng(seed)
+    rows, columns, zones, pairs, trips = 21, 26, 387, 93_135, 630_000.0
+    crossings = rows * columns
+    grid = np.arange(crossings).reshape(rows, columns)
+    diagonals = np.stack([grid[:-1, :-1].ravel(), grid[1:, 1:].ravel()], axis=1)
+    streets = np.concatenate(
+        [
+            np.stack([grid[:, :-1].ravel(), grid[:, 1:].ravel()], axis=1),
+            np.stack([grid[:-1].ravel(), grid[1:].ravel()], axis=1),
+            rng.permutation(diagonals)[:43],
+        ]
+    )
+    place = np.stack(np.divmod(np.arange(crossings), columns), axis=1) + rng.uniform(-0.3, 0.3, (crossings, 2))
+    access = rng.permutation(crossings)[:zones]
+    fast = rng.random(len(streets)) < 0.15
+    length = np.linalg.norm(place[streets[:, 0]] - place[streets[:, 1]], axis=1)
+    minutes = length * np.where(fast, 1.5, 3.0) * rng.uniform(0.9, 1.2, len(streets))
+    capacity = np.where(fast, 6000.0, 1800.0) * rng.integers(1, 4, len(streets))
+    here, there = streets.T + zones
+    centroid = np.arange(zones)
+    network = Network(
+        zones + crossings,
+        zones,
+        zones,
+        np.concatenate([here, there, centroid, access + zones]),
+        np.concatenate([there, here, access + zones, centroid]),
+        np.concatenate([minutes, minutes, np.full(2 * zones, least_time)]),
+        np.concatenate([capacity, capacity, np.full(2 * zones, 1e5)]),
+    )
+    apart = np.linalg.norm(place[access][:, None] - place[access], axis=2)
+    demand = np.outer(rng.lognormal(size=zones), rng.lognormal(size=zones)) * np.exp(-apart / 4)
+    np.fill_diagonal(demand, 0)
+    demand[demand < np.sort(demand, axis=None)[-pairs]] = 0
+    return network, demand * (trips / demand.sum())
+
+
+# Measuring ----------------------------------------------------------------------------------------------------------
+
+
+def compared(
+    name: str,
+    network: Network,
+    latency: Latency,
+    demand: Floats,
+    objective: Objective,
+    gap: float,
+    peer: str,
+    peer_seconds: float,
+    note: str,
+) -> dict[str, Any]:
+    """A row with our best time to `gap`, whose certificate is checked."""
+    seconds, found = best(lambda: assign(network, latency, demand, objective, gap=gap), RUNS)
+    assert found.status == "converged"
+    assert relative_gap(network, latency, demand, found.link_flows, objective) <= gap + 1e-12
+    return {
+        "benchmark": f"assignment: {name}",
+        "ours": seconds,
+        "unit": "s",
+        "peer": peer,
+        "peer_value": peer_seconds,
+        "ratio": seconds / peer_seconds,
+        "note": f"{peer_seconds / seconds:,.0f} times faster; {note}, ours {found.relative_gap:.1e}",
+    }
+
+
+def best(work: Callable[[], Assignment], runs: int) -> tuple[float, Assignment]:
+    """The shortest CPU time of `runs` runs after a first one, which may compile."""
+    work()
+    seconds = []
+    for _ in range(runs):
+        begun = time.process_time()
+        found = work()
+        seconds.append(time.process_time() - begun)
+    return min(seconds), found
+
+
+def in_child(objective: Objective, gap: float) -> dict[str, Any]:
+    """A row of the Chicago-size network, in a process of its own so that its memory can be told."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        seconds, memory, iterations, reached = pool.apply(chicago_run, (objective, gap))
+    name = objective.replace("_", " ")
+    return {
+        "benchmark": f"assignment: Chicago size, {name}, BPR, to gap {gap:.0e}",
+        "ours": seconds,
+        "unit": "s",
+        "note": f"{iterations} iterations, gap {reached:.1e}, peak memory of the whole process {memory:.0f} MiB",
+    }
+
+
+def chicago_run(objective: Objective, gap: float) -> tuple[float, float, int, float]:
+    """CPU seconds (best of two), peak MiB of the process, iterations and recomputed gap."""
+    network, demand = chicago_size()
+    seconds, found = best(lambda: assign(network, BPR, demand, objective, gap=gap), 2)
+    # The resource usage of a child begins at its parent's; the high-water mark of the memory map is its own.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    memory = int(status["VmHWM"].split()[0]) / 1024
+    return seconds, memory, found.iterations, relative_gap(network, BPR, demand, found.link_flows, objective)
+
+
+def relative_gap(network: Network, latency: Latency, demand: Floats, flows: Floats, objective: Objective) -> float:
+    """`(sum_a c_a y_a - sum_w d_w u_w) / sum_a c_a y_a`, for any solver's link flows."""
+    factor = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
+    cost = network.free_flow_time * (1 + factor * (flows / network.capacity) ** latency.power)
+    # SciPy knows no centroids: their links lead to copies of them, which no link leaves. Its graphs have no parallel
+    # links either, nor has any network here.
+    head = np.where(network.head < network.first_through_node, network.head + network.nodes, network.head)
+    graph = csr_array((cost, (network.tail, head)), shape=(2 * network.nodes, 2 * network.nodes))
+    target = np.arange(network.zones)
+    target[: network.first_through_node] += network.nodes
+    least = dijkstra(graph, indices=np.arange(network.zones))[:, target]
+    np.fill_diagonal(least, 0)
+    spent = float(np.sum(cost * flows))
+    return (spent - float(np.sum(least * demand))) / spent
+
+
+# Peers --------------------------------------------------------------------------------------------------------------
+
+
+def by_clarabel(
+    network: Network, latency: Latency, demand: Floats, objective: Objective
+) -> tuple[Floats, float, float]:
+    """Link flows, CPU seconds, seconds inside Clarabel. One commodity an origin: the smallest model by link flows."""
+    import cvxpy as cp
+
+    nodes, links, zones = network.nodes, network.tail.size, network.zones
+    each = np.arange(links)
+    incidence = csr_array(
+        (np.repeat([1.0, -1.0], links), (np.concatenate([network.tail, network.head]), np.tile(each, 2))),
+        shape=(nodes, links),
+    )
+    sent = np.zeros((nodes, zones))
+    sent[:zones] = np.diag(demand.sum(axis=1)) - demand.T
+    share = 1.0 if objective == "system_optimum" else 1 / (latency.power + 1)
+    # In units of the mean demand of a zone: interior-point methods want figures near one.
+    unit = float(demand.sum()) / zones
+    scale = share * latency.coefficient * network.free_flow_time * (unit / network.capacity) ** latency.power
+    begun = time.process_time()
+    flows = cp.Variable((links, zones), nonneg=True)
+    total = cp.sum(flows, axis=1)
+    spent = network.free_flow_time @ total + cp.sum(cp.multiply(scale, cp.power(total, latency.power + 1)))
+    problem = cp.Problem(cp.Minimize(spent), [incidence @ flows == sent / unit])
+    problem.solve(solver=cp.CLARABEL)
+    seconds = time.process_time() - begun
+    return np.asarray(total.value) * unit, seconds, float(problem.solver_stats.solve_time)
+
+
+def by_aequilibrae(network: Network, latency: Latency, demand: Floats, gap: float) -> tuple[Floats, float]:
+    """Link flows and CPU seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in memory."""
+    import pandas as pd
+
+    os.environ["AEQ_SHOW_PROGRESS"] = "FALSE"  # read when it is imported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from aequilibrae.matrix import AequilibraeMatrix
+        from aequilibrae.paths import Graph, TrafficAssignment, TrafficClass
+    logging.getLogger("aequilibrae").setLevel(logging.ERROR)
+    count, zones = network.tail.size, np.arange(1, network.zones + 1)
+    graph = Graph()
+    graph.network = pd.DataFrame(
+        {
+            "link_id": np.arange(1, count + 1),
+            "a_node": network.tail + 1,
+            "b_node": network.head + 1,
+            "direction": np.ones(count, dtype=int),
+            "free_flow_time": network.free_flow_time,
+            "capacity": network.capacity,
+            "b": np.full(count, latency.coefficient),
+            "power": np.full(count, latency.power),
+        }
+    )
+    graph.mode = "c"
+    graph.prepare_graph(zones)
+    graph.set_graph("free_flow_time")
+    graph.set_skimming(["free_flow_time"])
+    graph.set_blocked_centroid_flows(network.first_through_node > 0)
+    matrix = AequilibraeMatrix()
+    matrix.create_empty(zones=network.zones, matrix_names=["trips"], memory_only=True)
+    matrix.index[:] = zones
+    matrix.matrix["trips"][:, :] = demand
+    matrix.computational_view(["trips"])
+    problem = TrafficAssignment()
+    problem.set_classes([TrafficClass("car", graph, matrix)])
+    problem.set_vdf("BPR")
+    problem.set_vdf_parameters({"alpha": "b", "beta": "power"})
+    problem.set_capacity_field("capacity")
+    problem.set_time_field("free_flow_time")
+    problem.set_algorithm("bfw")
+    problem.set_cores(1)
+    problem.max_iter = 100_000
+    problem.rgap_target = gap
+    begun = time.process_time()
+    problem.execute()
+    seconds = time.process_time() - begun
+    return problem.results()["trips_ab"].to_numpy(), seconds
+
+
+if __name__ == "__main__":
+    main()
