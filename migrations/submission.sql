@@ -2,7 +2,7 @@
 -- and one transaction. It runs with the caller's rights and adds none.
 
 CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
-LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_sort = off AS $$
 -- The start tag of a tenant's next job in start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: one more
 -- than the tenant's last, but at least the virtual time, which is the smallest tag that is active, or the last of all when none
 -- is. Small tags run first. It looks at the tags of all tenants, in the system's scope.

@@ -28,8 +28,8 @@ GRANT EXECUTE ON FUNCTION
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), find_key(text), fair_tag(text),
-  submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer, text[], jsonb, text, text, text, text)
-  TO {role};
+  submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer, text[], jsonb, text, text, text,
+    text) TO {role};
 GRANT ALL ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers TO {role};
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
 """
@@ -133,7 +133,7 @@ def upgrade() -> None:
         sa.Column("totals", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("reserved", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("cap", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("filters", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("filters", sa.Text(), nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.CheckConstraint(
             "kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')", name="ledger_entries_kind"
@@ -197,9 +197,7 @@ def upgrade() -> None:
         "jobs_active", "jobs", ["fair_tag"], unique=False, postgresql_where=sa.text("state IN ('queued', 'running')")
     )
     op.create_index("jobs_fair", "jobs", ["tenant_id", "fair_tag"], unique=False)
-    op.create_index(
-        "jobs_lease", "jobs", ["lease_until"], unique=False, postgresql_where=sa.text("state IN ('queued', 'running')")
-    )
+    op.create_index("jobs_lease", "jobs", ["lease_until"], unique=False, postgresql_where=sa.text("state = 'running'"))
     op.create_index("jobs_newest", "jobs", ["fair_tag"], unique=False)
     op.create_index("jobs_page", "jobs", ["tenant_id", "created_at", "id"], unique=False)
     op.create_table(

@@ -229,8 +229,8 @@ def test_one_reservation_a_job_and_no_touch_without_one(settings: Settings) -> N
         "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
         "DROP TABLE ledger_entries",
         "CREATE TABLE mine (x int)",
-        "SELECT ledger_write(NULL, NULL, 'grant', NULL, NULL, NULL, '[]', '{}', '{}', '{}', '{}', '{}')",
-        "CREATE OR REPLACE FUNCTION ledger_passes(totals jsonb, filters jsonb) RETURNS boolean"
+        "SELECT ledger_write(NULL, NULL, 'grant', NULL, NULL, NULL, '[]', '{}', '{}', '{}', '{}', '')",
+        "CREATE OR REPLACE FUNCTION ledger_passes(totals jsonb, filters text) RETURNS boolean"
         " LANGUAGE sql AS 'SELECT true'",
         "SET ROLE discreet_owner",
     ],

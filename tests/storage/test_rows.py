@@ -139,7 +139,7 @@ def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
             "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', 'p', 'owner', 'l', '')",
             "INSERT INTO job_events (job_id, seq, event, data) VALUES ('job_two', 9, 'state', '{}')",
             "INSERT INTO dataset_chunks (dataset_id, index, sealed) VALUES ('dst_two', 9, '')",
-            "SELECT ledger_open('acc_x', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": \"1\"}', '{}', 'a', '')",
+            "SELECT ledger_open('a', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": \"1\"}', '{}', '', '')",
         ):
             with pytest.raises(Exception, match="row-level security"):
                 async with database.transaction("one") as connection:

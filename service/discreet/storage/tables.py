@@ -110,7 +110,7 @@ class LedgerEntry(Base):
     totals: Mapped[dict[str, Any]]
     reserved: Mapped[dict[str, Any]]
     cap: Mapped[dict[str, Any]]
-    filters: Mapped[dict[str, Any]]
+    filters: Mapped[str]
     at: Mapped[datetime]
 
 
@@ -157,7 +157,7 @@ class Job(Base):
         Index("jobs_fair", "tenant_id", "fair_tag"),
         Index("jobs_newest", "fair_tag"),
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
-        Index("jobs_lease", "lease_until", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("jobs_lease", "lease_until", postgresql_where=text("state = 'running'")),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
