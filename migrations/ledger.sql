@@ -10,8 +10,7 @@
 --
 -- The functions run as the owner of the tables, and still under row-level security (rows.sql): they see the accounts of
 -- the transaction's own tenant and no others. Only those that the application calls set a search path and may be
--- executed by it; the rest, called by them alone, inherit it. They do without sorting: the last entry of an account is the
--- end of an index, also while the statistics of a young table let the planner think that sorting was as cheap.
+-- executed by it; the rest, called by them alone, inherit it.
 --
 -- hash = SHA-256(previous hash || body), body the canonical JSON (RFC 8785) of the row.
 
@@ -105,6 +104,17 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION ledger_last(_account text) RETURNS ledger_entries
+LANGUAGE plpgsql SET enable_sort = off AS $$
+-- The end of an index, also while the statistics of a young table let the planner think that sorting was as cheap.
+DECLARE
+  last ledger_entries;
+BEGIN
+  SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1;
+  RETURN last;
+END
+$$;
+
 CREATE FUNCTION ledger_write(
   _last ledger_entries, _account accounts, _kind text, _job text, _actor text, _reason text, _events text, _price jsonb,
   _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
@@ -152,7 +162,7 @@ CREATE FUNCTION ledger_open(
   _account text, _tenant text, _scope text, _subject text, _unit text, _cap jsonb, _filters jsonb, _actor text,
   _reason text
 ) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   account accounts;
 BEGIN
@@ -165,7 +175,7 @@ END
 $$;
 
 CREATE FUNCTION ledger_grant(_account text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- false, and nothing written, when what is spent or reserved would pass the new cap
 DECLARE
   account accounts;
@@ -173,7 +183,7 @@ DECLARE
 BEGIN
   PERFORM ledger_check_cap(_cap, _filters);
   SELECT * INTO STRICT account FROM accounts WHERE id = _account FOR UPDATE;
-  SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1;
+  last := ledger_last(_account);
   IF NOT ledger_passes(last.totals, _filters::text) THEN
     RETURN false;
   END IF;
@@ -185,7 +195,7 @@ $$;
 
 CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
 -- Accounts are locked in the order of their ids, so that no two reservations wait for each other.
 DECLARE
@@ -197,11 +207,12 @@ DECLARE
   refused boolean := false;
 BEGIN
   PERFORM ledger_check_price(_price);
-  FOR account IN SELECT * FROM accounts AS a WHERE a.id = ANY (_accounts) ORDER BY a.id FOR UPDATE LOOP
-    SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
+  FOREACH account_id IN ARRAY ARRAY(SELECT DISTINCT name FROM unnest(_accounts) AS name ORDER BY name) LOOP
+    SELECT * INTO account FROM accounts AS a WHERE a.id = account_id FOR UPDATE;
+    EXIT WHEN NOT FOUND;
+    last := ledger_last(account_id);
     held := held || account;
     lasts := lasts || last;
-    account_id := account.id;
     scope := account.scope;
     subject := account.subject;
     totals := last.totals;
@@ -227,7 +238,7 @@ END
 $$;
 
 CREATE FUNCTION ledger_touch(_job text, _actor text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- From here on the job is charged in full, whatever happens. A second call writes nothing.
 DECLARE
   account accounts;
@@ -243,7 +254,7 @@ BEGIN
       RAISE EXCEPTION 'job % is settled already', _job USING ERRCODE = 'DL003';
     END IF;
     IF NOT EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched') THEN
-      SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
+      last := ledger_last(account.id);
       PERFORM ledger_write(last, account, 'data_touched', _job, _actor, NULL, '[]', '{}', last.totals, last.reserved, last.cap, last.filters);
     END IF;
   END LOOP;
@@ -255,7 +266,7 @@ $$;
 
 CREATE FUNCTION ledger_settle(_job text, _actor text)
 RETURNS TABLE (account_id text, seq bigint, kind text, hash bytea)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- Commit when data were touched, else release; a second call finds nothing to settle. Returns the entries it wrote.
 DECLARE
   account accounts;
@@ -273,7 +284,7 @@ BEGIN
     touched := EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched');
     SELECT e.body::jsonb -> 'price' INTO STRICT price
       FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'reserve';
-    SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = account.id ORDER BY e.seq DESC LIMIT 1;
+    last := ledger_last(account.id);
     entry := ledger_write(last, account, CASE WHEN touched THEN 'commit' ELSE 'release' END, _job, _actor, NULL, '[]', price,
       CASE WHEN touched THEN last.totals ELSE ledger_add(last.totals, price, -1) END,
       ledger_add(last.reserved, price, -1), last.cap, last.filters);
@@ -287,7 +298,7 @@ END
 $$;
 
 CREATE FUNCTION ledger_caps(_tenant text, _principal text) RETURNS text[]
-LANGUAGE sql STABLE SET search_path = public, pg_temp AS $$
+LANGUAGE sql STABLE AS $$
   -- the accounts of the caps that stand on a tenant and on a principal of it; every job of theirs is charged there too
   SELECT coalesce(array_agg(id), '{}') FROM accounts
   WHERE tenant_id = _tenant AND (scope, subject) IN (('tenant', _tenant), ('principal', _principal))
@@ -307,7 +318,7 @@ CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accou
 
 REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), ledger_filters_text(jsonb),
   ledger_passes(jsonb, text), ledger_check(jsonb, text[], boolean), ledger_check_price(jsonb), ledger_check_cap(jsonb, jsonb),
-  ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
+  ledger_last(text), ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), ledger_refuse_change() FROM PUBLIC;

@@ -30,7 +30,7 @@ DROP FUNCTION enforce_tenant(regclass, text);
 
 -- Who holds a key is asked before any tenant is known.
 CREATE FUNCTION find_key(_lookup text) RETURNS TABLE (tenant_id text, principal text, role text, id text, mac bytea)
-LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   scope text := current_setting('discreet.tenant', true);
 BEGIN

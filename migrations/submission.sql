@@ -1,8 +1,8 @@
 -- Accepting a job: idempotency, reservation, job, queue entry and first event in one statement, hence in one round trip
--- and one transaction. It runs with the caller's rights and adds none.
+-- and one transaction. It runs with the caller's rights, adds none, and so needs no search path of its own.
 
 CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
-LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_sort = off AS $$
+LANGUAGE plpgsql SET enable_sort = off AS $$
 -- The start tag of a tenant's next job in start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: one more
 -- than the tenant's last, but at least the virtual time, which is the smallest tag that is active, or the last of all when none
 -- is. Small tags run first. It looks at the tags of all tenants, in the system's scope.
@@ -28,7 +28,7 @@ CREATE FUNCTION submit_job(
   _channel text,
   OUT outcome text, OUT job_id text, OUT created_at timestamptz, OUT tag integer, OUT standings jsonb
 )
-LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 -- outcome, and what was written:
 --   in_flight      another request holds this idempotency key now; nothing
 --   known          the same request was accepted before, as job_id; nothing
