@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from discreet.figures import draw_link_flows
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from discreet.figures import draw_link_flows
 from discreet.problems.routing import Routing
 from discreet.settings import Settings
 from discreet.solvers.traffic_assignment import Policy, assign, link_flows_of, total_travel_time

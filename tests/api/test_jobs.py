@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from discreet_client.client import ApiError, Client
 
 from discreet.postgres import EmbeddedPostgres
 from discreet.privacy.certificates import is_signed
+from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import Installation, eventually, installation
 
@@ -42,7 +42,7 @@ def test_life_of_a_job(service: Installation) -> None:
         seen: list[tuple[str, int, int]] = []
         ended = client.wait(job["id"], lambda *news: seen.append(news))
         assert ended["state"] == "succeeded"
-        assert [state for state, _, _ in seen][0] == "queued"
+        assert seen[0][0] == "queued"
         assert seen[-1][0] == "succeeded"
         assert ended["progress"]["step"] == ended["progress"]["total"]
 
