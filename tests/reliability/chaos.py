@@ -77,7 +77,7 @@ SHORT = {
     "zygote stopped": 1,
     "child killed": 2,
     "child stopped": 1,
-    "postmaster killed": 2,
+    "postmaster killed": 1,
     "backend killed": 1,
     "API killed": 1,
     "API stopped": 1,
@@ -220,7 +220,7 @@ class Chaos:
             customer.start()
         try:
             for done, fault in enumerate(self.plan, start=1):
-                self._wait(self.draw.uniform(0.2, 1.5))
+                self._wait(self.draw.uniform(0.1, 1.0))
                 if time.monotonic() - began > deadline_seconds:
                     break
                 self._inject(fault)
