@@ -277,7 +277,7 @@ def _problem(response: httpx.Response) -> ApiError:
 
 
 def _dumps(value: Mapping[str, Any]) -> str:
-    """JSON; a Decimal keeps its digits."""
+    """JSON; a Decimal becomes the nearest double, written shortest: up to 15 digits arrive as they were."""
     return json.dumps(value, cls=_Encoder, allow_nan=False, separators=(",", ":"))
 
 
