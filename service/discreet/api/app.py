@@ -128,10 +128,10 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None) -
         app,
         host=host,
         port=port,
-        fd=descriptor,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    Server(config).run()
+    # Not by `fd=`, which uvicorn opens as a Unix socket: Nagle's algorithm then holds every answer for 40 ms.
+    Server(config).run(sockets=None if descriptor is None else [socket.socket(fileno=descriptor)])

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.requests import ClientDisconnect
 
 from discreet.api.problem_details import validation_issues
 from discreet.errors import InvalidInput, PayloadTooLarge
@@ -33,10 +34,13 @@ async def read(request: Request, most: int) -> bytes:
     if declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(f"a JSON body may have {most} bytes, this one has {declared}")
     parts = bytearray()
-    async for part in request.stream():
-        parts += part
-        if len(parts) > most:
-            raise PayloadTooLarge(f"a JSON body may have {most} bytes")
+    try:
+        async for part in request.stream():
+            parts += part
+            if len(parts) > most:
+                raise PayloadTooLarge(f"a JSON body may have {most} bytes")
+    except ClientDisconnect as error:
+        raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
     return bytes(parts)
 
 

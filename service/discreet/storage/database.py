@@ -31,6 +31,8 @@ def libpq_url(url: str) -> str:
 SYSTEM = "*"
 """The scope that sees all tenants: workers, operators, keys before they are known. Everything else names its tenant."""
 
+IDLE_IN_TRANSACTION_SECONDS = 60
+
 _BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
 _BEGIN_SNAPSHOT = sql.SQL(
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, true)"
@@ -55,6 +57,8 @@ class Database:
             max_overflow=0,
             pool_timeout=30,
             isolation_level="AUTOCOMMIT",
+            # A process that was frozen inside a transaction must not hold an account's lock for ever.
+            connect_args={"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"},
         )
         if faults.planned:
             event.listen(self.engine.sync_engine, "after_cursor_execute", lambda *_: faults.point("statement"))
