@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import importlib
-import json
+import os
 import platform
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 ALL = ("assignment", "jobs", "ledger")
-RESULTS = Path(__file__).parent / "results.json"
+COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
+RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def main() -> None:
-    """Run and print; a run of all is kept in `benchmarks/results.json` with machine and date."""
-    chosen = sys.argv[1:] or ALL
+    """Run and print; a run of all is kept in `benchmarks/RESULTS.md` with machine and date."""
+    chosen = tuple(sys.argv[1:]) or ALL
     unknown = set(chosen) - set(ALL)
     if unknown:
         raise SystemExit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
-    rows = []
-    for name in chosen:
-        rows += importlib.import_module(f"benchmarks.{name}").run()
-    table = Table("benchmark", "ours", "peer", "ratio", "note")
+    rows = [_cells(row) for name in chosen for row in importlib.import_module(f"benchmarks.{name}").run()]
+    table = Table(*COLUMNS)
     for row in rows:
-        peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
-        ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
-        table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row.get("note", ""))
+        table.add_row(*row)
     Console(width=160).print(table)
-    if tuple(chosen) == ALL:
-        machine = {"machine": platform.platform(), "python": platform.python_version()}
-        RESULTS.write_text(
-            json.dumps({"date": datetime.now(UTC).date().isoformat(), **machine, "rows": rows}, indent=1)
-        )
+    if chosen == ALL:
+        RESULTS.write_text(_markdown(rows))
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
+    ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
+    return row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row.get("note", "")
+
+
+def _markdown(rows: list[tuple[str, ...]]) -> str:
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    date = datetime.now(UTC).date().isoformat()
+    head = f"# The last run of `make bench`\n\n{date}, {machine}. Peers ran in the same run.\n"
+    lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows)]
+    return head + "\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

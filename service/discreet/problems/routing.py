@@ -320,8 +320,8 @@ class Routing(base.Problem):
             ),
             iterations={"assignment": MAX_ITERATIONS},
             resources=Resources(
-                # Sampling is what takes time that public figures tell; 50,000 draws a second is the slowest sampler.
-                release_quantum_seconds=0.25 * np.ceil(1 + pairs / 12_500),
+                # What public figures tell of the time: a fork, and the sampler's 600,000 draws a second at the least.
+                release_quantum_seconds=0.25 * (1 + pairs // 100_000),
                 memory_bytes=(1 << 28) + 64 * pairs * 16 + 200 * len(self.network.links),
                 steps=MAX_ITERATIONS,
             ),
