@@ -198,6 +198,7 @@ def test_killed_worker_is_replaced(shared: Service) -> None:
     os.kill(before, signal.SIGKILL)
     until(lambda: shared.part("worker") not in (0, before))
     until(lambda: not any(alive(pid) for pid in children))
+    assert shared.get("/readyz") == 200
 
 
 def test_killed_postgres_comes_back(shared: Service) -> None:

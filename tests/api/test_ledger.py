@@ -196,7 +196,7 @@ def test_a_cap_on_a_principal_outlives_its_keys(api_only: Installation, tenant: 
             made = owner.create_key(role="analyst", principal="ann")
             with api_only.client(made["key"]) as ann:
                 ann.submit(bodies.job(dataset["id"], epsilon))
-                refusal(ann, bodies.job(dataset["id"], 0.3))
+                assert refusal(ann, bodies.job(dataset["id"], 0.3))["code"] == "budget_exhausted"
             owner.revoke_key(made["id"])
 
 

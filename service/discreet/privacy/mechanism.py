@@ -7,6 +7,7 @@ else. A persisted field is never removed and never changes its meaning; new fact
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -61,7 +62,7 @@ class OneDrawSampling(BaseModel):
     population: Count
 
 
-class MechanismEvent(BaseModel):
+class MechanismEvent(BaseModel, ABC):
     """One mechanism, released `count` times in sequence, each release possibly chosen after seeing the last."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -79,13 +80,13 @@ class MechanismEvent(BaseModel):
         """What the event costs, rounded up. NotCertified when it does not meet the point that it claims."""
         return _price(self)
 
+    @abstractmethod
     def derive_price(self) -> Price:
         """`price` without the cache: what each mechanism defines."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delta(self, epsilon: float) -> float:
         """An upper bound on the delta at which the whole event is (epsilon, delta)-DP; epsilon >= 0."""
-        raise NotImplementedError
 
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the certificate."""

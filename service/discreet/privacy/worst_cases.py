@@ -32,7 +32,7 @@ LARGEST_TRANSCRIPT = 4096
 @singledispatch
 def worst_case(event: MechanismEvent, noise: Noise) -> tuple[Sampler, Sampler]:
     """Samplers of the whole transcript (`count` releases side by side) on two neighbours."""
-    raise NotImplementedError(f"no attack on {event.mechanism!r} is registered")
+    raise TypeError(f"no attack on {event.mechanism!r} is registered")
 
 
 def _transcript(event: MechanismEvent) -> int:
