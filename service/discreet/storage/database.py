@@ -57,6 +57,7 @@ class Database:
             max_overflow=0,
             pool_timeout=30,
             isolation_level="AUTOCOMMIT",
+            hide_parameters=True,  # an error's text goes to logs, and values may be private
             # A process that was frozen inside a transaction must not hold an account's lock for ever.
             connect_args={"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"},
         )

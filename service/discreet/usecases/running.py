@@ -147,7 +147,7 @@ async def publish(services: Services, held: Claim, result: bytes, tables: Mappin
                 FAILURE_ASSUMPTION,
                 TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds),
             ],
-            versions={"discreet": version("discreet"), "opendp": version("opendp"), "numpy": version("numpy")},
+            versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
                 {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
             ],

@@ -64,7 +64,11 @@ class Runner:
         if released is None:
             started = time.monotonic()
             content = await running.touch(self._services, held)
-            output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+            try:
+                output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+            except ChildFailed:
+                await _pad(started, held.plan.resources.release_quantum_seconds)  # nor how long a failure took
+                raise
             released = output.payload
             faults.point("runner.released")
             await _pad(started, held.plan.resources.release_quantum_seconds)
