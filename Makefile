@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos up lock openapi
+.PHONY: help demo test check bench chaos up lock openapi protos
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -53,6 +53,10 @@ chaos: ## kill parts of a running service for some minutes and check that nothin
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)
 	@.venv/bin/python -m discreet.api.contract > openapi/openapi.json
+
+protos: ## write the gRPC stubs again, after a change of protos/
+	$(call bootstrap,test)
+	@PYTHONPATH=clients/python .venv/bin/python -m discreet_client.stubs.generate protos clients/python
 
 up: ## run the service here until Ctrl-C
 	$(call bootstrap,runtime)

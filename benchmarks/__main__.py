@@ -13,7 +13,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-ALL = ("assignment", "jobs", "ledger")
+ALL = (
+    "assignment",
+    "linearly_solvable_mdp",
+    "off_policy_evaluation",
+    "saddle_point",
+    "paillier",
+    "jobs",
+    "ledger",
+    "federation",
+)
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

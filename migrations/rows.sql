@@ -17,11 +17,11 @@ $$;
 SELECT enforce_tenant('tenants', $$current_setting('discreet.tenant', true) IN (id, '*')$$);
 
 SELECT enforce_tenant(own, $$current_setting('discreet.tenant', true) IN (tenant_id, '*')$$)
-FROM unnest('{keys,accounts,ledger_entries,datasets,jobs,idempotent_requests}'::regclass[]) AS own;
+FROM unnest('{keys,accounts,ledger_entries,datasets,jobs,idempotent_requests,sessions,group_members}'::regclass[]) AS own;
 
 -- What belongs to a job or a dataset is seen by whoever sees that.
 SELECT enforce_tenant(part, $$current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id)$$)
-FROM unnest('{job_events,job_results,result_tables,releases}'::regclass[]) AS part;
+FROM unnest('{job_events,job_results,result_tables,releases,session_tokens,session_agents}'::regclass[]) AS part;
 
 SELECT enforce_tenant('dataset_chunks',
   $$current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM datasets WHERE datasets.id = dataset_id)$$);

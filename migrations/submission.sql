@@ -25,7 +25,7 @@ $$;
 CREATE FUNCTION submit_job(
   _tenant text, _principal text, _key text, _digest bytea, _job text, _dataset text, _kind text, _problem jsonb,
   _plan jsonb, _seed bigint, _total integer, _accounts text[], _price jsonb, _events text, _queue text, _task text,
-  _channel text,
+  _channel text, _session text, _terms jsonb, _budget jsonb,
   OUT outcome text, OUT job_id text, OUT created_at timestamptz, OUT tag integer, OUT standings jsonb
 )
 LANGUAGE plpgsql AS $$
@@ -38,6 +38,8 @@ LANGUAGE plpgsql AS $$
 --   accepted       everything
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
+-- With _session the job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
+-- those of the agents, who are known when the owner has signed the roster.
 DECLARE
   known idempotent_requests;
 BEGIN
@@ -76,13 +78,19 @@ BEGIN
     RETURNING jobs.created_at INTO submit_job.created_at;
   INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
     VALUES (_tenant, _principal, _key, _digest, _job);
-  PERFORM procrastinate_defer_jobs_v1(ARRAY[
-    ROW(_queue, _task, -tag, NULL, _job, jsonb_build_object('job_id', _job), NULL)]::procrastinate_job_to_defer_v1[]);
   INSERT INTO job_events (job_id, seq, event, data) VALUES (_job, 1, 'state', '{"state": "queued"}');
+  IF _session IS NULL THEN
+    PERFORM procrastinate_defer_jobs_v1(ARRAY[
+      ROW(_queue, _task, -tag, NULL, _job, jsonb_build_object('job_id', _job), NULL)]::procrastinate_job_to_defer_v1[]);
+  ELSE
+    INSERT INTO sessions (job_id, id, tenant_id, terms, budget) VALUES (_job, _session, _tenant, _terms, _budget);
+    UPDATE jobs SET state = 'awaiting_agents' WHERE id = _job;
+    INSERT INTO job_events (job_id, seq, event, data) VALUES (_job, 2, 'state', '{"state": "awaiting_agents"}');
+  END IF;
   PERFORM pg_notify(_channel, _job);
   outcome := 'accepted';
   job_id := _job;
 END
 $$;
 REVOKE ALL ON FUNCTION fair_tag(text), submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer,
-  text[], jsonb, text, text, text, text) FROM PUBLIC;
+  text[], jsonb, text, text, text, text, text, jsonb, jsonb) FROM PUBLIC;

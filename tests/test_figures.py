@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from discreet import cli, figures
+from discreet import cli
 from discreet.errors import InvalidInput
+from discreet.figures import network as figures
 from discreet.solvers.traffic_assignment import Network
 from tests import bodies
 

@@ -152,6 +152,8 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
     assert answer["pid"] == shared.process.pid
     assert answer["api"].startswith("http://127.0.0.1:")
     assert answer["dashboard"].startswith(answer["api"])
+    host, _, port = answer["rpc"].rpartition(":")
+    socket.create_connection((host, int(port)), timeout=10).close()
     assert shared.get("/readyz") == 200
     for name in ("ready.json", "owner.key", "secrets.json", "postgres.json", "lock"):
         assert stat.S_IMODE((shared.state / name).stat().st_mode) == 0o600, name
@@ -162,7 +164,7 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
 
 def test_parts_know_only_the_application_role(shared: Service) -> None:
     passwords = json.loads((shared.state / "postgres.json").read_text())
-    for name in ("api", "worker"):
+    for name in ("api", "rpc", "worker"):
         known = environment(shared.part(name))
         assert passwords["discreet_app"] in known["DISCREET_DATABASE_URL"]
         assert "DISCREET_MIGRATION_DATABASE_URL" not in known
@@ -190,6 +192,21 @@ def test_killed_api_keeps_its_port_and_its_callers(shared: Service) -> None:
         assert {answer.result() for answer in answers} == {200}
     assert shared.part("api") not in (0, before)
     assert shared.port == port
+
+
+def test_grpc_comes_back_on_its_port(shared: Service) -> None:
+    before, address = shared.part("rpc"), shared.ready["rpc"]
+    host, _, port = address.rpartition(":")
+    os.kill(before, signal.SIGKILL)
+
+    def answers() -> bool:
+        with suppress(OSError):
+            socket.create_connection((host, int(port)), timeout=10).close()
+            return shared.part("rpc") not in (0, before)
+        return False
+
+    until(answers)
+    assert shared.ready["rpc"] == address
 
 
 def test_killed_worker_is_replaced(shared: Service) -> None:

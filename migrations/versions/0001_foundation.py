@@ -24,12 +24,15 @@ GRANT INSERT, DELETE ON dataset_chunks TO {role};
 GRANT INSERT, UPDATE ON jobs TO {role};
 GRANT INSERT ON job_events, job_results, result_tables TO {role};
 GRANT INSERT, DELETE ON releases, idempotent_requests TO {role};
+GRANT INSERT, UPDATE ON sessions, session_agents TO {role};
+GRANT INSERT, UPDATE (used_by, used_at) ON session_tokens TO {role};
+GRANT INSERT, DELETE ON group_members TO {role};
 GRANT EXECUTE ON FUNCTION
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), find_key(text), fair_tag(text),
   submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer, text[], jsonb, text, text, text,
-    text) TO {role};
+    text, text, jsonb, jsonb) TO {role};
 GRANT ALL ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers TO {role};
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
 """
@@ -262,6 +265,72 @@ def upgrade() -> None:
             ["jobs.id"],
         ),
         sa.PrimaryKeyConstraint("job_id", "name"),
+    )
+    op.create_table(
+        "sessions",
+        sa.Column("job_id", sa.Text(), nullable=False),
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("terms", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("budget", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=True),
+        sa.Column("roster", sa.LargeBinary(), nullable=True),
+        sa.Column("roster_signature", sa.LargeBinary(), nullable=True),
+        sa.Column("owner_key", sa.LargeBinary(), nullable=True),
+        sa.Column("approved_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("holder", sa.Text(), nullable=True),
+        sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("wanted", sa.Text(), nullable=True),
+        sa.Column("round", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("content_key_id", sa.Text(), nullable=True),
+        sa.Column("sealed", sa.LargeBinary(), nullable=True),
+        sa.Column("transcript", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"]),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"]),
+        sa.PrimaryKeyConstraint("job_id"),
+        sa.UniqueConstraint("id"),
+    )
+    op.create_index("sessions_lease", "sessions", ["lease_until"], unique=False)
+    op.create_table(
+        "session_tokens",
+        sa.Column("mac", sa.LargeBinary(), nullable=False),
+        sa.Column("job_id", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("used_by", sa.Text(), nullable=True),
+        sa.Column("used_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"]),
+        sa.PrimaryKeyConstraint("mac"),
+    )
+    op.create_index(op.f("ix_session_tokens_job_id"), "session_tokens", ["job_id"], unique=False)
+    op.create_table(
+        "session_agents",
+        sa.Column("job_id", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("public_key", sa.LargeBinary(), nullable=False),
+        sa.Column("account_id", sa.Text(), nullable=False),
+        sa.Column("unit", sa.Text(), nullable=False),
+        sa.Column("announcement", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("enrolled_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("receipt", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"]),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"]),
+        sa.PrimaryKeyConstraint("job_id", "fingerprint"),
+    )
+    op.create_table(
+        "group_members",
+        sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("group_name", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("public_key", sa.LargeBinary(), nullable=False),
+        sa.Column("account_id", sa.Text(), nullable=False),
+        sa.Column("unit", sa.Text(), nullable=False),
+        sa.Column("announcement", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"]),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"]),
+        sa.PrimaryKeyConstraint("tenant_id", "group_name", "fingerprint"),
     )
     execute_script(SchemaManager.get_schema())
     for name in ("ledger", "rows", "submission"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any
 
+import platformdirs
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,6 +25,10 @@ from discreet.errors import DiscreetError, InvalidInput, NotFound
 from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet_client.client import ApiError, Client, Unreachable
+from discreet_client.federation.identity import Identity
+from discreet_client.federation.rosters import roster_document
+from discreet_client.federation.signing import fingerprint
+from discreet_client.federation.signing import roster as roster_statement
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
@@ -42,12 +48,14 @@ key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 ledger_app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
 certificate_app = typer.Typer(no_args_is_help=True, help="Certificates.")
 cap_app = typer.Typer(no_args_is_help=True, help="Caps on the tenant and on principals.")
+session_app = typer.Typer(no_args_is_help=True, help="Sessions of federated jobs.")
 convert_app = typer.Typer(no_args_is_help=True, help="Read other formats.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
 app.add_typer(cap_app, name="cap")
+app.add_typer(session_app, name="session")
 app.add_typer(convert_app, name="convert")
 
 console = Console(stderr=True)
@@ -73,11 +81,11 @@ def up(
     state: StateOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
-    rpc_port: Annotated[int, typer.Option(help="Port of gRPC")] = 8081,
+    rpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0 picks a free one")] = 8081,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, workers."""
+    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
     from discreet.up import run as run_supervisor  # noqa: PLC0415
 
     raise typer.Exit(run_supervisor(_settings(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
@@ -95,6 +103,19 @@ def api(
 
     configure()
     serve(Settings(), host=host, port=port, descriptor=fd)
+
+
+@app.command()
+def rpc(
+    host: Annotated[str, typer.Option(help="Address to listen on; other than loopback: TLS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port")] = 8081,
+) -> None:
+    """gRPC alone, for production: federated sessions and their agents."""
+    from discreet.rpc.server import serve  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    configure()
+    asyncio.run(serve(Settings(), host, port))
 
 
 @app.command()
@@ -173,7 +194,7 @@ def plan(
     from discreet import solve as local  # noqa: PLC0415
 
     body = _read(file)
-    if isinstance(_dataset_of(body), dict):
+    if not isinstance(_dataset_of(body), str):  # the data stand in the file, or are the agents'
         answer = local.plan(body)
     else:
         with _client(state, server, key) as client:
@@ -243,18 +264,13 @@ def draw(
         ),
     ] = None,
 ) -> None:
-    """Draw a routing result as a network map with link flows."""
-    from discreet import figures  # noqa: PLC0415
-    from discreet.problems.routing import RoadNetwork  # noqa: PLC0415
+    """Draw a result: a network map with link flows, the load with and without control, values by state."""
+    from discreet.figures import draw_result  # noqa: PLC0415
 
-    answer, body = _read(file), _read(problem)
-    if "link_flows" not in answer["result"]:
-        raise InvalidInput("the link flows of this result are a table; get it as Parquet")
-    network = RoadNetwork.model_validate(body["problem"]["network"])
     places = None if coordinates is None else loads(coordinates.read_bytes())
     if isinstance(places, dict):
         places = places.get("nodes")
-    figures.draw_link_flows(network.arrays(network.nodes), answer["result"]["link_flows"], out, coordinates=places)
+    draw_result(_read(problem)["problem"], _read(file)["result"], out, coordinates=places)
 
 
 @app.command()
@@ -275,6 +291,88 @@ def audit(
     _print([row.to_json() for row in rows], as_json, lambda: _show_audit(rows))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)
+
+
+# Sessions of agents ---------------------------------------------------------------------------------------------------
+
+
+OwnerIdentityOption = Annotated[
+    Path | None, typer.Option("--owner-identity", help="Your key file (in your user folder by default), never sent")
+]
+
+
+def _owner_identity(path: Path | None) -> Identity:
+    """The owner's Ed25519 key, made on first use. The server never gets it: it signs who may take part."""
+    return Identity.open(path or platformdirs.user_data_path("discreet") / "session-owner.pem")
+
+
+@session_app.command("tokens")
+def session_tokens(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
+    count: Annotated[int, typer.Option(help="How many agents to invite")] = 1,
+    group: Annotated[str | None, typer.Option(help="Invite a standing group instead: no tokens")] = None,
+    owner_identity: OwnerIdentityOption = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Links for agents, each good for one; printed this once."""
+    owner = _owner_identity(owner_identity)
+    with _client(state, server, key) as client:
+        made = client.session_tokens(job_id, owner=owner.fingerprint, count=count, group=group)
+    _print(made, as_json, lambda: print("\n".join(made["links"] or [made["link"]])))
+
+
+@session_app.command("show")
+def session_show(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Who is there."""
+    with _client(state, server, key) as client:
+        found = client.session(job_id)
+    _print(found, as_json, lambda: _show_session(found))
+
+
+@session_app.command("approve")
+def session_approve(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Fingerprints to approve (their beginnings); all by default"),
+    ] = None,
+    save_as: Annotated[str | None, typer.Option(help="Keep these agents as a standing group of this name")] = None,
+    owner_identity: OwnerIdentityOption = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins."""
+    owner = _owner_identity(owner_identity)
+    with _client(state, server, key) as client:
+        found = client.session(job_id)
+        chosen = [
+            one
+            for one in found["agents"]
+            if agent is None or any(one["fingerprint"].startswith(beginning) for beginning in agent)
+        ]
+        for one in chosen:  # what the server says is not believed: the key must be the one of that name
+            if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
+                raise DiscreetError(f"the server shows another key under the fingerprint {one['fingerprint']}")
+        document = roster_document(found["id"], found["job"], found["kind"], chosen, found["parameters"])
+        done = client.approve_session(
+            job_id,
+            roster=document.decode(),
+            signature=base64.b64encode(owner.sign(roster_statement(document))).decode(),
+            owner_key=base64.b64encode(owner.public_key).decode(),
+            save_as=save_as,
+        )
+    _print(done, as_json, lambda: _show_session(done))
 
 
 # Tenants, keys, ledger ----------------------------------------------------------------------------------------------
@@ -593,6 +691,8 @@ def _show_plan(answer: dict[str, Any]) -> None:
     out.print(table)
     out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
     out.print(f"protects: {answer['plan']['neighbours']}")
+    for sentence in answer["plan"]["advice"]:
+        out.print(f"expect: {sentence}")
     if not answer.get("admitted", True):
         out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
 
@@ -609,6 +709,8 @@ def _show_answer(answer: dict[str, Any], out: Path | None) -> None:
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
+    elif guarantee["type"] == "cryptographic":
+        screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:
         screen.print(
             f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']};"
@@ -641,6 +743,16 @@ def _show_audit(rows: list[Any]) -> None:
         verdict = found.verdict if not row.planted else "caught" if row.as_expected else "MISSED"
         bound, charged = f"{found.lower_bound:.4f}", f"{found.price_epsilon:.4f}"
         table.add_row(found.name, bound, charged, f"{found.delta:.0e}", verdict)
+    Console().print(table)
+
+
+def _show_session(found: dict[str, Any]) -> None:
+    title = f"Session {found['id']} of {found['kind']}: {found['state']}, round {found['round']}"
+    table = Table("agent", "fingerprint", "on the roster", "accepted", title=title)
+    for one in found["agents"]:
+        table.add_row(
+            one["name"], one["fingerprint"], *("yes" if one[name] else "" for name in ("on_roster", "accepted"))
+        )
     Console().print(table)
 
 

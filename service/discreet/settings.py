@@ -7,6 +7,7 @@ them, made by `discreet up` on first start and by hand (or a secret manager) in 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
 from pydantic import Field
@@ -39,6 +40,22 @@ class Settings(BaseSettings):
     job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
+    rpc_address: str | None = Field(default=None, description="host:port at which agents reach gRPC; goes into tokens")
+    rpc_certificate: Path | None = Field(
+        default=None, description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when needed"
+    )
+    rpc_certificate_key: Path | None = Field(default=None, description="Its key (PEM); unset: rpc.key")
+    rpc_client_authorities: Path | None = Field(
+        default=None, description="Authorities (PEM) that must have signed every agent's certificate: mutual TLS"
+    )
+    rpc_tls: Literal["auto", "always", "authority"] = Field(
+        default="auto",
+        description="`auto`: on every address but loopback; `authority`: always, tokens pin no certificate",
+    )
+    rpc_message_bytes: int = Field(default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent")
+    rpc_messages_per_second: float = Field(default=2000.0, gt=0, description="What one stream may send")
+    rpc_streams: int = Field(default=2000, ge=1, description="Streams that one rpc process serves at once")
+    clock_skew_seconds: float = Field(default=30.0, gt=0, description="How far an agent's clock may be off")
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @property

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,6 +16,8 @@ from discreet.api.responses import plain
 from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
+from discreet.problems import DATASETS
+from discreet.problems.base import Dataset, FederatedProblem
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.up import embedded
@@ -32,9 +35,18 @@ _POLL_SECONDS = 0.1
 
 def plan(body: dict[str, Any]) -> dict[str, Any]:
     """Plan and price of a job body with its dataset inside; needs neither server nor database."""
-    whole = _inline_dataset(body)
-    request = validate(_JOB, _with_dataset(body, "inline"))
-    made = request.problem.plan(whole.public, request.privacy.budget)
+    public: Any = None
+    if _kind_of(body) in DATASETS and body["problem"].get("protocol") != "federated":
+        whole = _inline_dataset(body)
+        with _below_dataset():
+            public = whole.described().public
+        body = _with_dataset(body, "inline")
+    request = validate(_JOB, body)
+    problem, budget = request.problem, request.problem.budget(request.privacy)
+    if isinstance(problem, FederatedProblem) and problem.terms is not None:
+        made = problem.plan_federation((), budget)
+    else:
+        made = problem.plan(public, budget)
     return plain({"plan": jobs.plan_view(made), "price": jobs.price_view(made.total)})
 
 
@@ -82,9 +94,21 @@ async def _watch(services: Services, owner: Principal, job_id: str, on_progress:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _inline_dataset(body: dict[str, Any]) -> DatasetRequest:
+def _kind_of(body: dict[str, Any]) -> Any:
+    problem = body.get("problem")
+    return problem.get("kind") if isinstance(problem, dict) else None
+
+
+def _inline_dataset(body: dict[str, Any]) -> Dataset:
+    with _below_dataset():
+        return validate(_DATASET, body["problem"].get("dataset")).root
+
+
+@contextlib.contextmanager
+def _below_dataset() -> Iterator[None]:
+    """Pointers of issues begin at the dataset inside of the job."""
     try:
-        return validate(_DATASET, body["problem"]["dataset"])
+        yield
     except InvalidInput as error:
         raise error.under("/problem/dataset") from None
 

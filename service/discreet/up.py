@@ -2,6 +2,7 @@
 
     discreet up ── postgres          fast shutdown, last
                 ├─ api --fd N        the listening socket is ours: a restart keeps the port and who waits at it
+                ├─ rpc               its port is held for it by a socket that does not listen
                 └─ worker × n        stopped first: they give their jobs back
 
 Parts that end are started again, after a pause that doubles while they keep failing. When the supervisor ends, by
@@ -20,7 +21,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -296,7 +297,12 @@ class Supervisor:
             stack.callback(self._stop)
             predecessor = self._ready_file.exists()
             self._ready_file.unlink(missing_ok=True)
-            listener = stack.enter_context(self._listen(PREDECESSOR_SECONDS if predecessor else 0.0))
+            patience = PREDECESSOR_SECONDS if predecessor else 0.0
+            listener = stack.enter_context(self._patiently(lambda: _listen(self.host, self.port), patience))
+            reserved = stack.enter_context(self._patiently(lambda: _reserve(self.host, self.rpc_port), patience))
+            self.rpc_port = reserved.getsockname()[1]
+            if self.settings.rpc_address is None:  # where agents find it; behind a gateway it is set from outside
+                self.settings = self.settings.model_copy(update={"rpc_address": self._rpc_address})
             self.lock.announce(self._url(listener))
             _ensure_secrets(self.settings)
             try:
@@ -309,11 +315,11 @@ class Supervisor:
 
     # -- up -----------------------------------------------------------------------------------------------------------
 
-    def _listen(self, patience: float) -> socket.socket:
+    def _patiently(self, take: Callable[[], socket.socket], patience: float) -> socket.socket:
         deadline = time.monotonic() + patience
         while True:
             try:
-                return _listen(self.host, self.port)
+                return take()
             except PortTaken:
                 if self.signals.stops or time.monotonic() >= deadline:
                     raise
@@ -367,7 +373,7 @@ class Supervisor:
                 for part in self.parts:
                     self._tend(part, ready)
                 self._follow()
-                if not ready and probe.ready() and all(part.running for part in self.parts):
+                if not ready and probe.ready() and self._rpc_listens() and all(part.running for part in self.parts):
                     ready = True
                     self._announce(self._url(listener))
                 due = [part.pause.until - time.monotonic() for part in self.parts if part.process is None]
@@ -380,6 +386,7 @@ class Supervisor:
         file = listener.fileno()
         return [
             PartSpec("api", ("api", "--fd", str(file)), (file,)),
+            PartSpec("rpc", ("rpc", "--host", self.host, "--port", str(self.rpc_port))),
             *(PartSpec(f"worker-{number}", ("worker",)) for number in range(1, self.settings.workers + 1)),
         ]
 
@@ -404,9 +411,17 @@ class Supervisor:
         except DiscreetError as error:
             self._note(error.detail)
 
+    def _rpc_listens(self) -> bool:
+        """Whether gRPC takes connections; the reserved port refuses them until then, at once."""
+        try:
+            socket.create_connection((_reachable(self.host), self.rpc_port), timeout=1.0).close()
+        except OSError:
+            return False
+        return True
+
     def _announce(self, url: str) -> None:
         """Tell programs (`ready.json`) and people that the service is ready."""
-        answer = {"api": url, "rpc": None, "dashboard": f"{url}/", "pid": os.getpid()}
+        answer = {"api": url, "rpc": self._rpc_address, "dashboard": f"{url}/", "pid": os.getpid()}
         text = json.dumps(answer)
         write_private(self._ready_file, text)
         if self.as_json:
@@ -416,6 +431,7 @@ class Supervisor:
         console.print("discreet is ready", style="bold green")
         for label, value in (
             ("address", url),
+            ("gRPC", self._rpc_address),
             ("owner's key", str(self.state / OWNER_KEY_FILE)),
             ("logs", str(self.state / "logs")),
             ("stop", "Ctrl-C"),
@@ -457,6 +473,11 @@ class Supervisor:
     def _url(self, listener: socket.socket) -> str:
         host = _reachable(self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+    @property
+    def _rpc_address(self) -> str:
+        host = _reachable(self.host)
+        return f"{f'[{host}]' if ':' in host else host}:{self.rpc_port}"
 
     def _log(self, name: str) -> LogFile:
         log = LogFile(private_folder(self.state / "logs") / f"{name}.log")
@@ -503,6 +524,21 @@ def _listen(host: str, port: int) -> socket.socket:
             raise PortTaken(f"port {port} of {host} is taken by another program; --port chooses another") from error
         raise DiscreetError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
     return listener
+
+
+def _reserve(host: str, port: int) -> socket.socket:
+    """A port for gRPC, which cannot be given a socket: bound here with SO_REUSEPORT and never listened on, so that the
+    kernel keeps it for this user and gives its connections to whoever does listen."""
+    with _listen(host, port) as free:  # without SO_REUSEPORT: another program's port is refused here
+        address = free.getsockname()
+    reserved = socket.socket(free.family, socket.SOCK_STREAM)
+    try:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(address)
+    except OSError as error:
+        reserved.close()
+        raise PortTaken(f"port {address[1]} of {host} is taken by another program") from error
+    return reserved
 
 
 def _reachable(host: str) -> str:

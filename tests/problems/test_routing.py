@@ -19,6 +19,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.routing import Routing, RoutingContent, RoutingDataset, RoutingPublic, _clip
 from discreet.solvers.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies
+from tests.problems.exact import NoNoise
 
 ROOT = Path(__file__).parents[2]
 EPSILON = 10**9 // 10
@@ -34,18 +35,6 @@ def problem(**values: Any) -> Routing:
 
 def read(part: RoutingPublic, rows: list[dict[str, Any]]) -> Content:
     return RoutingDataset.read_rows(part, RoutingContent.model_validate({"trips": rows}))
-
-
-class NoNoise(Noise):
-    """What the mechanism would release without its noise: to see its sensitivity. It also records the event."""
-
-    def __init__(self) -> None:
-        super().__init__(bytes)
-        self.events: list[Any] = []
-
-    def add(self, event: Any, values: Any) -> Any:
-        self.events.append(event)
-        return np.array(values)
 
 
 def exact_counts(part: RoutingPublic, content: Content, **values: Any) -> tuple[Any, Any]:

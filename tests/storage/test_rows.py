@@ -59,6 +59,22 @@ async def fill(database: Database) -> None:
         async with database.transaction(name) as connection:
             await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
             await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
+            await add_session(connection, name)
+
+
+async def add_session(connection: Any, name: str) -> None:
+    """A federated session with a token, an agent and a group; no job waits for it."""
+    rows = {
+        "sessions": {"job_id": f"job_{name}", "id": f"ses_{name}", "tenant_id": name, "terms": "{}", "budget": "{}"},
+        "session_tokens": {"mac": name.encode(), "job_id": f"job_{name}", "expires_at": "2030-01-01"},
+    }
+    agent = {"fingerprint": "f", "name": "a", "public_key": b"k", "account_id": f"acc_{name}", "unit": "request"}
+    rows["session_agents"] = {"job_id": f"job_{name}", **agent, "announcement": "{}"}
+    rows["group_members"] = {"tenant_id": name, "group_name": "g", **agent, "announcement": "{}"}
+    for table, row in rows.items():
+        names = ", ".join(row)
+        values = ", ".join(f"CAST(:{key} AS jsonb)" if value == "{}" else f":{key}" for key, value in row.items())
+        await connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
 
 
 async def submit(database: Database, tenant: str, dataset: str, account: str, job: str | None = None) -> Any:
@@ -133,6 +149,9 @@ def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
                 "UPDATE jobs SET state = 'failed' WHERE tenant_id = 'two'",
                 "DELETE FROM dataset_chunks WHERE dataset_id = 'dst_two'",
                 "UPDATE keys SET revoked_at = now() WHERE tenant_id = 'two'",
+                "UPDATE sessions SET round = 9 WHERE tenant_id = 'two'",
+                "UPDATE session_tokens SET used_by = 'me'  WHERE job_id = 'job_two'",
+                "DELETE FROM group_members WHERE tenant_id = 'two'",
             ):
                 assert (await connection.execute(text(statement))).rowcount == 0
         for statement in (

@@ -122,6 +122,7 @@ def release_header() -> tuple[dict[str, Any], bytes]:
         "problem": problem.model_dump(mode="json"),
         "public": dataset.public.model_dump(mode="json"),
         "plan": problem.plan(dataset.public, budget).model_dump(mode="json"),
+        "simulation": False,
         "seed": None,
     }
     return header, pack(dataset.read_rows(dataset.public, dataset.content))

@@ -139,6 +139,27 @@ class Client:
                 on_progress(state, step, total)
         return self.job(job_id)
 
+    # Sessions of federated jobs
+
+    def session_tokens(self, job_id: str, *, owner: str, count: int = 1, group: str | None = None) -> Json:
+        """Links for agents; `owner` is the fingerprint of the key that will sign the roster."""
+        body: Json = {"owner": owner, **({"count": count} if group is None else {"group": group})}
+        return self._json("POST", f"/v1/sessions/{job_id}/tokens", json_body=body)
+
+    def session(self, job_id: str) -> Json:
+        return self._json("GET", f"/v1/sessions/{job_id}")
+
+    def approve_session(
+        self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
+    ) -> Json:
+        """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
+        body = {"roster": roster, "signature": signature, "owner_key": owner_key}
+        return self._json(
+            "PUT",
+            f"/v1/sessions/{job_id}/roster",
+            json_body={**body, **({"save_as": save_as} if save_as is not None else {})},
+        )
+
     # Budgets
 
     def budgets(self) -> list[Json]:

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, tenants
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants
 from discreet.problems import KINDS
 from discreet.problems.base import plan_example
 from discreet.settings import Settings
@@ -38,6 +38,8 @@ REQUEST_MODELS = (
     schemas.CertificateRequest,
     schemas.TenantRequest,
     schemas.KeyRequest,
+    schemas.SessionTokensRequest,
+    schemas.RosterRequest,
 )
 SHUTDOWN_SECONDS = 5
 
@@ -71,7 +73,15 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     problem_details.install(app)
-    for router in (datasets.router, jobs.router, budgets.router, ledger.router, tenants.router, health.router):
+    for router in (
+        datasets.router,
+        jobs.router,
+        sessions.router,
+        budgets.router,
+        ledger.router,
+        tenants.router,
+        health.router,
+    ):
         app.include_router(router)
 
     @app.middleware("http")

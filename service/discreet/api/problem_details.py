@@ -132,7 +132,12 @@ def validation_issues(errors: Iterable[Mapping[str, Any]], body: Any) -> list[Fi
             elif position < len(location) - 1 or error["type"] != "missing":
                 continue  # a branch of a union, not a field
             path.append(part)
-        issues.append(FieldIssue(pointer(path), error["msg"].removeprefix("Value error, ")))
+        detail = error["msg"].removeprefix("Value error, ")
+        if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
+            path.append(error["ctx"]["discriminator"].strip("'"))
+            expected = error["ctx"].get("expected_tags")
+            detail = f"must be one of {expected}" if expected else "needed here"
+        issues.append(FieldIssue(pointer(path), detail))
     return issues
 
 

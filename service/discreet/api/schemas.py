@@ -5,27 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
-from discreet.problems import AnyProblem
-from discreet.problems.base import Cap, Mode, NoiseSummary, Resources
+from discreet.problems import AnyDataset, AnyProblem
+from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
-from discreet.problems.routing import RoutingDataset
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
-class DatasetSettings(Frozen):
-    """What stands beside the content of a dataset that is registered."""
-
-    name: Name
-    cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
-    mode: Mode = Field(default="private", description="`simulation` declares the content public")
-    account: str | None = Field(default=None, description="Account of an earlier version of the same source")
-
-
-class DatasetRequest(DatasetSettings, RoutingDataset):
+class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
 
 
@@ -33,7 +21,9 @@ class JobRequest(Frozen):
     """A problem with the privacy that may be spent on it."""
 
     problem: AnyProblem
-    privacy: Privacy
+    privacy: Privacy | None = Field(
+        default=None, description="The budget; left out where the guarantee is cryptographic, needed elsewhere"
+    )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
@@ -74,6 +64,26 @@ class KeyRequest(Frozen):
     principal: Name
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
     expires_at: datetime | None = None
+
+
+Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class SessionTokensRequest(Frozen):
+    """Agents to invite to a federated job."""
+
+    owner: Fingerprint = Field(description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it")
+    count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    group: Name | None = Field(default=None, description="A standing group instead: its members need no token")
+
+
+class RosterRequest(Frozen):
+    """Who takes part, signed by the owner's key, which the server never holds."""
+
+    roster: Annotated[str, StringConstraints(max_length=1 << 22)] = Field(description="JSON text, exactly as signed")
+    signature: Annotated[str, StringConstraints(max_length=100)] = Field(description="Ed25519, base64")
+    owner_key: Annotated[str, StringConstraints(max_length=100)] = Field(description="32 bytes in base64")
+    save_as: Name | None = Field(default=None, description="Keep these agents as a standing group of this name")
 
 
 class Figures(BaseModel):
@@ -120,6 +130,7 @@ class PlanBody(BaseModel):
     unit: str
     neighbours: str
     assumptions: list[str]
+    advice: list[str]
 
 
 class PlanAnswer(BaseModel):
@@ -174,6 +185,47 @@ class ResultAnswer(BaseModel):
     job: JobAnswer
     result: dict[str, Any]
     certificate: dict[str, Any]
+
+
+class SessionTokensAnswer(BaseModel):
+    """Links for agents, shown this once."""
+
+    session: str
+    links: list[str] = Field(description="One for each agent, good for one enrolment")
+    link: str | None = Field(description="The one link of a standing group, which holds no token")
+    expires_at: datetime | None = None
+
+
+class SessionAgentAnswer(BaseModel):
+    """An agent that has enrolled."""
+
+    name: str
+    fingerprint: str
+    key: str
+    unit: str
+    account: str
+    announcement: dict[str, Any]
+    enrolled_at: datetime
+    on_roster: bool
+    accepted: bool = Field(description="It has the roster, and has booked its charge in its own ledger")
+    receipt: dict[str, Any] | None = Field(description="What it signed of that")
+
+
+class SessionAnswer(BaseModel):
+    """The session of a federated job."""
+
+    id: str
+    job: str
+    kind: str
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    terms: dict[str, Any]
+    parameters: dict[str, Any] | None = Field(description="What the owner signs with the roster, beside the agents")
+    owner: str | None
+    tokens: dict[str, int]
+    agents: list[SessionAgentAnswer]
+    roster: str | None
+    approved_at: datetime | None
+    round: int = Field(description="Rounds that were completed")
 
 
 class FilterFigures(BaseModel):

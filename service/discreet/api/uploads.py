@@ -15,10 +15,10 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from discreet.api import bodies
-from discreet.api.schemas import DatasetRequest, DatasetSettings
+from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.problems import DATASETS
-from discreet.problems.base import Content, Dataset
+from discreet.problems.base import Content, Dataset, DatasetSettings
 from discreet.strict_json import loads
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
@@ -35,13 +35,12 @@ async def registration(request: Request) -> Registration:
     if request.headers.get("content-type", "").startswith("multipart/form-data"):
         return await _multipart(request, settings.upload_bytes)
     body = await bodies.read(request, settings.json_body_bytes)
-    whole = await bodies.parse(_WHOLE, body)
-    return whole_registration(whole)
+    return whole_registration((await bodies.parse(_WHOLE, body)).root)
 
 
-def whole_registration(whole: DatasetRequest) -> Registration:
+def whole_registration(whole: Dataset) -> Registration:
     """The registration of a dataset that came in one JSON value."""
-    return _registration(whole, whole.kind, whole.public, lambda: whole.read_rows(whole.public, whole.content))
+    return _registration(whole, whole.kind, whole.public, whole.rows)
 
 
 async def _multipart(request: Request, most: int) -> Registration:

@@ -18,11 +18,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.privacy.events import EVENTS, total
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
+from discreet_client.secure_sum import Unacceptable, unsigned
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did not depend on the"
     " data or the noise"
 )
+FREE = ("none", "cryptographic")
+"""Guarantees that have no epsilon and charge no account."""
 TIMING_ASSUMPTION = "the time that touching the data took is shown in multiples of {quantum:g} s only"
 
 
@@ -38,16 +41,21 @@ def certificate(
     versions: Mapping[str, str],
     ledger_entries: Sequence[Mapping[str, Any]],
     job: str,
+    federation: Mapping[str, Any] | None = None,
+    cryptographic: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An unsigned certificate."""
-    kind = "none" if simulation else "pure_dp" if price.delta == 0 else "approximate_dp"
+    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
+    of the protocol, whose assumptions say what it reveals to whom. `federation` names roster and transcript,
+    `cryptographic` the protocol that hides what agents send."""
+    kind = _kind(simulation, price, bool(events))
+    free = kind in FREE
     return {
         "version": 1,
         "job": job,
         "guarantee": {
             "type": kind,
-            "epsilon": None if simulation else float(to_decimal(price.epsilon, EPSILON_UNIT)),
-            "delta": None if simulation else float(to_decimal(price.delta, DELTA_UNIT)),
+            "epsilon": None if free else float(to_decimal(price.epsilon, EPSILON_UNIT)),
+            "delta": None if free else float(to_decimal(price.delta, DELTA_UNIT)),
             "unit": unit,
             "neighbours": neighbours,
         },
@@ -58,7 +66,17 @@ def certificate(
         "assumptions": list(assumptions),
         "versions": dict(versions),
         "ledger_entry": [dict(entry) for entry in ledger_entries],
+        **({} if federation is None else {"federation": dict(federation)}),
+        **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
     }
+
+
+def _kind(simulation: bool, price: Price, releases: bool) -> str:
+    if simulation:
+        return "none"
+    if not releases:
+        return "cryptographic"
+    return "pure_dp" if price.delta == 0 else "approximate_dp"
 
 
 def public_key(key: Ed25519PrivateKey) -> str:
@@ -103,7 +121,7 @@ def check(body: Any, signed_by: str | None = None) -> list[Check]:
     """
     if not isinstance(body, Mapping):
         return [Check("signature", False, "this is not a certificate")]
-    return [_check_signature(body, signed_by), *_check_price(body)]
+    return [_check_signature(body, signed_by), *_check_price(body), *_check_transcript(body)]
 
 
 def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> Check:
@@ -111,11 +129,11 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
     name = "inclusion"
     try:
         named = {(entry["account"], entry["seq"]): entry["hash"] for entry in body["ledger_entry"]}
-        simulation = body["guarantee"]["type"] == "none"
+        kind = body["guarantee"]["type"]
     except (KeyError, TypeError):
         return Check(name, False, "the certificate names no ledger entries")
-    if simulation:
-        return Check(name, not named, "a simulation is charged to no account")
+    if kind in FREE:
+        return Check(name, not named and not entries, f"guarantee {kind}: no account is charged")
     if not named:
         return Check(name, False, "the certificate names no ledger entries")
     commits = {(entry["account"], entry["seq"]): digest for entry, digest in entries if entry["kind"] == "commit"}
@@ -165,12 +183,31 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
         return [price, Check("guarantee", free, "a simulation guarantees nothing")]
     told = (guarantee.get("epsilon"), guarantee.get("delta"))
     true = (float(to_decimal(derived.epsilon, EPSILON_UNIT)), float(to_decimal(derived.delta, DELTA_UNIT)))
-    named = "pure_dp" if derived.delta == 0 else "approximate_dp"
+    named = _kind(False, derived, bool(body["events"]))
+    if named == "cryptographic":
+        return [
+            price,
+            Check("guarantee", told == (None, None) and kind == named, "cryptographic: no event, no epsilon"),
+        ]
     holds = told == true and kind == named
     return [
         price,
         Check("guarantee", holds, f"{named} with {_words(derived)}; the certificate says {kind} with {told}"),
     ]
+
+
+def _check_transcript(body: Mapping[str, Any]) -> list[Check]:
+    """Whether every agent has signed the transcript; nothing where no agents of their own took part."""
+    section, guarantee = body.get("cryptographic"), body.get("guarantee")
+    if not isinstance(section, Mapping) or "signatures" not in section:
+        claimed = isinstance(guarantee, Mapping) and guarantee.get("type") == "cryptographic" and section is not None
+        return [Check("transcript", False, "no agent has signed the transcript")] if claimed else []
+    try:
+        missing = unsigned(section)
+    except Unacceptable as error:
+        return [Check("transcript", False, str(error))]
+    detail = "signed by all agents" if not missing else f"not signed by {', '.join(missing)}"
+    return [Check("transcript", not missing, detail)]
 
 
 def _words(price: Price) -> str:

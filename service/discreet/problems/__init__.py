@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from discreet.problems.base import Dataset, Problem
-from discreet.problems.routing import Routing
+from typing import Annotated
 
-AnyProblem = Routing
+from pydantic import Field
+
+from discreet.problems.base import Dataset, Problem
+from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.dr_ensemble import DrEnsemble, DrEnsembleDataset
+from discreet.problems.multi_agent import MultiAgent, MultiAgentDataset
+from discreet.problems.off_policy_evaluation import OffPolicyDataset, OffPolicyEvaluation
+from discreet.problems.routing import Routing, RoutingDataset
+
+AnyProblem = Annotated[Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp, Field(discriminator="kind")]
 """The discriminated union of all kinds."""
 
-KINDS: dict[str, type[Problem]] = {"routing": Routing}
-DATASETS: dict[str, type[Dataset]] = {kind: problem.Dataset for kind, problem in KINDS.items()}
+AnyDataset = Annotated[
+    RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset, Field(discriminator="kind")
+]
+"""The discriminated union of their datasets."""
+
+KINDS: dict[str, type[Problem]] = {
+    "routing": Routing,
+    "dr_ensemble": DrEnsemble,
+    "off_policy_evaluation": OffPolicyEvaluation,
+    "multi_agent": MultiAgent,
+    "coupled_qp": CoupledQp,
+}
+DATASETS: dict[str, type[Dataset]] = {
+    kind: problem.Dataset for kind, problem in KINDS.items() if problem.Dataset is not None
+}
+"""By kind; some have none."""

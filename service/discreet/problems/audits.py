@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.audit import CONFIDENCE, AuditRow, epsilon_lower_bound, row
+from discreet.privacy.audit import CONFIDENCE, Attack, AuditRow, row
+from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.problems.base import Content, Neighbours, Plan
@@ -38,7 +39,11 @@ def audit_release(
 
     price = case.plan.total
     delta = price.delta / DELTA_UNIT
-    bound = epsilon_lower_bound(sampler(case.left), sampler(case.right), delta, samples=samples, confidence=confidence)
+    split = (1 + confidence) / 2
+    attack = Attack.learn(sampler(case.left), sampler(case.right), samples)
+    bound = attack.epsilon_lower_bound(delta, split)
+    if len(case.plan.events) == 1 and isinstance(event := case.plan.events[0], CalibratedEvent):
+        bound = max(bound, attack.curve_lower_bound(event, split))
     return row(case.name, bound, price.epsilon / EPSILON_UNIT, delta)
 
 

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import io
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
+from discreet.errors import InvalidInput
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Privacy
+from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy
 
 Content = dict[str, NDArray[Any]]
 """Private content in its canonical form: arrays by name, the same for the same data in any order."""
@@ -69,12 +70,22 @@ class NoiseSummary(Frozen):
     standard_deviation: float
 
     @classmethod
-    def of(cls, event: Event, quantity: str) -> Self:
-        """The noise of an event. Of a discrete Gaussian the scale is an upper bound on the standard deviation."""
+    def of(cls, event: Event, quantity: str, unit: float = 1.0) -> Self:
+        """The noise of an event, in multiples of `unit` of what the event counts in.
+
+        Of discrete Gaussian and Dirichlet an upper bound on the standard deviation.
+        """
         deviation = event.scale
         if event.mechanism == "discrete_laplace":  # 2 e^{-1/t} / (1 - e^{-1/t})^2 = 1 / (2 sinh^2(1/2t))
             deviation = math.sqrt(0.5) / math.sinh(min(0.5 / event.scale, 300.0))
-        return cls(quantity=quantity, distribution=event.noise, scale=event.scale, standard_deviation=deviation)
+        elif event.mechanism == "dirichlet":  # sqrt(p (1 - p) / (k + 1)), largest at p = 1/2; the scale is k
+            deviation = 0.5 / math.sqrt(event.scale + 1)
+        return cls(
+            quantity=quantity,
+            distribution=event.noise,
+            scale=event.scale / unit,
+            standard_deviation=deviation / unit,
+        )
 
 
 class Plan(Frozen):
@@ -88,6 +99,7 @@ class Plan(Frozen):
     unit: str
     neighbours: str
     assumptions: tuple[str, ...] = ()
+    advice: tuple[str, ...] = Field(default=(), description="What to expect of the answer, from public figures")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Public constants of the kind")
 
     @classmethod
@@ -111,6 +123,19 @@ class Output:
     value: Callable[[], Any]
     numbers: int = 1
     table: Callable[[], pa.Table] | None = None
+
+    @classmethod
+    def array(cls, array: NDArray[np.float64], *names: str) -> Self:
+        """An array as nested lists, or as a table of one row a number: its position on each axis, then the number.
+
+        `names`: of the axes, and of the numbers.
+        """
+
+        def table() -> pa.Table:
+            positions = [axis.ravel() for axis in np.indices(array.shape)]
+            return pa.table(dict(zip(names, [*positions, array.ravel()], strict=True)))
+
+        return cls(array.tolist, numbers=array.size, table=table)
 
     @property
     def is_table(self) -> bool:
@@ -137,8 +162,20 @@ class Result:
         }
 
 
-class Dataset(Frozen):
-    """A dataset of one kind: `public` is published, `content` never leaves except by a mechanism."""
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
+class DatasetSettings(Frozen):
+    """What stands beside the content of a dataset that is registered."""
+
+    name: Name
+    cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
+    mode: Mode = Field(default="private", description="`simulation` declares the content public")
+    account: str | None = Field(default=None, description="Account of an earlier version of the same source")
+
+
+class Dataset(DatasetSettings):
+    """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
 
     kind: str
     public: Any
@@ -159,12 +196,32 @@ class Dataset(Frozen):
     def read_table(cls, public: Any, table: pa.Table) -> Content:
         """Canonical content from an uploaded table. InvalidInput naming column and row."""
 
+    @classmethod
+    def describe(cls, public: Any, content: Content) -> Any:
+        """The public part, completed by what the form of the content says: which columns there are, never a value."""
+        return public
+
+    def rows(self) -> Content:
+        """The canonical content of this dataset."""
+        return self.read_rows(self.public, self.content)
+
+    def described(self) -> Self:
+        """This dataset with its public part completed."""
+        return self.model_copy(update={"public": self.describe(self.public, self.rows())})
+
 
 class Problem(Frozen):
     """One kind of problem. Subclasses fix `kind` to a literal and give the model of their datasets."""
 
     kind: str
-    Dataset: ClassVar[type[Dataset]]
+    Dataset: ClassVar[type[Dataset] | None]
+    """None: the data are in the problem itself, or with agents."""
+
+    def budget(self, privacy: Privacy | None) -> Budget:
+        """What a job may spend, from what the request says of it. InvalidInput when it says nothing."""
+        if privacy is None:
+            raise InvalidInput("needed: the budget of this job", pointer="/privacy")
+        return privacy.budget
 
     @classmethod
     @abstractmethod
@@ -184,14 +241,160 @@ class Problem(Frozen):
     def release(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
         """Run the plan's mechanisms on the data. Total: never raises on content that registration accepted."""
 
+    def diagnose(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
+        """What a simulation also shows of its data, which are declared public: arrays under names that begin with
+        `true_`. They join what was released, so `finish` sees them; no private job has any. `noise` is that of the
+        release, from its beginning."""
+        return {}
+
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         """Everything that follows from what was released. Sees no private data; may be run again."""
 
+    def evidence(self, plan: Plan, result: bytes) -> dict[str, Any] | None:
+        """The section `cryptographic` of the certificate, from the published result (JSON text); None where only noise
+        protects."""
+        return None
+
+
+# Federated kinds ----------------------------------------------------------------------------------------------------
+
+
+class FederationTerms(Frozen):
+    """How a session of agents is run; fixed with the job, before anybody joins."""
+
+    agents: Positive = Field(le=1000, description="Most agents that may join")
+    quorum: Positive | None = Field(default=None, description="Fewest agents that a round needs; all by default")
+    on_missing: Literal["abort", "finish"] = Field(
+        default="abort",
+        description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
+    )
+    round_seconds: float = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
+    join_seconds: float = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
+
+    @property
+    def least(self) -> int:
+        """Agents that a round needs at least."""
+        return self.agents if self.quorum is None else min(self.quorum, self.agents)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An agent on the owner's signed roster."""
+
+    fingerprint: str
+    name: str
+    key: bytes
+    """Ed25519, 32 bytes."""
+    announcement: Any
+    """The public figures that it announced when it enrolled, as `check_announcement` let them pass."""
+
+
+class SessionFailed(Exception):
+    """A session cannot go on. `code` is one of the kind's `failures`: a fixed name, never made from messages."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Session(ABC):
+    """The operator's side of one federated job: a state machine, deterministic apart from noise.
+
+    It lives in a child process without network. Agents are named by their fingerprints. The coordinator calls
+
+        opening(noise)                        the broadcast of round 0
+        step(0, {agent: message}, noise)      its answers come in; returns the broadcast of round 1
+        …
+        step(rounds - 1, …)                   returns the last broadcast, which ends the session for the agents
+        released()                            what `finish` makes the result of
+
+    A protocol of several phases a round counts every exchange as a round. After each step `state()` and the broadcast
+    are on disk before any agent sees the broadcast. A step that was lost with its process is done again, with new
+    noise, since nobody saw the first; `restore(state())` on a new object goes on as if nothing had happened. Under
+    `on_missing: finish` `messages` may lack agents, but holds at least the quorum, and noise must suffice for that.
+    """
+
+    rounds: int
+    done: bool = False
+    """Set by a step that ends the session before `rounds`: only by what every agent may know."""
+
+    @abstractmethod
+    def opening(self, noise: Noise) -> bytes:
+        """The broadcast of round 0."""
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        """Whether this message can be used, looked at alone; one that cannot counts as missing."""
+        return True
+
+    @abstractmethod
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        """The broadcast that follows from a round's messages. SessionFailed ends the job."""
+
+    @abstractmethod
+    def state(self) -> bytes:
+        """All that `restore` needs."""
+
+    @abstractmethod
+    def restore(self, state: bytes) -> None:
+        """Go on from what `state` said."""
+
+    @abstractmethod
+    def released(self) -> Released:
+        """What was broadcast in all, as far as `finish` needs it; nothing that agents have not seen."""
+
+
+class FederatedProblem(Problem):
+    """A kind that agents can solve together: `protocol: federated` runs a session instead of `release`."""
+
+    failures: ClassVar[dict[str, str]] = {}
+    """Fixed texts by code of what may end its sessions."""
+    signs_parameters: ClassVar[bool] = False
+    """The owner's signature over the roster covers the plan's parameters too: agents believe no others."""
+
+    protocol: Literal["job", "federated"] = "job"
+    federation: FederationTerms | None = Field(default=None, description="Needed with protocol `federated`")
+
+    @property
+    def terms(self) -> FederationTerms | None:
+        """The session's terms; None in job mode."""
+        return self.federation if self.protocol == "federated" else None
+
+    def check_announcement(self, announcement: Any) -> None:
+        """InvalidInput with pointers into what an agent announced about itself when it enrolled. By default it is
+        nothing: `{}`."""
+        if announcement != {}:
+            raise InvalidInput("this kind asks its agents for no public figures")
+
+    @abstractmethod
+    def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
+        """What a session would do and cost each agent. Asked twice: with no agents when the job is submitted, and with
+        the roster when the owner has signed it; the second plan replaces the first and must not cost more."""
+
+    @abstractmethod
+    def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
+        """The session of a signed roster."""
+
+    @classmethod
+    @abstractmethod
+    def rehearse_session(cls) -> None:
+        """Run a small session from opening to released, in this process: loads and compiles all that a session's child
+        will need, which can open no files any more."""
+
+    @model_validator(mode="after")
+    def _terms_are_there(self) -> Self:
+        if self.protocol == "federated" and self.federation is None:
+            raise ValueError("protocol `federated` needs `federation`, the terms of the session")
+        return self
+
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them be."""
+    """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them be.
+
+    `near`: an attack on the release alone comes near the price. Not where what is released is a remnant of many noised
+    steps, each of which was paid for: those steps are attacked in the tests of the kind.
+    """
 
     name: str
     problem: Problem
@@ -199,31 +402,42 @@ class Neighbours:
     plan: Plan
     left: Content
     right: Content
+    near: bool = True
 
 
-def read_example(kind: type[Problem]) -> tuple[Problem, Dataset, Budget]:
+def read_example(kind: type[Problem]) -> tuple[Problem, Dataset | None, Budget]:
     """A kind's example as its models."""
     body = kind.example()
-    spec = body["problem"].pop("dataset")
-    dataset = kind.Dataset.model_validate({name: spec[name] for name in kind.Dataset.model_fields})
-    problem = kind.model_validate({**body["problem"], "dataset": "example"})
-    return problem, dataset, Privacy.model_validate(body["privacy"]).budget
+    dataset = None
+    if kind.Dataset is not None:
+        dataset = kind.Dataset.model_validate(body["problem"]["dataset"]).described()
+        body["problem"]["dataset"] = "example"
+    problem = kind.model_validate(body["problem"])
+    privacy = Privacy.model_validate(body["privacy"]) if "privacy" in body else None
+    return problem, dataset, problem.budget(privacy)
 
 
 def plan_example(kind: type[Problem]) -> Plan:
     """Plan a kind's example: loads what planning needs."""
     problem, dataset, budget = read_example(kind)
-    return problem.plan(dataset.public, budget)
+    return problem.plan(None if dataset is None else dataset.public, budget)
 
 
 def rehearse(kind: type[Problem]) -> Result:
-    """Run a kind's example from bytes to result: loads all code, compiled kernels included, that a job will need."""
+    """Run a kind's example and its worst cases from bytes to result, and give the example's.
+
+    Loads all code, compiled kernels included, that a job will need, whichever of the kind's methods it uses.
+    """
     problem, dataset, budget = read_example(kind)
-    plan = problem.plan(dataset.public, budget)
-    content = unpack(pack(dataset.read_rows(dataset.public, dataset.content)))
-    for noise in (Noise.seeded(0), Noise.secure()):
-        released = unpack(pack(problem.release(dataset.public, plan, content, noise)))
-    return problem.finish(dataset.public, plan, released, lambda step, total: None)
+    public, content = (None, {}) if dataset is None else (dataset.public, dataset.rows())
+    example = Neighbours("example", problem, public, problem.plan(public, budget), content, {})
+    for case in (*kind.worst_cases(), example):
+        content = unpack(pack(case.left))
+        for noise in (Noise.seeded(0), Noise.secure()):
+            released = unpack(pack(case.problem.release(case.public, case.plan, content, noise)))
+        case.problem.diagnose(case.public, case.plan, content, Noise.seeded(0))
+        result = case.problem.finish(case.public, case.plan, released, lambda step, total: None)
+    return result
 
 
 def pack(arrays: Content | Released) -> bytes:

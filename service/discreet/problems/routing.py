@@ -8,7 +8,6 @@ follows, from the mean demand of a period to the paths of every pair, is post-pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
@@ -368,8 +367,8 @@ class Routing(base.Problem):
         policy = solution.paths
         return Result(
             {
-                "link_flows": _numbers(solution.link_flows, ["link", "flow"]),
-                "demand": _numbers(demand, ["origin", "destination", "trips"]),
+                "link_flows": Output.array(solution.link_flows, "link", "flow"),
+                "demand": Output.array(demand, "origin", "destination", "trips"),
                 "policy": Output(
                     lambda: _policy_json(policy),
                     numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
@@ -401,16 +400,6 @@ def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
     clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])
     return clipped
-
-
-def _numbers(array: NDArray[np.float64], names: list[str]) -> Output:
-    """An array as a field: nested lists, or a table with one row a number."""
-    positions: Callable[[], list[NDArray[np.int64]]] = lambda: [axis.ravel() for axis in np.indices(array.shape)]  # noqa: E731
-    return Output(
-        array.tolist,
-        numbers=array.size,
-        table=lambda: pa.table(dict(zip(names, [*positions(), array.ravel()], strict=True))),
-    )
 
 
 def _policy_json(policy: Policy) -> list[dict[str, Any]]:

@@ -77,11 +77,14 @@ async def submit(
     accounts: Sequence[str],
     price: Mapping[str, str],
     events: Sequence[Mapping[str, Any]],
+    session_id: str | None = None,
+    terms: Mapping[str, Any] | None = None,
+    budget: Mapping[str, str] | None = None,
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    One statement, so one round trip and one transaction; sent again where the connection breaks, which the
-    idempotency key makes safe.
+    With `session_id` the job is federated and waits for agents. One statement, so one round trip and one transaction;
+    sent again where the connection breaks, which the idempotency key makes safe.
     """
     (row,) = await database.ask(
         _SUBMIT,
@@ -103,6 +106,9 @@ async def submit(
             "queue": QUEUE,
             "task": RUN_JOB,
             "channel": CHANNEL,
+            "session": session_id,
+            "terms": None if terms is None else dict(terms),
+            "budget": None if budget is None else dict(budget),
         },
     )
     if row["outcome"] != "accepted":
@@ -116,7 +122,7 @@ async def submit(
         "kind": kind,
         "price": dict(price),
         "seed": seed,
-        "state": "queued",
+        "state": "queued" if session_id is None else "awaiting_agents",
         "step": 0,
         "total": steps,
         "error_code": None,
@@ -347,7 +353,7 @@ _SUBMIT = text(
     """
     SELECT outcome, job_id, created_at, standings FROM submit_job(
         :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
-        :events, :queue, :task, :channel)
+        :events, :queue, :task, :channel, :session, :terms, :budget)
     """
 ).bindparams(
     bindparam("problem", type_=JSONB),
@@ -356,6 +362,9 @@ _SUBMIT = text(
     bindparam("accounts", type_=ARRAY(Text)),
     bindparam("dataset", type_=Text),
     bindparam("seed", type_=BigInteger),
+    bindparam("session", type_=Text),
+    bindparam("terms", type_=JSONB(none_as_null=True)),
+    bindparam("budget", type_=JSONB(none_as_null=True)),
 )
 _ADD_EVENT = text(
     """

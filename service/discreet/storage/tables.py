@@ -234,3 +234,69 @@ class IdempotentRequest(Base):
     request_digest: Mapped[bytes]
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class FederatedSession(Base):
+    """The session of a federated job. `holder` and `lease_until` say which rpc process runs it; its fencing token is
+    the job's `attempt`. `sealed` holds the state after `round` steps with the broadcast that agents may have seen."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index("sessions_lease", "lease_until"),)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    terms: Mapped[dict[str, Any]]
+    budget: Mapped[dict[str, Any]]
+    owner: Mapped[str | None]
+    roster: Mapped[bytes | None]
+    roster_signature: Mapped[bytes | None]
+    owner_key: Mapped[bytes | None]
+    approved_at: Mapped[datetime | None]
+    holder: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    wanted: Mapped[str | None]
+    round: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    content_key_id: Mapped[str | None]
+    sealed: Mapped[bytes | None]
+    transcript: Mapped[bytes | None]
+
+
+class SessionToken(Base):
+    """A one-time token of enrolment: an HMAC of it, never the token."""
+
+    __tablename__ = "session_tokens"
+    mac: Mapped[bytes] = mapped_column(primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime]
+    used_by: Mapped[str | None]
+    used_at: Mapped[datetime | None]
+
+
+class SessionAgent(Base):
+    """An agent in a session, by the fingerprint of its key. `receipt` is its countersignature of the charge."""
+
+    __tablename__ = "session_agents"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    public_key: Mapped[bytes]
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    unit: Mapped[str]
+    announcement: Mapped[dict[str, Any]]
+    enrolled_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    receipt: Mapped[dict[str, Any] | None]
+
+
+class GroupMember(Base):
+    """A member of a standing group of agents, which enrols in sessions without a token."""
+
+    __tablename__ = "group_members"
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    group_name: Mapped[str] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    public_key: Mapped[bytes]
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    unit: Mapped[str]
+    announcement: Mapped[dict[str, Any]]

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, PayloadTooLarge
 from discreet.privacy.filters import Cap
+from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
 from discreet.storage import datasets, jobs, ledger, sealing
 from discreet.storage.identifiers import new_id
@@ -43,7 +44,7 @@ async def register(services: Services, principal: Principal, request: Registrati
     if (request.cap is None) == (request.account is None):
         raise InvalidInput([FieldIssue("/cap", "either a cap or the account of an earlier version is needed")])
 
-    def prepare() -> tuple[bytes, list[bytes], str]:
+    def prepare() -> tuple[bytes, list[bytes], str, dict[str, Any]]:
         content = request.read()
         # A release that ran out of memory would tell how much there is; so its owner is told now.
         size, most = sum(array.nbytes for array in content.values()), services.settings.content_bytes
@@ -51,10 +52,11 @@ async def register(services: Services, principal: Principal, request: Registrati
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = datasets.digest(services.secrets, principal.tenant_id, canonical_bytes(content))
         dataset_id = new_id("dst")
-        return digest, list(sealing.seal(services.secrets, dataset_id, pack(content))), dataset_id
+        described = DATASETS[request.kind].describe(request.public, content)
+        public = described.model_dump(mode="json", exclude_none=True)
+        return digest, list(sealing.seal(services.secrets, dataset_id, pack(content))), dataset_id, public
 
-    digest, chunks, dataset_id = await anyio.to_thread.run_sync(prepare)
-    public = request.public.model_dump(mode="json", exclude_none=True)
+    digest, chunks, dataset_id, public = await anyio.to_thread.run_sync(prepare)
     async with services.database.transaction(principal.tenant_id) as connection:
         await datasets.lock_digest(connection, digest)
         known = await datasets.find_digest(connection, principal.tenant_id, digest)

@@ -13,8 +13,8 @@ from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS
-from discreet.problems.base import Plan, Problem
-from discreet.problems.numbers import Privacy
+from discreet.problems.base import FederatedProblem, Plan, Problem
+from discreet.problems.numbers import Budget, Privacy
 from discreet.storage import datasets, jobs, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
@@ -30,25 +30,34 @@ class Planned:
     """A request with its plan and the public figures that it was made of."""
 
     problem: Problem
-    dataset: dict[str, Any]
+    dataset: dict[str, Any] | None
+    """None: the data are the agents', or stand in the problem and are public."""
     plan: Plan
     seed: int | None
 
     @property
     def simulation(self) -> bool:
+        if self.dataset is None:
+            return bool(getattr(self.problem, "mode", "private") == "simulation")
         return bool(self.dataset["mode"] == "simulation")
 
     @property
     def accounts(self) -> list[str]:
-        """The accounts that the price is charged to; public data cost nothing."""
-        return [] if self.simulation else [self.dataset["account_id"]]
+        """The accounts that the price is charged to at once; public data cost nothing, and agents' accounts are
+        charged when the owner has signed the roster."""
+        return [] if self.dataset is None or self.simulation else [self.dataset["account_id"]]
 
 
 async def make_plan(
-    services: Services, principal: Principal, problem: Problem, privacy: Privacy, seed: int | None
+    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
 ) -> Planned:
     """What the request would do and cost; sees no private data. InvalidInput with pointers into the request."""
     require(principal, *SUBMITTERS)
+    if isinstance(problem, FederatedProblem) and problem.terms is not None:
+        return await _plan_federation(problem, privacy, seed)
+    budget = problem.budget(privacy)
+    if problem.Dataset is None:
+        return await _plan_without_dataset(problem, budget, seed)
     dataset_id = getattr(problem, "dataset", None)
     async with services.database.transaction(principal.tenant_id) as connection:
         dataset = await datasets.find(connection, principal.tenant_id, str(dataset_id))
@@ -58,19 +67,36 @@ async def make_plan(
     if dataset["kind"] != problem.kind:
         issues.append(FieldIssue("/problem/dataset", f"a dataset of kind {dataset['kind']}, not {problem.kind}"))
     unit = dataset["public"]["unit"]
-    if privacy.unit is not None and privacy.unit != unit:
+    if privacy is not None and privacy.unit not in (None, unit):
         issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {unit}"))
     if seed is not None and dataset["mode"] != "simulation":
         issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
     if issues:
         raise InvalidInput(issues)
     public = DATASETS[problem.kind].read_public(dataset["public"])
-    plan = await anyio.to_thread.run_sync(problem.plan, public, privacy.budget)
+    plan = await anyio.to_thread.run_sync(problem.plan, public, budget)
     return Planned(problem, dataset, plan, seed)
 
 
+async def _plan_without_dataset(problem: Problem, budget: Budget, seed: int | None) -> Planned:
+    """The plan of a problem that holds its data, which are public."""
+    if seed is not None:
+        raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
+    return Planned(problem, None, await anyio.to_thread.run_sync(problem.plan, None, budget), seed)
+
+
+async def _plan_federation(problem: FederatedProblem, privacy: Privacy | None, seed: int | None) -> Planned:
+    """The plan before any agent is known; the roster's own replaces it."""
+    if seed is not None and getattr(problem, "mode", "private") != "simulation":
+        raise InvalidInput("a seed is for simulation only", pointer="/seed")
+    plan = await anyio.to_thread.run_sync(problem.plan_federation, (), problem.budget(privacy))
+    if privacy is not None and privacy.unit not in (None, plan.unit):
+        raise InvalidInput(f"the privacy unit of this kind is {plan.unit}", pointer="/privacy/unit")
+    return Planned(problem, None, plan, seed)
+
+
 async def price(
-    services: Services, principal: Principal, problem: Problem, privacy: Privacy, seed: int | None
+    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
     planned = await make_plan(services, principal, problem, privacy, seed)
@@ -101,7 +127,7 @@ async def submit(
     idempotency_key: str,
     request: bytes,
     problem: Problem,
-    privacy: Privacy,
+    privacy: Privacy | None,
     seed: int | None,
 ) -> dict[str, Any]:
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
@@ -117,6 +143,7 @@ async def submit(
     planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
+    terms = problem.terms if isinstance(problem, FederatedProblem) else None
     found = await jobs.submit(
         services.database,
         tenant_id=principal.tenant_id,
@@ -124,7 +151,7 @@ async def submit(
         key=idempotency_key,
         digest=digest,
         job_id=new_id("job"),
-        dataset_id=planned.dataset["id"],
+        dataset_id=None if planned.dataset is None else planned.dataset["id"],
         kind=problem.kind,
         problem=problem.model_dump(mode="json"),
         plan=planned.plan.model_dump(mode="json"),
@@ -133,6 +160,9 @@ async def submit(
         accounts=planned.accounts,
         price=total.to_json(),
         events=events,
+        session_id=None if terms is None else new_id("ses"),
+        terms=None if terms is None else terms.model_dump(mode="json"),
+        budget={name: str(units) for name, units in problem.budget(privacy)},
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":
@@ -247,7 +277,8 @@ def price_view(price: Price) -> dict[str, float]:
 def plan_view(plan: Plan) -> dict[str, Any]:
     """A plan as it is published."""
     return plan.model_dump(
-        mode="json", include={"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions"}
+        mode="json",
+        include={"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"},
     )
 
 

@@ -9,7 +9,7 @@ The rule: when any attempt has touched data the full price is committed, otherwi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -66,8 +66,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if row["failures"] >= services.settings.max_attempts:
             await _end(connection, job_id, "failed", "solver_failed")
             return None
-        dataset = await datasets.find(connection, row["tenant_id"], row["dataset_id"])
-        if dataset is None:
+        dataset = None
+        if row["dataset_id"] is not None:
+            dataset = await datasets.find(connection, row["tenant_id"], row["dataset_id"])
+        if dataset is None and row["dataset_id"] is not None:
             await _end(connection, job_id, "failed", "data_erased")
             return None
         stored = await jobs.find_release(connection, job_id)
@@ -75,14 +77,16 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     released = None
     if stored is not None:
         released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
+    problem = KINDS[row["kind"]].model_validate(row["problem"])
     return Claim(
         job_id=job_id,
         attempt=row["attempt"],
         dataset_id=row["dataset_id"],
-        simulation=dataset["mode"] == "simulation",
+        # Without a dataset the data stand in the problem, which is refused unless they are public.
+        simulation=dataset is None or dataset["mode"] == "simulation",
         seed=row["seed"],
-        problem=KINDS[row["kind"]].model_validate(row["problem"]),
-        public=DATASETS[row["kind"]].read_public(dataset["public"]),
+        problem=problem,
+        public=None if dataset is None else DATASETS[row["kind"]].read_public(dataset["public"]),
         plan=Plan.model_validate(row["plan"]),
         released=released,
         cancel_requested=row["cancel_requested"],
@@ -99,14 +103,18 @@ async def renew(services: Services, held: Claim) -> bool:
 
 
 async def touch(services: Services, held: Claim) -> bytes:
-    """Commit `data_touched`, then open the content: from here on the job is charged in full."""
+    """Commit `data_touched`, then open the content: from here on the job is charged in full.
+
+    Empty without a dataset.
+    """
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")
-    assert held.dataset_id is not None
+    if held.dataset_id is None:
+        return b""
     async with services.database.transaction(SYSTEM) as connection:
         key_id = await datasets.content_key(connection, held.dataset_id)
         chunks = await datasets.chunks(connection, held.dataset_id)
@@ -128,8 +136,17 @@ async def report(services: Services, held: Claim, step: int, total: int) -> None
         await jobs.report(connection, held.job_id, held.attempt, step, total)
 
 
-async def publish(services: Services, held: Claim, result: bytes, tables: Mapping[str, bytes]) -> None:
-    """Result, certificate and ledger commit in one transaction."""
+async def publish(
+    services: Services,
+    held: Claim,
+    result: bytes,
+    tables: Mapping[str, bytes],
+    *,
+    assumptions: Sequence[str] | None = None,
+    federation: Mapping[str, Any] | None = None,
+) -> None:
+    """Result, certificate and ledger commit in one transaction. `assumptions` stand in for those of a `release`,
+    `federation` is what the certificate of a session says of it."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         passed = await _filters_passed(connection, held)
@@ -144,14 +161,22 @@ async def publish(services: Services, held: Claim, result: bytes, tables: Mappin
             filters=passed,
             assumptions=[
                 *held.plan.assumptions,
-                FAILURE_ASSUMPTION,
-                TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds),
+                *(
+                    (
+                        FAILURE_ASSUMPTION,
+                        TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds),
+                    )
+                    if assumptions is None
+                    else assumptions
+                ),
             ],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
                 {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
             ],
             job=held.job_id,
+            federation=federation,
+            cryptographic=held.problem.evidence(held.plan, result),
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
         faults.point("publish.written")
@@ -222,6 +247,8 @@ async def _filters_passed(connection: Any, held: Claim) -> list[str]:
     accounts = [
         row["account_id"] for row in await ledger.reservation(connection, held.job_id) if row["kind"] == "reserve"
     ]
+    if not accounts:
+        return []
     standings = await ledger.standings(connection, accounts)
     return [
         one.name

@@ -9,12 +9,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.errors import DiscreetError
 from discreet.worker.frames import HEADER, frame, lengths
+
+ZYGOTE_MODULE = "discreet.worker.zygote"
 
 OnProgress = Callable[[int, int], Awaitable[None]]
 
@@ -44,6 +46,33 @@ class Output:
 
     payload: bytes = b""
     tables: dict[str, bytes] = field(default_factory=dict)
+
+
+class Conversation:
+    """A child that lives for many questions. ChildFailed when it ends, or takes longer than `seconds` for an answer."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+        self._reader, self._writer, self._seconds = reader, writer, seconds
+
+    async def ask(self, header: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        await self.send(header, payload)
+        return await self.receive()
+
+    async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        try:
+            self._writer.write(frame(header, payload))
+            await self._writer.drain()
+        except OSError as error:
+            raise ChildFailed() from error
+
+    async def receive(self) -> tuple[dict[str, Any], bytes]:
+        try:
+            async with asyncio.timeout(self._seconds):
+                header_size, payload_size = lengths(await self._reader.readexactly(HEADER.size))
+                header: dict[str, Any] = json.loads(await self._reader.readexactly(header_size))
+                return header, await self._reader.readexactly(payload_size)
+        except (EOFError, OSError, ValueError, TimeoutError) as error:
+            raise ChildFailed() from error
 
 
 class Zygote:
@@ -83,6 +112,24 @@ class Zygote:
                 signal.pidfd_send_signal(watch, signal.SIGKILL)
             os.close(watch)
 
+    @contextlib.asynccontextmanager
+    async def converse(self, header: dict[str, Any], payload: bytes, limits: Limits) -> AsyncIterator[Conversation]:
+        """A child that answers frame by frame until the block ends, which kills it. `header` and `payload` come first,
+        and their answer is the first to `receive`."""
+        ours, watch = await self._fork(limits)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+            try:
+                conversation = Conversation(reader, writer, limits.wall_seconds)
+                await conversation.send(header, payload)
+                yield conversation
+            finally:
+                writer.close()
+        finally:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(watch, signal.SIGKILL)
+            os.close(watch)
+
     async def stop(self) -> None:
         """End the zygote; its children die with it."""
         if self._control is not None:
@@ -118,7 +165,7 @@ class Zygote:
                 sys.executable,
                 "-P",  # a folder `numpy` where somebody started us is not ours
                 "-m",
-                "discreet.worker.zygote",
+                ZYGOTE_MODULE,
                 str(theirs.fileno()),
                 pass_fds=(theirs.fileno(),),
                 env=_environment(),

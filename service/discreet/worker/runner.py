@@ -84,8 +84,9 @@ class Runner:
             "step": step,
             "kind": held.problem.kind,
             "problem": held.problem.model_dump(mode="json"),
-            "public": held.public.model_dump(mode="json"),
+            "public": None if held.public is None else held.public.model_dump(mode="json"),
             "plan": held.plan.model_dump(mode="json"),
+            "simulation": held.simulation,
             "seed": held.seed,
         }
 

@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import resource
+import secrets
 import signal
 import socket
 import sys
@@ -65,10 +66,12 @@ def main(control: socket.socket) -> None:
 def _warm_up() -> None:
     """Run every kind's example once: what children need is then imported and compiled, and they open no files."""
     from discreet.problems import KINDS  # noqa: PLC0415
-    from discreet.problems.base import rehearse  # noqa: PLC0415
+    from discreet.problems.base import FederatedProblem, rehearse  # noqa: PLC0415
 
     for kind in KINDS.values():
         _encode(rehearse(kind), every_table=True)
+        if issubclass(kind, FederatedProblem):
+            kind.rehearse_session()
 
 
 def _child(job: socket.socket, limits: dict[str, Any]) -> None:
@@ -119,10 +122,13 @@ def _step(job: socket.socket) -> None:
     channel = socket.socket(fileno=3)
     header, payload = _receive(channel)
     problem = KINDS[header["kind"]].model_validate(header["problem"])
-    public = DATASETS[header["kind"]].read_public(header["public"])
+    if header["step"] == "session":
+        _session(channel, problem, Plan.model_validate(header["plan"]), header, payload)
+        return
+    public = None if header["public"] is None else DATASETS[header["kind"]].read_public(header["public"])
     plan = Plan.model_validate(header["plan"])
     if header["step"] == "release":
-        _release(channel, problem, public, plan, unpack(payload), header["seed"])
+        _release(channel, problem, public, plan, unpack(payload) if payload else {}, header)
     else:
         try:
             _finish(channel, problem, public, plan, unpack(payload))
@@ -131,12 +137,19 @@ def _step(job: socket.socket) -> None:
             raise
 
 
-def _release(channel: socket.socket, problem: Any, public: Any, plan: Any, content: Any, seed: int | None) -> None:
+def _release(
+    channel: socket.socket, problem: Any, public: Any, plan: Any, content: Any, header: dict[str, Any]
+) -> None:
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.base import pack  # noqa: PLC0415
 
-    noise = Noise.secure() if seed is None else Noise.seeded(seed)
-    channel.sendall(frame({"done": True}, pack(problem.release(public, plan, content, noise))))
+    if header["simulation"]:
+        seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
+        released = problem.release(public, plan, content, Noise.seeded(seed))
+        released |= problem.diagnose(public, plan, content, Noise.seeded(seed))
+    else:
+        released = problem.release(public, plan, content, Noise.secure())
+    channel.sendall(frame({"done": True}, pack(released)))
 
 
 def _finish(channel: socket.socket, problem: Any, public: Any, plan: Any, released: Any) -> None:
@@ -147,6 +160,54 @@ def _finish(channel: socket.socket, problem: Any, public: Any, plan: Any, releas
     for name, parquet in tables.items():
         channel.sendall(frame({"table": name}, parquet))
     channel.sendall(frame({"done": True}, body))
+
+
+def _session(channel: socket.socket, problem: Any, plan: Any, header: dict[str, Any], state: bytes) -> None:
+    """Run one federated session until the coordinator closes the channel: a frame asks, a frame answers.
+
+    `header["state"]` says that `state` is one to go on from.
+    """
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems.base import Member, SessionFailed, pack  # noqa: PLC0415
+
+    members = [
+        Member(one["fingerprint"], one["name"], bytes.fromhex(one["key"]), one["announcement"])
+        for one in header["agents"]
+    ]
+    session = problem.open_session(plan, members)
+    seed = header["seed"]
+    noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
+    if header["state"]:
+        session.restore(state)
+        channel.sendall(frame({"rounds": session.rounds}))
+    else:
+        broadcast = session.opening(noise)
+        opened = session.state()
+        channel.sendall(frame({"rounds": session.rounds, "state": len(opened)}, opened + broadcast))
+    while True:
+        try:
+            asked, payload = _receive(channel)
+        except EOFError:
+            return
+        if "release" in asked:
+            channel.sendall(frame({"released": True}, pack(session.released())))
+            return
+        number = asked["round"]
+        messages, start = {}, 0
+        for agent, size in asked["messages"]:
+            messages[agent] = payload[start : start + size]
+            start += size
+        usable = {agent: body for agent, body in messages.items() if session.accepts(number, agent, body)}
+        if len(usable) < asked["least"]:
+            channel.sendall(frame({"short": sorted(set(messages) - set(usable))}))
+            continue
+        try:
+            broadcast = session.step(number, usable, noise)
+        except SessionFailed as failure:
+            channel.sendall(frame({"failed": failure.code}))
+            return
+        kept = session.state()
+        channel.sendall(frame({"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast))
 
 
 def _encode(result: Any, *, every_table: bool = False) -> tuple[bytes, dict[str, bytes]]:

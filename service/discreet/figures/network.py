@@ -1,8 +1,4 @@
-"""Pictures of results: a network with its link flows.
-
-Figures are matplotlib objects with a canvas of their own and never pyplot's, so that drawing needs no display, leaves
-no global state behind and can be done in any thread.
-"""
+"""A network with its link flows."""
 
 from __future__ import annotations
 
@@ -22,20 +18,18 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from discreet.errors import InvalidInput
+from discreet.figures.style import DOTS_PER_INCH, INK, QUIET, picture_format
 from discreet.solvers.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FORMATS = (".png", ".svg", ".pdf")
 MAP_INCHES = 8.0
 """The longer side of the map."""
 MARGIN, KEYS = 0.35, 1.55  # inches
 POINT = 1 / 72
-DOTS_PER_INCH = 160
 SMALLEST_LABEL = 4.0
 """Node numbers that would be smaller than this many points are left out."""
-INK, QUIET = "#1f2933", "#7b8794"
 COLOURS = LinearSegmentedColormap.from_list(
     "load", ["#b9d3e6", "#79add2", "#4a7fb5", "#6a5a9e", "#a63a79", "#d62a4a", "#8f0d2b"]
 )
@@ -65,8 +59,7 @@ def draw_link_flows(
         raise InvalidInput(f"{network.tail.size} links need as many link flows, not an array of shape {flow.shape}")
     if not (np.isfinite(flow).all() and (flow >= 0).all()):
         raise InvalidInput("link flows must be finite and not negative")
-    if path.suffix.lower() not in FORMATS:
-        raise InvalidInput(f"{path.name}: a picture is one of {', '.join(FORMATS)}")
+    kind = picture_format(path)
     where = layout(network) if coordinates is None else np.asarray(coordinates, dtype=np.float64)
     if where.shape != (network.nodes, 2) or not np.isfinite(where).all():
         raise InvalidInput(f"{network.nodes} nodes need as many finite coordinates [x, y]")
@@ -101,7 +94,7 @@ def draw_link_flows(
     _draw_width_key(figure, most, widest, width)
     if title:
         figure.text(MARGIN / (width + KEYS), 1 - 0.3 / (height + heading), title, fontsize=13, color=INK, va="center")
-    figure.savefig(path, format=path.suffix[1:].lower())
+    figure.savefig(path, format=kind)
 
 
 def layout(network: Network) -> Floats:

@@ -1,0 +1,341 @@
+"""Rounds of a federated session against a minimal grpc.aio echo of the same size, in the same run.
+
+Both: one server process, one client process that plays all agents on streams of their own, messages of the same size,
+plain TCP on loopback. Ours does all that a real session does: all messages are signed and checked, every round
+waits for all agents, is computed in the session's isolated child, and is sealed and committed in PostgreSQL
+before the broadcast goes out. Real agents have machines of their own: what they do on their disks is left out, and the
+broadcast, one signed message for all of them, is checked once by the process that plays them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from discreet.processes import dies_with_parent, end
+from discreet.settings import Settings
+from discreet.storage import secrets
+from discreet.up import embedded
+from discreet_client.federation import signing
+from discreet_client.federation.identity import Identity
+from discreet_client.federation.links import Link
+from discreet_client.stubs import federation_pb2 as pb
+from discreet_client.stubs import federation_pb2_grpc as rpc
+
+AGENTS = 64
+ROUNDS = 100
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+TURNS = 3
+"""Ours and the peer take turns; the ratio is the median of the ratios of neighbouring turns."""
+
+
+def run() -> list[dict[str, Any]]:
+    """Messages a second and bytes a round, the echo's, and what signatures take."""
+    sign, verify = _signature_seconds()
+    with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder, _service(Path(folder)) as service:
+        turns = [(service.session(), _echo(service.bytes_each_way)) for _ in range(TURNS)]
+    turns.sort(key=lambda turn: turn[0][0] / turn[1])
+    (rate, size), peer = turns[TURNS // 2]
+    return [
+        {
+            "benchmark": f"federation, {AGENTS} agents, every message signed",
+            "ours": rate,
+            "unit": "messages/s",
+            "note": "rounds with signatures, barrier, child process and durable state",
+            "peer": "grpc.aio echo of the same size",
+            "peer_value": peer,
+            "ratio": rate / peer,
+        },
+        {
+            "benchmark": "federation, bytes of one agent's round beside its payload",
+            "ours": size,
+            "unit": "B",
+            "note": "both directions, envelope and signatures; payload 16 B",
+        },
+        {
+            "benchmark": "federation, Ed25519 of one message at the server",
+            "ours": verify * 1e6,
+            "unit": "us",
+            "note": f"an agent signs in {sign * 1e6:.0f} us; the broadcast is signed once for all;"
+            f" {verify * rate:.0%} of the server's core",
+        },
+    ]
+
+
+def _signature_seconds() -> tuple[float, float]:
+    """One signature and its check: the fastest of ten batches, since other work on the machine only ever adds."""
+    key = Identity.generate()
+    statement = signing.message("ses_" + "0" * 26, bytes(32), 1, 1, 1, bytes(64))
+    signature = key.sign(statement)
+    sign = min(timeit.repeat(lambda: key.sign(statement), number=100, repeat=10))
+    verify = min(timeit.repeat(lambda: signing.is_signed(key.public_key, statement, signature), number=100, repeat=10))
+    return sign / 100, verify / 100
+
+
+# Ours ---------------------------------------------------------------------------------------------------------------
+
+
+class Service:
+    """A service on a durable database of its own."""
+
+    def __init__(self, settings: Settings, port: int) -> None:
+        self._settings, self._port = settings, port
+        self.bytes_each_way = (0, 0)
+
+    def session(self) -> tuple[float, float]:
+        """Messages a second, and bytes beside the payload of one agent's round."""
+        return asyncio.run(self._session())
+
+    async def _session(self) -> tuple[float, float]:
+        from discreet.usecases import access, sessions
+        from discreet.usecases.services import open_services
+
+        async with open_services(self._settings) as services:
+            owner = await access.local_owner(services)
+            key = Identity.generate()
+            job = await _submit(services, owner)
+            made = await sessions.create_tokens(services, owner, job, owner=key.fingerprint, count=AGENTS, group=None)
+            agents = [_Agent(Link.parse(link)) for link in made["links"]]
+            address = f"127.0.0.1:{self._port}"
+            channels = [
+                grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) for _ in "1234"
+            ]
+            try:
+                stubs = [rpc.FederationStub(channel) for channel in channels]
+                for number, agent in enumerate(agents):
+                    await agent.enroll(stubs[number % 4])
+                shown = await sessions.show(services, owner, job)
+                from discreet_client.federation.rosters import roster_document
+
+                document = roster_document(shown["id"], job, shown["kind"], shown["agents"])
+                await sessions.approve(
+                    services,
+                    owner,
+                    job,
+                    roster=document,
+                    signature=key.sign(signing.roster(document)),
+                    owner_key=key.public_key,
+                )
+                spans = await asyncio.gather(
+                    *(agent.participate(stubs[number % 4]) for number, agent in enumerate(agents))
+                )
+            finally:
+                for channel in channels:
+                    await channel.close()
+        self.bytes_each_way = agents[0].sizes
+        seconds = max(last for _, last in spans) - min(first for first, _ in spans)
+        return AGENTS * (ROUNDS - 1) / seconds, sum(agents[0].sizes) - 16
+
+
+async def _submit(services: Any, owner: Any) -> str:
+    from decimal import Decimal
+
+    from discreet.problems.numbers import Privacy
+    from discreet.usecases import jobs
+    from tests.rpc.kinds import NoisySum
+
+    terms = {"agents": AGENTS, "round_seconds": 60.0}
+    problem = NoisySum.model_validate({"protocol": "federated", "federation": terms, "rounds": ROUNDS})
+    row = await jobs.submit(
+        services,
+        owner,
+        idempotency_key=os.urandom(8).hex(),
+        request=b"",
+        problem=problem,
+        privacy=Privacy(epsilon=Decimal("0.5")),
+        seed=None,
+    )
+    return str(row["id"])
+
+
+@lru_cache(maxsize=4 * AGENTS)
+def _is_signed(key: bytes, session: str, content: bytes, signature: bytes) -> bool:
+    return signing.is_signed(key, signing.operator(session, content), signature)
+
+
+class _Agent:
+    """The agent's part of the protocol, without its disk."""
+
+    def __init__(self, link: Link) -> None:
+        self.link, self.identity = link, Identity.generate()
+        self.sizes = (0, 0)
+
+    async def enroll(self, stub: Any) -> None:
+        content = pb.Enrolment(
+            token=self.link.token, name="agent", unit="trajectory", cap_epsilon="1", cap_delta="0", announcement=b"{}"
+        ).SerializeToString()
+        nonce, now = os.urandom(16), time.time_ns() // 1_000_000
+        await stub.Enroll(
+            pb.EnrollRequest(
+                session=self.link.session,
+                public_key=self.identity.public_key,
+                nonce=nonce,
+                timestamp_ms=now,
+                content=content,
+                signature=self.identity.sign(signing.enrolment(self.link.session, nonce, now, content)),
+            )
+        )
+
+    async def participate(self, stub: Any) -> tuple[float, float]:
+        """When the second round came, and when the end."""
+        call, session = stub.Participate(), self.link.session
+        first = await call.read()
+        challenge = pb.OperatorContent.FromString(first.content).challenge
+        self._sequence, self._nonce = 0, challenge.nonce
+        hello = pb.Hello(session=session, public_key=self.identity.public_key, nonce=challenge.nonce)
+        await call.write(self._signed(0, hello=hello))
+        begun = 0.0
+        while True:
+            message = await call.read()
+            assert _is_signed(challenge.public_key, session, message.content, message.signature)
+            content = pb.OperatorContent.FromString(message.content)
+            kind = content.WhichOneof("kind")
+            if kind == "start":
+                entry = bytes(32)
+                accept = pb.Accept(
+                    roster_digest=signing.digest(content.start.roster),
+                    charge_digest=signing.digest(content.start.charge),
+                    ledger_hash=entry,
+                    ledger_signature=self.identity.sign(signing.ledger_entry(entry)),
+                )
+                await call.write(self._signed(0, accept=accept))
+            elif kind == "round":
+                if content.round.number == 1:
+                    begun = time.perf_counter()
+                answers = signing.digest(content.round.broadcast)
+                answer = self._signed(
+                    content.round.number, contribution=pb.Contribution(body=bytes(8), answers=answers)
+                )
+                self.sizes = (answer.ByteSize(), message.ByteSize())
+                await call.write(answer)
+            elif kind == "end":
+                assert content.end.state == "succeeded", content.end.code
+                return begun, time.perf_counter()
+
+    def _signed(self, number: int, **content: Any) -> pb.AgentMessage:
+        data = pb.AgentContent(**content).SerializeToString()
+        now = time.time_ns() // 1_000_000
+        statement = signing.message(self.link.session, self._nonce, self._sequence, number, now, data)
+        self._sequence += 1
+        return pb.AgentMessage(
+            content=data,
+            round=number,
+            sequence=self._sequence - 1,
+            timestamp_ms=now,
+            signature=self.identity.sign(statement),
+        )
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[Service]:
+    from tests.rpc import kinds
+
+    kinds.register()
+    settings = Settings(state=folder / "state", rpc_address="127.0.0.1:1")
+    with embedded(settings) as ready:
+        port = _free_port()
+        if not ready.secrets_path.exists():
+            secrets.create(ready.secrets_path)
+        root = str(Path(__file__).parents[1])
+        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "DISCREET_STATE": str(ready.state),
+            "DISCREET_DATABASE_URL": str(ready.database_url),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.rpc.program", "rpc", "--port", str(port)],
+            env=environment,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509
+        )
+        try:
+            _await(port)
+            yield Service(ready.model_copy(update={"rpc_address": f"127.0.0.1:{port}"}), port)
+        finally:
+            end(process, (signal.SIGTERM, 30.0))
+
+
+# The peer -----------------------------------------------------------------------------------------------------------
+
+
+def _echo(sizes: tuple[int, int]) -> float:
+    """Messages a second through an echo on as many streams."""
+    port = _free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.federation", str(port), str(sizes[1])],
+        preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509
+    )
+    try:
+        _await(port)
+        return asyncio.run(_drive(port, bytes(sizes[0])))
+    finally:
+        end(process, (signal.SIGTERM, 5.0))
+
+
+async def _drive(port: int, message: bytes) -> float:
+    channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=OWN_CONNECTION) for _ in "1234"]
+
+    async def one(channel: Any, rounds: int) -> None:
+        call = channel.stream_stream("/bench.Echo/Echo")()
+        for _ in range(rounds):
+            await call.write(message)
+            await call.read()
+        await call.done_writing()
+
+    try:
+        await asyncio.gather(*(one(channels[number % 4], 3) for number in range(AGENTS)))
+        begun = time.perf_counter()
+        await asyncio.gather(*(one(channels[number % 4], ROUNDS) for number in range(AGENTS)))
+        return AGENTS * ROUNDS / (time.perf_counter() - begun)
+    finally:
+        for channel in channels:
+            await channel.close()
+
+
+async def _serve_echo(port: int, size: int) -> None:
+    answer = bytes(size)
+
+    async def echo(requests: Any, context: Any) -> None:
+        async for _ in requests:
+            await context.write(answer)
+
+    server = grpc.aio.server()
+    handler = grpc.method_handlers_generic_handler("bench.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)})
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    await server.wait_for_termination()
+
+
+def _free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _await(port: int) -> None:
+    for _ in range(600):
+        with contextlib.suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+            return
+        time.sleep(0.1)
+    raise TimeoutError("the server does not answer")
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve_echo(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,42 @@
+"""Federated agents: identity, ledger, and the rounds of a session.
+
+agent = Agent.from_token("dsc://host:port/ses_…?token=…&server=…&owner=…", identity="agent.key")
+outcome = agent.participate(step)
+"""
+
+from discreet_client.agent.agent import Agent, Outcome, Round, Step
+from discreet_client.agent.connection import Tls
+from discreet_client.agent.ledger import Ledger
+from discreet_client.federation.errors import (
+    AgentError,
+    BadIdentity,
+    BadLink,
+    LedgerBroken,
+    LimitExceeded,
+    Lost,
+    NotTrusted,
+    Refused,
+)
+from discreet_client.federation.identity import Identity
+from discreet_client.federation.links import Link
+from discreet_client.updates import QuadraticCost
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "BadIdentity",
+    "BadLink",
+    "Identity",
+    "Ledger",
+    "LedgerBroken",
+    "LimitExceeded",
+    "Link",
+    "Lost",
+    "NotTrusted",
+    "Outcome",
+    "QuadraticCost",
+    "Refused",
+    "Round",
+    "Step",
+    "Tls",
+]

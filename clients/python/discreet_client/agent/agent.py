@@ -1,0 +1,473 @@
+"""An agent: it keeps its data, answers rounds, and believes nobody but the keys that its token pins.
+
+    agent = Agent.from_token("dsc://…", identity="agent.key", limit_epsilon="1")
+    outcome = agent.participate(lambda round: …)
+
+`participate` is what every kind of problem lies on: the function is given a `Round` and returns the bytes of the
+answer. What it decides is on disk before it is sent, with the state it wants to keep; a new process goes on from there
+and sends the same bytes again. Kinds that bring functions of their own register them in `kinds`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import queue
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from attrs import define, field
+from numpy.typing import ArrayLike, NDArray
+
+from discreet_client.agent.connection import Tls, connect
+from discreet_client.agent.ledger import Ledger
+from discreet_client.agent.memory import Ended, Memory, Sent
+from discreet_client.federation import signing
+from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
+from discreet_client.federation.identity import Identity
+from discreet_client.federation.links import Link
+from discreet_client.stubs import federation_pb2 as pb
+from discreet_client.stubs import federation_pb2_grpc as rpc
+from discreet_client.updates import QuadraticCost
+
+SKEW_SECONDS = 30.0
+"""The server's clock may differ by so much; it holds the agent to the same."""
+
+ENROLL_SECONDS = 20.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
+CODE_KEY = "discreet-code"
+"""Trailing metadata: the stable name of a refusal."""
+
+PASSING = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+)
+"""Statuses after which the same again may succeed."""
+
+
+@define
+class Round:
+    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it is saved with the
+    answer."""
+
+    number: int
+    rounds: int
+    broadcast: bytes
+    state: bytes
+    seconds: float
+    """Until the deadline, as of when the message came."""
+    agent: str
+    """This agent's fingerprint."""
+    roster: dict[str, Any] = field(repr=False)
+    """As the owner signed it: `agents` has name, fingerprint, key and announcement of each."""
+    parameters: dict[str, Any] = field(repr=False)
+    """Public constants from the plan."""
+    transcript: bytes = field(repr=False)
+    roster_digest: bytes = field(repr=False)
+    job: str = ""
+    identity: Identity | None = field(default=None, repr=False)
+    """For kinds whose messages agents sign for each other."""
+
+
+@define(frozen=True)
+class Outcome:
+    """How a session ended for this agent."""
+
+    state: str
+    code: str
+    rounds: int
+    broadcast: bytes
+    transcript: bytes
+    final_state: bytes
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "succeeded"
+
+
+Step = Callable[[Round], bytes]
+
+
+class Agent:
+    """One identity in one session."""
+
+    def __init__(
+        self,
+        link: Link,
+        identity: Identity,
+        memory: Memory,
+        ledger: Ledger,
+        *,
+        name: str,
+        unit: str,
+        cap: tuple[Decimal, Decimal],
+        announcement: Mapping[str, Any],
+        tls: Tls,
+        patience_seconds: float,
+    ) -> None:
+        self.link = link
+        self.identity = identity
+        self.ledger = ledger
+        self._memory = memory
+        self.name = name
+        self._unit, self._cap = unit, cap
+        self._announcement = json.dumps(announcement, sort_keys=True, separators=(",", ":")).encode()
+        self._tls = tls
+        self._patience = patience_seconds
+        self._heard = time.monotonic()
+
+    @classmethod
+    def from_token(
+        cls,
+        token: str,
+        identity: str | Path = "agent.key",
+        *,
+        ledger: str | Path | None = None,
+        state: str | Path | None = None,
+        name: str | None = None,
+        unit: str = "trajectory",
+        limit_epsilon: Decimal | str | float = "1",
+        limit_delta: Decimal | str | float = "0",
+        announcement: Mapping[str, Any] | None = None,
+        tls: Tls | None = None,
+        patience_seconds: float = 600.0,
+        durable: bool = True,
+    ) -> Agent:
+        """An agent for the session that `token` names.
+
+        The key file is made on first use; the ledger (`<identity>.ledger`) and the folder of what must survive the
+        process (`<identity>.state`) lie beside it unless named. `limit_epsilon` and `limit_delta` bound what this
+        identity spends over all its sessions: they are announced to the server as the cap of its account, and checked
+        here. `unit` is the privacy unit of that account. `announcement` are public figures that the kind asks for.
+        `patience_seconds`: how long a silent server is waited for. `durable=False` keeps nothing on disk (benchmarks).
+        """
+        link = Link.parse(token)
+        place = Path(identity)
+        key = Identity.open(place)
+        limits = (Decimal(str(limit_epsilon)), Decimal(str(limit_delta)))
+        folder = Path(state) if state is not None else place.with_suffix(".state")
+        memory = Memory.load(folder / f"{link.session}.json")
+        memory.durable = durable
+        book = Ledger(
+            Path(ledger) if ledger is not None else place.with_suffix(".ledger"),
+            key,
+            limit_epsilon=limits[0],
+            limit_delta=limits[1],
+        )
+        return cls(
+            link,
+            key,
+            memory,
+            book,
+            name=name or place.stem,
+            unit=unit,
+            cap=limits,
+            announcement=announcement or {},
+            tls=tls or Tls(),
+            patience_seconds=patience_seconds,
+        )
+
+    def enroll(self) -> str:
+        """Make this agent known to the session, once; the id of its account."""
+        return str(self._patiently(self._enroll))
+
+    def participate(self, step: Step) -> Outcome:
+        """Answer rounds until the session ends, through breaks of the connection and restarts of either side.
+
+        Refused when the server refuses for good, LimitExceeded before anything is sent when the charge would pass the
+        limit, NotTrusted when the other side is not the pinned one or contradicts itself, Lost when it stays silent.
+        Whatever `step` raises ends the agent: run it again to go on.
+        """
+        self.enroll()
+        if self._memory.ended is None:
+            self._patiently(lambda: self._follow(step))
+        ended = self._memory.ended
+        assert ended is not None
+        return Outcome(ended.state, ended.code, ended.rounds, ended.broadcast, ended.transcript, self._memory.state)
+
+    def solve(
+        self,
+        *,
+        A_u: ArrayLike,  # the paper's names
+        A_g: ArrayLike,
+        cost: QuadraticCost,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike,
+        primal: float | None = None,
+    ) -> NDArray[np.float64]:
+        """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together with the others.
+
+        A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a variable.
+        `primal`: this agent's own step size instead of the job's. Nothing leaves this process but masked and encrypted
+        contributions to sums. AgentError when the session fails, or the data do not fit what the owner has signed.
+        """
+        from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
+
+        return coupled_qp.solve(self, A_u=A_u, A_g=A_g, cost=cost, lower=lower, upper=upper, primal=primal).x
+
+    @property
+    def roster(self) -> dict[str, Any]:
+        """The roster that the owner has signed, once it is there."""
+        read: dict[str, Any] = json.loads(self._memory.roster)
+        return read
+
+    @property
+    def journal_path(self) -> Path | None:
+        """A file for what this session must never do twice; None where nothing is kept."""
+        return self._memory.path.with_suffix(".journal") if self._memory.durable else None
+
+    # -- breaks -------------------------------------------------------------------------------------------------------
+
+    def _patiently(self, what: Callable[[], Any]) -> Any:
+        """`what()`, again after breaks, with pauses that double while nothing is heard."""
+        self._heard = time.monotonic()
+        pause = FIRST_PAUSE
+        while True:
+            before = self._heard
+            try:
+                return what()
+            except grpc.RpcError as error:
+                refusal = _refusal(error)
+                if error.code() not in PASSING:
+                    raise refusal from None
+            except OSError as error:
+                refusal = Refused("UNAVAILABLE", "", f"{self.link.address} does not answer: {error.strerror or error}")
+            if time.monotonic() - self._heard > self._patience:
+                raise Lost(f"no answer for {self._patience:g} s; the last: {refusal}")
+            pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that agents do not come back all at once
+
+    # -- enrolment ----------------------------------------------------------------------------------------------------
+
+    def _enroll(self) -> str:
+        if self._memory.account:
+            return self._memory.account
+        content = pb.Enrolment(
+            token=self.link.token,
+            name=self.name,
+            unit=self._unit,
+            cap_epsilon=format(self._cap[0], "f"),
+            cap_delta=format(self._cap[1], "f"),
+            announcement=self._announcement,
+        ).SerializeToString()
+        nonce, now = os.urandom(16), _now_ms()
+        request = pb.EnrollRequest(
+            session=self.link.session,
+            public_key=self.identity.public_key,
+            nonce=nonce,
+            timestamp_ms=now,
+            content=content,
+            signature=self.identity.sign(signing.enrolment(self.link.session, nonce, now, content)),
+        )
+        with closing(connect(self.link, self._tls)) as channel:
+            stub = rpc.FederationStub(channel)
+            self._meet(stub)  # the token is for the pinned server's eyes
+            answer = stub.Enroll(request, timeout=ENROLL_SECONDS)
+        self._check_server(answer.public_key)
+        statement = signing.enrolled(self.link.session, answer.content)
+        enrolled = pb.Enrolled.FromString(answer.content)
+        if not signing.is_signed(answer.public_key, statement, answer.signature) or enrolled.nonce != nonce:
+            raise NotTrusted("the answer to the enrolment is not signed by the server")
+        self._memory.account = enrolled.account
+        self._memory.save()
+        return str(enrolled.account)
+
+    # -- one stream ---------------------------------------------------------------------------------------------------
+
+    def _follow(self, step: Step) -> None:
+        """One stream until the session ends; grpc.RpcError when the stream breaks first."""
+        outgoing: queue.SimpleQueue[pb.AgentMessage | None] = queue.SimpleQueue()
+        with closing(connect(self.link, self._tls)) as channel:
+            call = rpc.FederationStub(channel).Participate(iter(outgoing.get, None), wait_for_ready=False)
+            try:
+                for kind, content in self._received(call, outgoing):
+                    if kind == "end":
+                        self._end(content)
+                        return
+                    self._answer(kind, content, step)
+            finally:
+                outgoing.put(None)
+                call.cancel()
+        raise ConnectionResetError("the stream ended before the session")
+
+    def _received(self, call: Any, outgoing: queue.SimpleQueue[pb.AgentMessage | None]) -> Iterator[tuple[str, Any]]:
+        """What the server says after the challenge, its signatures checked."""
+        messages = iter(call)
+        first = next(messages, None)
+        if first is None:
+            return
+        challenge = self._challenge(first)
+        self._server_key = challenge.public_key
+        self._stream = _Stream(self.identity, self.link.session, challenge.nonce, outgoing)
+        self._stream.send(
+            hello=pb.Hello(session=self.link.session, public_key=self.identity.public_key, nonce=challenge.nonce)
+        )
+        self._start: pb.Start | None = None
+        for message in messages:
+            statement = signing.operator(self.link.session, message.content)
+            if not signing.is_signed(self._server_key, statement, message.signature):
+                raise NotTrusted("a message is not signed by the server")
+            self._heard = time.monotonic()
+            content = pb.OperatorContent.FromString(message.content)
+            kind = content.WhichOneof("kind")
+            yield str(kind), getattr(content, kind)
+
+    def _answer(self, kind: str, content: Any, step: Step) -> None:
+        if kind == "start":
+            self._accept(content)
+        elif kind == "round":
+            self._contribute(content, step)
+        elif kind != "waiting":
+            raise NotTrusted(f"the server sent {kind} where it has no place")
+
+    def _accept(self, start: pb.Start) -> None:
+        """Check the owner's roster, book the charge, say so."""
+        if signing.fingerprint(start.owner_key) != self.link.owner:
+            raise NotTrusted("the roster is signed by another owner than the one that the token pins")
+        if not signing.is_signed(start.owner_key, signing.roster(start.roster), start.roster_signature):
+            raise NotTrusted("the roster is not signed by the owner")
+        roster = json.loads(start.roster)
+        members = {one["fingerprint"]: one for one in roster["agents"]}
+        own = members.get(self.identity.fingerprint)
+        if roster["session"] != self.link.session or own is None:
+            raise NotTrusted("the roster is that of another session, or this agent is not on it")
+        if base64.b64decode(own["key"]) != self.identity.public_key:
+            raise NotTrusted("the roster has another key under this agent's name")
+        if self._memory.roster not in (b"", start.roster):
+            raise NotTrusted("the roster is another one than before")
+        charge = json.loads(start.charge)
+        if (charge["session"], charge["agent"]) != (self.link.session, self.identity.fingerprint):
+            raise NotTrusted("the charge is meant for somebody else")
+        if not signing.is_signed(self._server_key, signing.charge(start.charge), start.charge_signature):
+            raise NotTrusted("the charge is not signed by the server")
+        try:
+            entry = self.ledger.charge(start.charge, start.charge_signature, self._server_key)
+        except LimitExceeded:
+            self._stream.send(decline=pb.Decline(code="limit_exceeded"))
+            time.sleep(0.5)  # the stream is about to be closed; let the word go out
+            raise
+        self._memory.roster = start.roster
+        self._memory.save()
+        self._start, self._roster, self._charge = start, roster, charge
+        self._stream.send(
+            accept=pb.Accept(
+                roster_digest=signing.digest(start.roster),
+                charge_digest=signing.digest(start.charge),
+                ledger_seq=entry.seq,
+                ledger_hash=entry.hash,
+                ledger_signature=entry.signature,
+            )
+        )
+
+    def _contribute(self, message: pb.Round, step: Step) -> None:
+        if self._start is None:
+            raise NotTrusted("a round came before the roster")
+        memory, answers = self._memory, signing.digest(message.broadcast)
+        last = memory.sent
+        if last is None or message.number > last.number:
+            current = Round(
+                number=message.number,
+                rounds=self._start.rounds,
+                broadcast=message.broadcast,
+                state=memory.state,
+                seconds=message.milliseconds / 1000,
+                agent=self.identity.fingerprint,
+                roster=self._roster,
+                parameters=json.loads(self._start.parameters),
+                transcript=message.transcript,
+                roster_digest=signing.digest(self._start.roster),
+                job=self._charge["job"],
+                identity=self.identity,
+            )
+            body = step(current)
+            memory.sent, memory.state = Sent(message.number, body, answers), current.state
+            memory.save()
+        elif message.number < last.number:
+            raise NotTrusted(f"the server went back from round {last.number} to {message.number}")
+        elif answers != last.answers:
+            raise NotTrusted(f"the server sent two different broadcasts for round {message.number}")
+        assert memory.sent is not None
+        contribution = pb.Contribution(body=memory.sent.body, answers=memory.sent.answers)
+        self._stream.send(message.number, contribution=contribution)
+
+    def _end(self, end: pb.End) -> None:
+        if not end.charged and self._memory.sent is None and self._memory.roster:
+            self.ledger.release(json.loads(self._memory.roster)["job"])
+        self._memory.ended = Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
+        self._memory.save()
+
+    def _meet(self, stub: Any) -> None:
+        """Hear the server's challenge before anything is told."""
+        silent: queue.SimpleQueue[None] = queue.SimpleQueue()
+        call = stub.Participate(iter(silent.get, None), timeout=ENROLL_SECONDS)
+        try:
+            first = next(iter(call), None)
+        finally:
+            silent.put(None)
+            call.cancel()
+        if first is None:
+            raise ConnectionResetError("the server hung up")
+        self._challenge(first)
+
+    def _challenge(self, message: pb.OperatorMessage) -> pb.Challenge:
+        """The first message of a stream, when it is that of the pinned server and of now."""
+        challenge: pb.Challenge = pb.OperatorContent.FromString(message.content).challenge
+        self._check_server(challenge.public_key)
+        if not signing.is_signed(challenge.public_key, signing.operator("", message.content), message.signature):
+            raise NotTrusted("the challenge is not signed by the server")
+        if abs(challenge.timestamp_ms - _now_ms()) > SKEW_SECONDS * 1000:
+            raise NotTrusted("the server's clock and this one differ by more than 30 s")
+        return challenge
+
+    def _check_server(self, public_key: bytes) -> None:
+        if signing.fingerprint(public_key) != self.link.server:
+            raise NotTrusted("this is not the server that the token pins")
+
+
+class _Stream:
+    """The sending half of one stream: numbers and signs."""
+
+    def __init__(
+        self, identity: Identity, session: str, nonce: bytes, out: queue.SimpleQueue[pb.AgentMessage | None]
+    ) -> None:
+        self._identity, self._session, self._nonce, self._out = identity, session, nonce, out
+        self._sequence = 0
+
+    def send(self, round_number: int = 0, **content: Any) -> None:
+        data = pb.AgentContent(**content).SerializeToString()
+        now = _now_ms()
+        statement = signing.message(self._session, self._nonce, self._sequence, round_number, now, data)
+        self._out.put(
+            pb.AgentMessage(
+                content=data,
+                round=round_number,
+                sequence=self._sequence,
+                timestamp_ms=now,
+                signature=self._identity.sign(statement),
+            )
+        )
+        self._sequence += 1
+
+
+def _refusal(error: grpc.RpcError) -> Refused:
+    trailing = dict(error.trailing_metadata() or ())
+    return Refused(error.code().name, str(trailing.get(CODE_KEY, "")), str(error.details()))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+__all__ = ["Agent", "AgentError", "Outcome", "Round", "Step"]

@@ -1,0 +1,85 @@
+"""`discreet-agent`: an agent from a shell. Exit 0 done, 1 refused or failed with one line why, 2 bad usage."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from discreet_client.agent import kinds
+from discreet_client.agent.agent import Agent
+from discreet_client.agent.connection import Tls
+from discreet_client.federation.errors import AgentError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        problem = json.loads(given.problem.read_text()) if given.problem else {}
+    except (OSError, ValueError) as error:
+        parser.error(f"{given.problem}: {error}")
+    kind = given.program or problem.get("kind")
+    if not kind:
+        parser.error("name a problem file with its `kind`, or a --program")
+    try:
+        agent = Agent.from_token(
+            given.token,
+            given.identity,
+            ledger=given.ledger,
+            state=given.state,
+            name=given.name or problem.get("name"),
+            unit=given.unit or problem.get("unit", "trajectory"),
+            limit_epsilon=given.limit_epsilon,
+            limit_delta=given.limit_delta,
+            announcement=problem.get("announcement"),
+            tls=Tls(given.ca, given.certificate, given.certificate_key),
+            patience_seconds=given.patience,
+        )
+        answer = kinds.solver(kind)(agent, problem)
+    except (AgentError, OSError, grpc.RpcError) as error:
+        print(f"discreet-agent: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(answer))
+    return 0
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise argparse.ArgumentTypeError("a number is needed") from None
+    if not number.is_finite() or number < 0:
+        raise argparse.ArgumentTypeError("a number that is not negative is needed")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("discreet-agent", description="Take part in a federated job with your own data.")
+    token = os.environ.get("DISCREET_TOKEN")
+    add: Any = parser.add_argument
+    add("--token", default=token, required=token is None, help="dsc://…; or DISCREET_TOKEN, which `ps` does not show")
+    add("--problem", type=Path, help="JSON file: `kind` and this agent's own part; stays here")
+    add("--program", help="module:function to run instead of a kind's own")
+    add("--identity", type=Path, default=Path("agent.key"), help="key file, made on first use (agent.key)")
+    add("--ledger", type=Path, help="the agent's own ledger (beside the key)")
+    add("--state", type=Path, help="folder of what must survive this process (beside the key)")
+    add("--name", help="what the owner sees (the key file's name)")
+    add("--unit", help="privacy unit of this agent's account (trajectory)")
+    add("--limit-epsilon", type=_decimal, default=Decimal(1), help="refuse to spend more in all (1)")
+    add("--limit-delta", type=_decimal, default=Decimal(0), help="refuse to spend more in all (0)")
+    add("--patience", type=float, default=600.0, help="seconds to wait for a silent server (600)")
+    add("--ca", type=Path, help="authorities (PEM) to believe instead of the pinned certificate")
+    add("--certificate", type=Path, help="this agent's certificate (PEM), for mutual TLS")
+    add("--certificate-key", type=Path, help="its key (PEM)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Coupled quadratic programs in an agent: its own steps on sums that only the agents can open.
+
+What the machine of `discreet_client.secure_sum` and the optimizer know is saved with every answer, before it is sent: a
+new process goes on from there, and what was decided but not saved nobody has seen. The session's folder then holds keys
+and x; its files are readable by their owner alone. An older copy of what was saved is refused by the journal beside
+it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet_client import secure_sum
+from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.packing import OutOfRange, box_bound
+from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
+
+if TYPE_CHECKING:
+    from discreet_client.agent.agent import Agent, Round
+
+Floats = NDArray[np.float64]
+
+WINDOW_BITS = 6
+"""Of the tables of powers: 6 MB for a key of 2048 bits, made in a tenth of a second, also after a restart."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript, signed by all."""
+
+    x: Floats
+    multipliers: Floats
+    rounds: int
+    transcript: str
+
+
+class _Journal:
+    """The records of a session: those of answers that may have been sent lie in a file, those of the answer in hand in
+    the state that is saved with it.
+
+    `settled`: how many the file held when the state was saved. Raises Reused when it holds more than the state knows:
+    then the state is an older copy.
+    """
+
+    def __init__(self, file: secure_sum.MemoryJournal, settled: int, pending: list[str]) -> None:
+        self.file, self.pending = file, pending
+        beyond = set(file.records()[settled:]) - set(pending)
+        if beyond:
+            raise secure_sum.Reused("the saved session is older than its journal")
+
+    def claim(self, record: str) -> None:
+        if record in self.records():
+            raise secure_sum.Reused(f"{record} was claimed before")
+        self.pending.append(record)
+
+    def records(self) -> list[str]:
+        return list(dict.fromkeys([*self.file.records(), *self.pending]))
+
+    def settle(self) -> None:
+        """The last answer was saved and may be on its way."""
+        known = set(self.file.records())
+        for record in self.pending:
+            if record not in known:
+                self.file.claim(record)
+        self.pending = []
+
+
+class _Run:
+    """One agent's machine and optimizer, in this process or resumed from the last."""
+
+    def __init__(self, agent: Agent, data: tuple[Floats, Floats, QuadraticCost, Box], primal: float | None) -> None:
+        self._agent, self._data, self._primal = agent, data, primal
+        self._machine: secure_sum.Agent | None = None
+        self._rounds: Rounds | None = None
+        self._journal: _Journal | None = None
+
+    def leave(self) -> None:
+        """Let another process have the journal."""
+        if self._journal is not None and isinstance(self._journal.file, secure_sum.FileJournal):
+            self._journal.file.close()
+
+    def step(self, current: Round) -> bytes:
+        machine = self._open(current.roster, current.state)
+        assert self._journal is not None
+        self._journal.settle()
+        answer = machine.answer(current.broadcast)
+        current.state = self._state()
+        return answer
+
+    def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> Optimum:
+        """The end: all agents have signed the same transcript."""
+        machine = self._open(roster, state)
+        if not machine.finished:
+            machine.answer(broadcast)
+        assert self._rounds is not None
+        participant = self._rounds.participant
+        return Optimum(participant.x, participant.multipliers, self._rounds.done, machine.transcript.hex())
+
+    def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
+        if self._machine is not None:
+            return self._machine
+        parameters = roster.get("parameters")
+        if parameters is None:
+            raise NotTrusted("the owner has not signed the parameters of the sums")
+        sums = secure_sum.Parameters(**parameters["sums"])
+        members = [bytes.fromhex(key) for key in _keys(roster)]
+
+        def signed_by_owner(document: bytes) -> bool:
+            """Members and parameters are the owner's; job and key of the operator come signed by the pinned server."""
+            read = secure_sum.Roster.read(document)
+            return list(read.members) == members and read.parameters == sums
+
+        self._rounds = self._optimizer(parameters, sums)
+        saved: dict[str, Any] = json.loads(state) if state else {"settled": 0, "pending": []}
+        path = self._agent.journal_path
+        file = secure_sum.MemoryJournal() if path is None else secure_sum.FileJournal(path)
+        self._journal = _Journal(file, saved["settled"], saved["pending"])
+        self._machine = secure_sum.Agent(
+            self._agent.identity.private_key,
+            signed_by_owner,
+            self._rounds,
+            self._journal,
+            window=WINDOW_BITS,
+        )
+        if state:
+            self._machine.resume(saved["machine"].encode())
+            participant = self._rounds.participant
+            participant.x, participant.multipliers = np.array(saved["x"]), np.array(saved["multipliers"])
+            self._rounds.done = saved["done"]
+        return self._machine
+
+    def _optimizer(self, parameters: dict[str, Any], sums: secure_sum.Parameters) -> Rounds:
+        A_u, A_g, cost, box = self._data
+        rows = (parameters["coupled"], parameters["constraints"])
+        if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) != sums.dimension:
+            raise AgentError(f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}")
+        reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
+        if not reach <= sums.bound:
+            raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
+        steps = parameters["steps"]
+        chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])
+        return Rounds(Participant(A_u, A_g, cost, box, chosen), steps["iterations"])
+
+    def _state(self) -> bytes:
+        assert self._machine is not None
+        assert self._journal is not None
+        assert self._rounds is not None
+        participant = self._rounds.participant
+        saved = {
+            "machine": self._machine.state().decode(),
+            "x": participant.x.tolist(),
+            "multipliers": participant.multipliers.tolist(),
+            "done": self._rounds.done,
+            "settled": len(self._journal.file.records()),
+            "pending": self._journal.pending,
+        }
+        return json.dumps(saved).encode()
+
+
+def solve(
+    agent: Agent,
+    *,
+    A_u: ArrayLike,
+    A_g: ArrayLike,
+    cost: QuadraticCost,
+    lower: ArrayLike = 0.0,
+    upper: ArrayLike,
+    primal: float | None = None,
+) -> Optimum:
+    """Take part in the session until it ends; see `Agent.solve`."""
+    k = np.asarray(cost.a_l).size
+    matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
+    low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
+    run = None
+    try:
+        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal)
+        outcome = agent.participate(run.step)
+        if not outcome.succeeded:
+            raise AgentError(f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else ""))
+        return run.close(agent.roster, outcome.final_state, outcome.broadcast)
+    except (secure_sum.SecureSumError, OutOfRange, ValueError) as error:
+        raise AgentError(f"{type(error).__name__}: {error}") from error
+    finally:
+        if run is not None:
+            run.leave()
+
+
+def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal."""
+    try:
+        a_l = np.array(problem["a_l"], dtype=np.float64)
+        A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
+        data = {name: problem[name] for name in ("A_u", "A_g", "upper")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise AgentError(f"the problem file needs A_u, A_g, a_l and upper: {error}") from error
+    data |= {"lower": problem.get("lower", 0.0), "primal": problem.get("primal")}
+    found = solve(agent, cost=QuadraticCost(A_q, a_l), **data)
+    return {
+        "x": found.x.tolist(),
+        "multipliers": found.multipliers.tolist(),
+        "rounds": found.rounds,
+        "transcript": found.transcript,
+    }
+
+
+def _keys(roster: dict[str, Any]) -> list[str]:
+    return [base64.b64decode(one["key"]).hex() for one in roster["agents"]]

@@ -1,0 +1,202 @@
+"""An agent's own ledger: what it let itself be charged, in a file that it alone writes.
+
+One line an entry, JSON: `body`, `previous_hash`, `hash = SHA-256(previous hash || body)`, `signature` of the agent. The
+body of a charge holds the server's own words and signature, so each side can prove what the other agreed to; the server
+keeps hash and signature of the entry. The agent's limit is checked here, before anything is sent, whatever the server's
+caps say. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and 1e-18.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from pathlib import Path
+from typing import Any
+
+from discreet_client.federation import signing
+from discreet_client.federation.errors import LedgerBroken, LimitExceeded
+from discreet_client.federation.files import sync_folder
+from discreet_client.federation.identity import Identity
+
+GENESIS = bytes(32)
+EPSILON_UNIT, DELTA_UNIT = Decimal("1e-9"), Decimal("1e-18")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger."""
+
+    seq: int
+    hash: bytes
+    signature: bytes
+    body: dict[str, Any]
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        """Epsilon and delta after this entry, in units."""
+        return int(self.body["spent"]["epsilon"]), int(self.body["spent"]["delta"])
+
+
+class Ledger:
+    """The file of one agent. Limits are decimals; None is no limit."""
+
+    def __init__(
+        self,
+        path: Path,
+        identity: Identity,
+        *,
+        limit_epsilon: Decimal | None = None,
+        limit_delta: Decimal | None = None,
+    ) -> None:
+        self.path = path
+        self._identity = identity
+        self._limits = (_units(limit_epsilon, EPSILON_UNIT), _units(limit_delta, DELTA_UNIT))
+
+    def charge(self, document: bytes, signature: bytes, server_key: bytes) -> Entry:
+        """Book a charge that the server signed, once for each job. LimitExceeded, and nothing written, over it."""
+        words = json.loads(document)
+        price = {name: int(words["price"].get(name, "0")) for name in ("epsilon", "delta")}
+        if min(price.values()) < 0:
+            raise LimitExceeded("a charge is never negative")
+        with self._locked() as entries:
+            for entry in entries:
+                if entry.body["job"] == words["job"] and entry.body["kind"] == "charge":
+                    if entry.body["charge"] != document.decode():
+                        raise LimitExceeded("the server changed what this job costs after it was booked")
+                    return entry
+            spent = _spent(entries)
+            after = (spent[0] + price["epsilon"], spent[1] + price["delta"])
+            for name, total, limit in zip(("epsilon", "delta"), after, self._limits, strict=True):
+                if limit is not None and total > limit:
+                    unit = EPSILON_UNIT if name == "epsilon" else DELTA_UNIT
+                    raise LimitExceeded(f"{name} {total * unit} would pass this agent's limit of {limit * unit}")
+            return self._append(
+                entries,
+                kind="charge",
+                job=words["job"],
+                spent=after,
+                charge=document.decode(),
+                server_key=base64.b64encode(server_key).decode(),
+                server_signature=base64.b64encode(signature).decode(),
+            )
+
+    def release(self, job: str) -> None:
+        """Take a charge back: the server says that the job ended before anything was touched, and nothing was sent."""
+        with self._locked() as entries:
+            booked = [entry for entry in entries if entry.body["job"] == job]
+            if [entry.body["kind"] for entry in booked] != ["charge"]:
+                return
+            price = json.loads(booked[0].body["charge"])["price"]
+            spent = _spent(entries)
+            after = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
+            self._append(entries, kind="release", job=job, spent=after)
+
+    def entries(self) -> list[Entry]:
+        """All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first bad one."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        return _check(lines, self._identity.public_key)
+
+    @contextmanager
+    def _locked(self) -> Iterator[list[Entry]]:
+        """All entries, with no other process writing."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self._drop_torn_line(file)
+            yield self.entries()
+        finally:
+            os.close(file)
+
+    def _drop_torn_line(self, file: int) -> None:
+        """A line without its end was never acknowledged to anybody: a power cut took its rest."""
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            os.ftruncate(file, whole)
+
+    def _append(self, entries: list[Entry], *, spent: tuple[int, int], **fields: Any) -> Entry:
+        previous = entries[-1].hash if entries else GENESIS
+        body = {
+            "seq": len(entries) + 1,
+            "at_ms": time.time_ns() // 1_000_000,
+            "spent": {"epsilon": str(spent[0]), "delta": str(spent[1])},
+            **fields,
+        }
+        text = _canonical(body)
+        entry_hash = hashlib.sha256(previous + text).digest()
+        signature = self._identity.sign(signing.ledger_entry(entry_hash))
+        line = {
+            "body": text.decode(),
+            "previous_hash": previous.hex(),
+            "hash": entry_hash.hex(),
+            "signature": base64.b64encode(signature).decode(),
+        }
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(file, _canonical(line) + b"\n")
+            os.fsync(file)
+        finally:
+            os.close(file)
+        sync_folder(self.path.parent)
+        return Entry(body["seq"], entry_hash, signature, body)
+
+
+def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
+    entries: list[Entry] = []
+    previous, spent = GENESIS, (0, 0)
+    charges: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            read = json.loads(line)
+            text = read["body"].encode()
+            body = json.loads(text)
+            entry_hash = hashlib.sha256(previous + text).digest()
+            signature = base64.b64decode(read["signature"])
+            sound = read["hash"] == entry_hash.hex() and read["previous_hash"] == previous.hex()
+            sound = sound and body["seq"] == number
+            sound = sound and signing.is_signed(public_key, signing.ledger_entry(entry_hash), signature)
+            if body["kind"] == "charge":
+                document = body["charge"].encode()
+                key, by_server = base64.b64decode(body["server_key"]), base64.b64decode(body["server_signature"])
+                sound = sound and signing.is_signed(key, signing.charge(document), by_server)
+                sound = sound and body["job"] not in charges
+                price = json.loads(document)["price"]
+                charges[body["job"]] = price
+                spent = (spent[0] + int(price["epsilon"]), spent[1] + int(price["delta"]))
+            else:
+                price = charges[body["job"]]
+                spent = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
+            entry = Entry(number, entry_hash, signature, body)
+            sound = sound and entry.spent == spent
+        except (ValueError, KeyError, TypeError):
+            sound = False
+        if not sound:
+            raise LedgerBroken(f"entry {number} does not hold")
+        entries.append(entry)
+        previous = entry_hash
+    return entries
+
+
+def _spent(entries: list[Entry]) -> tuple[int, int]:
+    return entries[-1].spent if entries else (0, 0)
+
+
+def _units(amount: Decimal | None, unit: Decimal) -> int | None:
+    return None if amount is None else int((amount / unit).to_integral_value(ROUND_DOWN))
+
+
+def _canonical(value: dict[str, Any]) -> bytes:
+    """Strings and integers only, so that this is RFC 8785 as well for ASCII names."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()

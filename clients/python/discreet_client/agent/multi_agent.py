@@ -1,0 +1,101 @@
+"""An agent of a cloud multi-agent problem: its objective and its state stay here, the cloud sees its state alone.
+
+agent = Agent.from_token(token, announcement={"lower": -10, "upper": 10, "radius": 1}, name="x1", …)
+found = minimize(agent, slope=lambda x: 2 * (x - 9) + 1)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define
+
+from discreet_client.agent.agent import Agent, Round
+from discreet_client.expressions import derivative, parse, value
+from discreet_client.federation.errors import AgentError
+from discreet_client.updates import agent_step, tikhonov_sizes
+
+STATE = struct.Struct("!d")
+
+
+@define(frozen=True)
+class Minimum:
+    """How a session ended for this agent: its own last state, and the multipliers that everybody has."""
+
+    state: str
+    code: str
+    x: float
+    multipliers: tuple[float, ...]
+
+
+def minimize(agent: Agent, slope: Callable[[float], float], *, initial: float | None = None) -> Minimum:
+    """Take part with an objective whose derivative is `slope`.
+
+    Starts at `initial`, or in the middle of the range; the range is the announced one, cut to what the constraints
+    allow, which every agent is told. Errors as `Agent.participate`.
+    """
+
+    def step(current: Round) -> bytes:
+        if current.number == 0:
+            kept = _begun(current, initial)
+        else:
+            kept = _moved(json.loads(current.state), slope, current.number, current.broadcast)
+        current.state = json.dumps(kept).encode()
+        return STATE.pack(kept["x"])
+
+    outcome = agent.participate(step)
+    kept = json.loads(outcome.final_state or "{}")
+    if outcome.succeeded:
+        kept = _moved(kept, slope, outcome.rounds, outcome.broadcast)
+    return Minimum(outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ())))
+
+
+def _begun(current: Round, initial: float | None) -> dict[str, Any]:
+    """What is kept from round to round: state, multipliers, and the public figures that steps need."""
+    parameters = current.parameters
+    name = next(str(one["name"]) for one in current.roster["agents"] if one["fingerprint"] == current.agent)
+    low, high = next(ends for of, *ends in parameters["box"] if of == name)
+    x = min(max((low + high) / 2 if initial is None else initial, low), high)
+    own = [(place, constraint) for place, (constraint, of) in enumerate(parameters["layout"]) if of == name]
+    return {
+        "x": x,
+        "multipliers": _doubles(current.broadcast),
+        "range": [low, high],
+        "outputs": len(parameters["layout"]),
+        "own": own,
+        "schedule": [parameters["schedule"][figure] for figure in ("gamma", "alpha", "c1", "c2")],
+    }
+
+
+def _moved(kept: dict[str, Any], slope: Callable[[float], float], k: int, broadcast: bytes) -> dict[str, Any]:
+    """The same after step k, from the cloud's answer: its noised outputs, then the next multipliers."""
+    answer = _doubles(broadcast)
+    gradient = [0.0] * len(kept["multipliers"])
+    for place, constraint in kept["own"]:
+        gradient[constraint] = answer[place]
+    x = kept["x"]
+    sizes = tikhonov_sizes(k, *kept["schedule"])
+    moved = agent_step(x, slope(x), gradient, kept["multipliers"], *sizes, *kept["range"])
+    return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
+
+
+def solve(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
+    """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper, radius}, initial?}`.
+
+    The objective is an expression in the agent's own name, the one that the constraints call it by.
+    """
+    name = agent.name
+    try:
+        slope = derivative(parse(str(problem.get("objective", "0")), [name]), name)
+    except ValueError as error:
+        raise AgentError(f"the objective is no expression in {name}: {error}") from None
+    found = minimize(agent, lambda x: value(slope, {name: x}), initial=problem.get("initial"))
+    return {"state": found.state, "code": found.code, "x": found.x, "multipliers": list(found.multipliers)}
+
+
+def _doubles(data: bytes) -> list[float]:
+    return [number for (number,) in struct.iter_unpack("!d", data)]

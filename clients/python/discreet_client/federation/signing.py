@@ -1,0 +1,84 @@
+"""What signatures of the federation cover: one statement a purpose, its fields length-prefixed, so that no two differ
+in meaning and agree in bytes.
+
+Ed25519 throughout (RFC 8032). A key is known by its fingerprint, the SHA-256 of its 32 raw bytes in hex.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PREFIX = b"discreet/federation/v1"
+
+
+def fingerprint(public_key: bytes) -> str:
+    """How people and tokens name a key."""
+    return hashlib.sha256(public_key).hexdigest()
+
+
+def digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def is_signed(public_key: bytes, statement: bytes, signature: bytes) -> bool:
+    """Whether `signature` is that of `public_key` (32 raw bytes) on `statement`."""
+    try:
+        _parsed(public_key).verify(signature, statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _parsed(public_key: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public_key)
+
+
+def enrolment(session: str, nonce: bytes, timestamp_ms: int, content: bytes) -> bytes:
+    """By the agent, of its request to `Enroll`."""
+    return _statement(b"Enroll", session, nonce, timestamp_ms, digest(content))
+
+
+def enrolled(session: str, content: bytes) -> bytes:
+    """By the server, of its answer to `Enroll`."""
+    return _statement(b"Enrolled", session, digest(content))
+
+
+def message(session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
+    """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no message fits another
+    stream; `sequence` counts the messages of the stream: none fits it twice."""
+    return _statement(b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content))
+
+
+def operator(session: str, content: bytes) -> bytes:
+    """By the server, of every message of `Participate`; the challenge comes before any session is named ("")."""
+    return _statement(b"Operator", session, digest(content))
+
+
+def roster(document: bytes) -> bytes:
+    """By the owner, whose key the server never holds."""
+    return _statement(b"Roster", digest(document))
+
+
+def charge(document: bytes) -> bytes:
+    """By the server, of what it charges to one agent's account."""
+    return _statement(b"Charge", digest(document))
+
+
+def ledger_entry(entry_hash: bytes) -> bytes:
+    """By the agent, of one entry of its own ledger."""
+    return _statement(b"LedgerEntry", entry_hash)
+
+
+def _statement(purpose: bytes, *fields: str | bytes | int) -> bytes:
+    parts = [PREFIX, purpose]
+    for field in fields:
+        if isinstance(field, int):
+            parts.append(field.to_bytes(8, "big"))
+        else:
+            parts.append(field.encode() if isinstance(field, str) else field)
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

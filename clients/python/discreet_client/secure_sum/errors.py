@@ -1,0 +1,50 @@
+"""What can go wrong in a secure sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# SecureSumError
+# ├── Refused        a frame is not authentic or not due; nothing has changed
+# ├── Unacceptable   roster or parameters that an honest party does not take part in
+# ├── Tampered       an authentic frame is wrong: somebody deviates; the machine has ended
+# ├── Missing        agents are missing that the protocol cannot do without; the machine has ended
+# ├── Excluded       the others go on without this agent; the machine has ended
+# ├── Reused         the journal has seen this epoch, round or contribution; nothing was sent
+# └── Ended          the machine has ended before
+
+
+class SecureSumError(Exception):
+    """The protocol cannot go on."""
+
+
+class Refused(SecureSumError):
+    """A frame is not authentic or not due."""
+
+
+class Unacceptable(SecureSumError):
+    """Roster or parameters cannot be accepted."""
+
+
+class Tampered(SecureSumError):
+    """Somebody deviates from the protocol."""
+
+
+class Missing(SecureSumError):
+    """Agents are missing."""
+
+    def __init__(self, agents: Iterable[int], why: str) -> None:
+        self.agents = tuple(sorted(agents))
+        super().__init__(f"{why}: missing {', '.join(map(str, self.agents))}")
+
+
+class Excluded(SecureSumError):
+    """The others go on without this agent."""
+
+
+class Reused(SecureSumError):
+    """This round has been answered before."""
+
+
+class Ended(SecureSumError):
+    """The machine has ended."""

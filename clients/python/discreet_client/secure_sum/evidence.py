@@ -1,0 +1,64 @@
+"""What a run guarantees and reveals: the part of a certificate that is about cryptography."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+
+from discreet_client.secure_sum.errors import Unacceptable
+from discreet_client.secure_sum.frames import HEADER, PROTOCOL, Kind
+from discreet_client.secure_sum.roster import Parameters, Roster
+
+
+def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any]:
+    """Scheme and protocol of a run of `agents` in which `rounds` sums were opened, and what was revealed to whom."""
+    reveals = {
+        "agents": "the sum of each round, noise included: "
+        f"{rounds} vectors of {parameters.dimension} numbers; who takes part",
+        "operator": "who takes part, when, and that the job went on: no value",
+        "listeners": "the traffic: no value",
+    }
+    if parameters.allow_dropout:
+        reveals["agents"] += "; an agent that leaves, or is declared gone, is revealed up to the drift of one round"
+        if parameters.noise_sigma:
+            reveals["agents"] += " and the noise"
+    return {
+        "type": "cryptographic",
+        "protocol": PROTOCOL,
+        "scheme": parameters.scheme,
+        "key_bits": parameters.key_bits if parameters.scheme == "paillier" else None,
+        "agents": agents,
+        "colluding": parameters.colluding,
+        "allow_dropout": parameters.allow_dropout,
+        "noise_sigma": parameters.noise_sigma,
+        "rounds": rounds,
+        "reveals": reveals,
+    }
+
+
+def unsigned(evidence: Mapping[str, Any]) -> list[str]:
+    """Members (Ed25519 keys in hex) of the roster in `Operator.certificate()` who have not signed its transcript.
+
+    Empty when all have: then all agents have seen the same broadcasts, whatever the operator says. Whose keys they are
+    the reader must know. Raises Unacceptable when the evidence cannot be read.
+    """
+    try:
+        roster = Roster.read(str(evidence["roster"]).encode())
+        fingerprint, previous = bytes.fromhex(evidence["key"]), bytes.fromhex(evidence["last_sum"])
+        transcript = hashlib.sha256(bytes.fromhex(evidence["transcript"])).digest()
+        signatures = {str(member): bytes.fromhex(one) for member, one in evidence["signatures"].items()}
+        numbers = int(evidence["epoch"]), int(evidence["round"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unacceptable(f"this is no evidence of a run: {error}") from error
+    context = PROTOCOL.encode() + hashlib.sha256(roster.job.encode()).digest() + roster.hash
+    missing = []
+    for place, (member, key) in enumerate(zip(roster.members, roster.keys, strict=True)):
+        header = HEADER.pack(Kind.TRANSCRIPT, *numbers, place)
+        try:
+            key.verify(signatures.get(member.hex(), b""), context + header + fingerprint + previous + transcript)
+        except InvalidSignature:
+            missing.append(member.hex())
+    return missing

@@ -1,0 +1,62 @@
+"""Frames: a header, a payload, a signature; and how sets of agents are written."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+from discreet_client.secure_sum.errors import Refused, Tampered
+
+PROTOCOL = "discreet/secure-sum/v1"
+OPERATOR = 0xFFFF
+"""The operator's number; agents are numbered by their place in the roster."""
+
+HEADER = struct.Struct(">BIIH")
+SIGNATURE = 64
+NOTHING = bytes(32)
+
+
+class Kind(IntEnum):
+    """Broadcasts of the operator are odd, answers of agents even."""
+
+    OPEN = 1  # the signed roster, the operator's X25519 key
+    HELLO = 2  # an agent's X25519 key
+    KEYS = 3  # all X25519 keys and the signatures of their HELLOs
+    DEAL = 4  # the dealer's public key and the sealed secrets
+    DEALT = 5  # the DEAL frame
+    ACK = 6  # signature over the DEAL frame
+    START = 7  # all signatures over the DEAL frame
+    CONTRIBUTION = 8  # the masked vector
+    PROPOSAL = 9  # the set U
+    AGREEMENT = 10  # signature over U
+    AGREED = 11  # all signatures over U
+    RELEASE = 12  # the seed of the own mask, keys of masks with the missing
+    SUM = 13  # the sum
+    TRANSCRIPT = 14  # signature over the transcript hash
+    CLOSE = 15  # all signatures over the transcript hash
+
+
+def parse(frame: bytes) -> tuple[Kind, int, int, int, bytes]:
+    """Kind, epoch, round, sender and payload of a frame, nothing of it verified. Raises Refused when it is none."""
+    if len(frame) < HEADER.size + SIGNATURE:
+        raise Refused("a frame is too short")
+    number, epoch, round_, sender = HEADER.unpack_from(frame)
+    try:
+        kind = Kind(number)
+    except ValueError:
+        raise Refused(f"no frame has the kind {number}") from None
+    return kind, epoch, round_, sender, frame[HEADER.size : -SIGNATURE]
+
+
+def bitmap(members: Sequence[int]) -> bytes:
+    number = sum(1 << member for member in members)
+    return number.to_bytes(-(-number.bit_length() // 8), "little")
+
+
+def members_of(written: bytes, among: Sequence[int]) -> tuple[int, ...]:
+    number = int.from_bytes(written, "little")
+    members = tuple(member for member in among if number >> member & 1)
+    if bitmap(members) != written:
+        raise Tampered("a set names agents that take no part")
+    return members

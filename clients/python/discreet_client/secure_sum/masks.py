@@ -1,0 +1,143 @@
+"""Streams of keys, and the two schemes that add them to what is summed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from gmpy2 import mpz
+from numpy.typing import NDArray
+
+from discreet_client import paillier
+from discreet_client.packing import Integers, NotPacked, Packing
+from discreet_client.secure_sum.frames import NOTHING
+from discreet_client.secure_sum.roster import Parameters
+
+
+def extract(secret: bytes) -> bytes:
+    """HKDF-Extract (RFC 5869) with SHA-256 and no salt."""
+    return hmac.digest(NOTHING, secret, "sha256")
+
+
+def expand(key: bytes, info: bytes) -> bytes:
+    """HKDF-Expand (RFC 5869) to 32 bytes."""
+    return hmac.digest(key, info + b"\x01", "sha256")
+
+
+def stream(key: bytes, size: int) -> bytes:
+    """ChaCha20 under a key that serves once."""
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update(bytes(size))
+
+
+def commitment(group_key: bytes) -> bytes:
+    return hashlib.sha256(b"discreet/group-key/v1" + group_key).digest()
+
+
+def deal_sizes(parameters: Parameters) -> tuple[int, int]:
+    """Bytes of the public part and of one sealed secret (with its tag of 16)."""
+    if parameters.scheme == "masking":
+        return 32, 32 + 16
+    return parameters.key_bits // 8, parameters.key_bits // 8 + 16
+
+
+#
+# A scheme turns integers into a payload, payloads into a payload of the sum, that into integers. Its masks are streams
+# of the given keys, added or subtracted; both sides use the same function.
+
+
+class PaillierScheme:
+    """Packed into residues modulo N, masked modulo N, encrypted. `private` is None with the operator."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        public: paillier.PublicKey,
+        private: paillier.PrivateKey | None,
+        obfuscators: paillier.Obfuscators,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self.pool = pool
+        self.packing = Packing(parameters.dimension, public.bits, parameters.slot_bits)
+        self.public, self.private, self.obfuscators = public, private, obfuscators
+
+    def masks(self, plus: Iterable[bytes], minus: Iterable[bytes]) -> list[int]:
+        """Σ of the streams of `plus` less those of `minus`: residues within 2^-128 of uniform."""
+        words = self.packing.words
+        size = (self.public.bits + paillier.STATISTICAL_BITS + 7) // 8
+        cuts = [slice(at, at + size) for at in range(0, words * size, size)]
+        totals = [0] * words
+        for sign, keys in ((1, plus), (-1, minus)):
+            for key in keys:
+                drawn = stream(key, words * size)
+                for word, cut in enumerate(cuts):
+                    totals[word] += sign * int.from_bytes(drawn[cut], "little")
+        return totals
+
+    def contribute(self, values: Integers, masks: list[int]) -> bytes:
+        words = [value + mask for value, mask in zip(self.packing.pack(values), masks, strict=True)]
+        return self.public.to_bytes(self.public.encrypt(words, self.obfuscators.draw(len(words))))
+
+    def accept(self, payload: bytes) -> list[mpz]:
+        return self.public.from_bytes(payload, self.packing.words)
+
+    def combine(self, contributions: Sequence[list[mpz]], own: Integers, masks: list[int]) -> bytes:
+        """Ciphertexts of `Σ contributions + own - masks`, with obfuscators of the operator's."""
+        total = self.public.product(contributions)
+        rest = [value - mask for value, mask in zip(self.packing.pack(own), masks, strict=True)]
+        shifted = self.public.encrypt(rest, self.obfuscators.draw(len(rest)))
+        return self.public.to_bytes(self.public.product([total, shifted]))
+
+    def open(self, payload: bytes) -> Integers:
+        assert self.private is not None
+        words, packing = self.accept(payload), self.packing
+        used = (packing.dimension - (packing.words - 1) * packing.slots) * packing.slot_bits
+        # The last plaintext is often short; what does not belong there shows in its empty slots either way.
+        whole = len(words) - (used < self.public.bits // 2 - paillier.STATISTICAL_BITS)
+        plaintexts = self.private.decrypt(words[:whole], self.pool) + self.private.decrypt_short(words[whole:])
+        return packing.unpack(plaintexts)
+
+
+class MaskingScheme:
+    """Words modulo 2^64 under a pad of each agent, two check words behind them. `pads` is None with the operator."""
+
+    CHECKS = 2
+
+    def __init__(self, parameters: Parameters, pads: Callable[[], Iterable[bytes]] | None, own_pad: bytes) -> None:
+        self.size = parameters.dimension + self.CHECKS
+        self.pads, self.own_pad = pads, own_pad
+        self.summands = 0
+
+    def masks(self, plus: Iterable[bytes], minus: Iterable[bytes]) -> NDArray[np.uint64]:
+        total = np.zeros(self.size, dtype=np.uint64)
+        for key in plus:
+            total += np.frombuffer(stream(key, 8 * self.size), dtype="<u8")
+        for key in minus:
+            total -= np.frombuffer(stream(key, 8 * self.size), dtype="<u8")
+        return total
+
+    def contribute(self, values: Integers, masks: NDArray[np.uint64]) -> bytes:
+        checked = np.concatenate([values, np.ones(self.CHECKS, dtype=np.int64)]).view(np.uint64)
+        return (checked + masks + self.masks([self.own_pad], [])).astype("<u8").tobytes()
+
+    def accept(self, payload: bytes) -> NDArray[np.uint64]:
+        if len(payload) != 8 * self.size:
+            raise paillier.InvalidCiphertext(f"a masked vector has {8 * self.size} bytes, not {len(payload)}")
+        return np.frombuffer(payload, dtype="<u8").astype(np.uint64)
+
+    def combine(self, contributions: Sequence[NDArray[np.uint64]], own: Integers, masks: NDArray[np.uint64]) -> bytes:
+        constant = np.concatenate([own, np.zeros(self.CHECKS, dtype=np.int64)]).view(np.uint64)
+        total = constant - masks
+        for contribution in contributions:
+            total += contribution
+        return total.astype("<u8").tobytes()
+
+    def open(self, payload: bytes) -> Integers:
+        assert self.pads is not None
+        total = (self.accept(payload) - self.masks(self.pads(), [])).view(np.int64)
+        if np.any(total[-self.CHECKS :] != self.summands):
+            raise NotPacked("the check words of a sum are wrong")
+        return total[: -self.CHECKS].copy()

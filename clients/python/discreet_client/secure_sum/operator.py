@@ -1,0 +1,261 @@
+"""The operator's machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet_client import paillier
+from discreet_client.packing import Floats
+from discreet_client.secure_sum.errors import Ended, Missing, Refused, Tampered, Unacceptable
+from discreet_client.secure_sum.evidence import guarantee
+from discreet_client.secure_sum.frames import HEADER, OPERATOR, SIGNATURE, Kind, bitmap, parse
+from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, deal_sizes
+from discreet_client.secure_sum.party import Party
+from discreet_client.secure_sum.roster import Roster, Trust
+
+
+class Operator(Party):
+    """The system operator in one epoch: it holds v_0 (`own`, float64[dimension]), never a key nor an unmasked value.
+
+    `identity` is its Ed25519 key of the roster. Raises what `Roster.verified` raises, OutOfRange when v_0 is beyond the
+    bound, ValueError when it has another dimension.
+    """
+
+    def __init__(
+        self,
+        identity: Ed25519PrivateKey,
+        owner: Trust,
+        signed_roster: bytes,
+        own: Floats,
+        *,
+        epoch: int = 0,
+        first_round: int = 0,
+        previous: bytes | None = None,
+        _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
+    ) -> None:
+        super().__init__(identity, epoch, first_round, previous)
+        roster = Roster.verified(signed_roster, owner, _smallest_key_bits=_smallest_key_bits)
+        if identity.public_key().public_bytes_raw() != roster.operator:
+            raise Unacceptable("the roster names another operator")
+        self._begin(roster)
+        self._signed_roster = signed_roster
+        own = np.asarray(own, dtype=np.float64)
+        if own.shape != (roster.parameters.dimension,):
+            raise ValueError(f"the operator's vector has {roster.parameters.dimension} entries, not {own.shape}")
+        self._own = self._point.encode(own)
+        self._scheme: PaillierScheme | MaskingScheme | None = None
+        self._public: paillier.PublicKey | None = None
+        self._from: tuple[int, ...] = ()
+        self._known = b""
+        self._collected: dict[int, tuple[Kind, bytes, bytes]] = {}
+        self._contributions: dict[int, Any] = {}
+        self.opened = 0
+        """Sums broadcast so far."""
+        self.signatures: dict[int, bytes] = {}
+        """Each agent's signature over the transcript hash, at the end."""
+        self._phases: Mapping[Kind, Callable[[], bytes | None]] = {
+            Kind.HELLO: self._after_hello,
+            Kind.DEAL: self._after_deal,
+            Kind.ACK: self._after_ack,
+            Kind.CONTRIBUTION: self._after_contribution,
+            Kind.AGREEMENT: self._after_agreement,
+            Kind.RELEASE: self._broadcast_sum,
+        }
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """The agents whose answer is still out."""
+        return tuple(agent for agent in self._from if agent not in self._collected)
+
+    def open(self) -> bytes:
+        """The first broadcast."""
+        payload = self._signed_roster + self._exchange.public_key().public_bytes_raw()
+        return self._broadcast(Kind.OPEN, payload, (Kind.HELLO,), self._active)
+
+    def collect(self, answer: bytes) -> None:
+        """Take an agent's answer; the same one twice and an empty one do nothing.
+
+        Raises Refused, and nothing has changed, when it is not authentic or not due, or when a different one came
+        before. An authentic answer that is wrong raises Tampered and ends the machine.
+        """
+        if self.ended is not None:
+            raise Ended(f"the operator has ended: {self.ended}")
+        if not answer:
+            return
+        kind, epoch, round_, sender, payload = parse(answer)
+        if kind not in self._expected or sender not in self._from or (epoch, round_) != (self.epoch, self.round):
+            raise Refused(f"a {kind.name} of epoch {epoch}, round {round_} from {sender} is not due")
+        implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT)
+        if implied and payload:
+            raise Refused(f"{kind.name} has no payload")
+        statement = self._transcript if kind == Kind.TRANSCRIPT else self._known if implied else payload
+        signature = answer[-SIGNATURE:]
+        self._verify(kind, sender, statement, signature)
+        if sender in self._collected:
+            if self._collected[sender] != (kind, payload, signature):
+                raise Refused(f"agent {sender} has answered before, differently")
+            return
+        if kind == Kind.CONTRIBUTION:
+            assert self._scheme is not None
+            try:
+                self._contributions[sender] = self._scheme.accept(payload)
+            except paillier.InvalidCiphertext as error:
+                self.ended = Tampered(f"the contribution of agent {sender} is none: {error}")
+                raise self.ended from None
+        self._collected[sender] = kind, payload, signature
+
+    def advance(self) -> bytes | None:
+        """The next broadcast, or None at the end. Raises Missing, at the end of patience, when it cannot do without."""
+        if self.ended is not None:
+            raise Ended(f"the operator has ended: {self.ended}")
+        if self.finished:
+            return None
+        try:
+            return self._phases[self._expected[0]]()
+        except Exception as error:
+            self.ended = error
+            raise
+
+    def _broadcast(self, kind: Kind, payload: bytes, expected: tuple[Kind, ...], of: tuple[int, ...]) -> bytes:
+        frame = self._frame(kind, OPERATOR, payload)
+        if kind != Kind.CLOSE:
+            self._hear(frame)
+        self._expected, self._from, self._collected = expected, of, {}
+        return frame
+
+    def _complete(self, why: str) -> None:
+        if self.waiting:
+            raise Missing(self.waiting, why)
+
+    def _signatures(self) -> bytes:
+        return b"".join(self._collected[agent][2] for agent in self._from)
+
+    def _after_hello(self) -> bytes:
+        self._complete("a job starts with the whole roster")
+        for agent in self._active:
+            self._agree_with(agent, self._collected[agent][1])
+        keys = b"".join(self._collected[agent][1] + self._collected[agent][2] for agent in self._active)
+        return self._broadcast(Kind.KEYS, keys, (Kind.DEAL,), (self._who.parameters.dealer,))
+
+    def _after_deal(self) -> bytes:
+        self._complete("nobody else makes the key")
+        parameters, dealer = self._who.parameters, self._who.parameters.dealer
+        _, payload, signature = self._collected[dealer]
+        width, size = deal_sizes(parameters)
+        public = payload[:width]
+        if len(payload) != width + size * (len(self._active) - 1):
+            raise Tampered("the dealer has not dealt to everybody")
+        frame = HEADER.pack(Kind.DEAL, self.epoch, self.round, dealer) + payload + signature
+        broadcast = self._broadcast(Kind.DEALT, frame, (Kind.ACK,), self._active)
+        self._fingerprint = hashlib.sha256(public).digest()
+        self._known = hashlib.sha256(frame).digest()
+        if parameters.scheme == "paillier":
+            key = paillier.PublicKey(int.from_bytes(public, "big"))
+            if key.bits != parameters.key_bits or key.n % 2 == 0:
+                raise Tampered(f"the dealer's key has {key.bits} bits")
+            self._public = key
+        self._scheme = self._make_scheme()
+        return broadcast
+
+    def _make_scheme(self) -> PaillierScheme | MaskingScheme:
+        if self._public is None:
+            return MaskingScheme(self._who.parameters, None, b"")
+        # A table of 64 entries a row: the operator encrypts once a round, agents wait for nothing else.
+        return PaillierScheme(self._who.parameters, self._public, None, paillier.Obfuscators(self._public, window=6))
+
+    def _after_ack(self) -> bytes:
+        self._complete("every agent must have the key")
+        return self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+
+    def _after_contribution(self) -> bytes:
+        kinds = {kind for kind, _, _ in self._collected.values()}
+        if len(kinds) > 1:
+            raise Tampered("some agents end and some go on: they have seen different sums")
+        if kinds == {Kind.TRANSCRIPT}:
+            self._complete("every agent signs the transcript")
+            self.signatures = {agent: self._collected[agent][2] for agent in self._active}
+            close = self._broadcast(Kind.CLOSE, self._signatures(), (), ())
+            self.finished = True
+            return close
+        parameters = self._who.parameters
+        if not parameters.allow_dropout:
+            self._complete("the job sums over all agents")
+            return self._broadcast_sum()
+        chosen = tuple(agent for agent in self._active if agent in self._collected)
+        if len(chosen) < parameters.quorum(len(self._who.members)):
+            raise Missing(self.waiting, f"{len(chosen)} summands are too few to hide in")
+        self._known = bitmap(chosen)
+        return self._broadcast(Kind.PROPOSAL, self._known, (Kind.AGREEMENT,), chosen)
+
+    def _after_agreement(self) -> bytes:
+        self._complete("all summands agree on their set, or none is unmasked")
+        return self._broadcast(Kind.AGREED, self._signatures(), (Kind.RELEASE,), self._from)
+
+    def _broadcast_sum(self) -> bytes:
+        """Multiply (or add), take the masks away, add v_0, obfuscate anew."""
+        chosen, plus, minus = self._from, list[bytes](), list[bytes]()
+        plus += [self._mask_key(OPERATOR, agent) for agent in chosen]
+        if self._who.parameters.allow_dropout:
+            self._complete("without the seeds of all summands the sum stays masked")
+            missing = [agent for agent in self._active if agent not in chosen]
+            for agent in chosen:
+                payload = self._collected[agent][1]
+                if len(payload) != 32 * (1 + len(missing)):
+                    raise Tampered(f"agent {agent} has not released what it has to")
+                plus.append(payload[:32])
+                for place, other in enumerate(missing, 1):
+                    (plus if other > agent else minus).append(payload[32 * place : 32 * (place + 1)])
+            self._active = chosen
+        scheme: Any = self._scheme
+        payload = scheme.combine([self._contributions[agent] for agent in chosen], self._own, scheme.masks(plus, minus))
+        frame = self._broadcast(Kind.SUM, payload, (Kind.CONTRIBUTION, Kind.TRANSCRIPT), self._active)
+        self._previous = self._heard
+        self.round += 1
+        self.opened += 1
+        self._contributions = {}
+        return frame
+
+    def state(self) -> bytes:
+        """All that `resume` needs, right after a broadcast: answers that were collected since are not in it. Secret:
+        the link masks can be made of it.
+        """
+        saved = {
+            **self._saved(),
+            "from": self._from,
+            "known": self._known.hex(),
+            "modulus": None if self._public is None else str(self._public.n),
+            "ready": self._scheme is not None,
+            "opened": self.opened,
+            "signatures": {str(agent): signature.hex() for agent, signature in self.signatures.items()},
+        }
+        return json.dumps(saved).encode()
+
+    def resume(self, state: bytes) -> None:
+        """Go on from `state` of a machine with the same identity, roster and vector."""
+        saved = json.loads(state)
+        self._resume(saved)
+        self._from, self._known = tuple(saved["from"]), bytes.fromhex(saved["known"])
+        self._public = None if saved["modulus"] is None else paillier.PublicKey(int(saved["modulus"]))
+        self._scheme = self._make_scheme() if saved["ready"] else None
+        self.opened = saved["opened"]
+        self.signatures = {int(agent): bytes.fromhex(one) for agent, one in saved["signatures"].items()}
+
+    def certificate(self) -> dict[str, Any]:
+        """What the run guarantees and what it reveals to whom, with the signed transcript hash."""
+        roster = self._who
+        return {
+            **guarantee(roster.parameters, len(roster.members), self.opened),
+            "roster": roster.document.decode(),
+            "epoch": self.epoch,
+            "round": self.round,
+            "key": self._fingerprint.hex(),
+            "last_sum": self.last_broadcast.hex(),
+            "transcript": self.transcript.hex(),
+            "signatures": {roster.members[agent].hex(): s.hex() for agent, s in self.signatures.items()},
+        }

@@ -1,0 +1,142 @@
+"""What agent and operator have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from discreet_client.secure_sum.errors import Ended, Refused, Tampered
+from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, SIGNATURE, Kind
+from discreet_client.secure_sum.masks import expand, extract
+from discreet_client.secure_sum.roster import Roster
+
+
+class Party:
+    """What agent and operator have in common: the roster, where the run stands, and the context of signatures."""
+
+    def __init__(self, identity: Ed25519PrivateKey, epoch: int, first_round: int, previous: bytes | None) -> None:
+        self.identity = identity
+        self.epoch, self.round = epoch, first_round
+        self._previous = previous
+        self._exchange = X25519PrivateKey.generate()
+        self._fingerprint = NOTHING
+        self._shared: dict[int, bytes] = {}
+        self._transcript = hashlib.sha256(PROTOCOL.encode()).digest()
+        self._active: tuple[int, ...] = ()
+        self._expected: tuple[Kind, ...] = ()
+        self._heard = NOTHING
+        self.ended: Exception | None = None
+        self.finished = False
+        self.roster: Roster | None = None
+
+    @property
+    def transcript(self) -> bytes:
+        """Running hash of all broadcasts, 32 bytes: the same for all unless the operator told different stories."""
+        return self._transcript
+
+    @property
+    def last_broadcast(self) -> bytes:
+        """Hash of the last sum, for `previous` of the next epoch."""
+        assert self._previous is not None
+        return self._previous
+
+    @property
+    def _who(self) -> Roster:
+        assert self.roster is not None
+        return self.roster
+
+    def _begin(self, roster: Roster) -> None:
+        self.roster = roster
+        self._active = tuple(range(len(roster.members)))
+        if self._previous is None:
+            self._previous = roster.hash
+        self._point = roster.parameters.fixed_point(len(roster.members))
+        self._context = PROTOCOL.encode() + hashlib.sha256(roster.job.encode()).digest() + roster.hash
+
+    def _statement(self, kind: Kind, sender: int, round_: int, payload: bytes) -> bytes:
+        header = HEADER.pack(kind, self.epoch, round_, sender)
+        return self._context + header + self._fingerprint + self.last_broadcast + hashlib.sha256(payload).digest()
+
+    def _frame(self, kind: Kind, sender: int, payload: bytes, *, known: bool = False) -> bytes:
+        """A signed frame; a payload that the receiver knows is signed but not sent."""
+        signature = self.identity.sign(self._statement(kind, sender, self.round, payload))
+        return HEADER.pack(kind, self.epoch, self.round, sender) + (b"" if known else payload) + signature
+
+    def _verify(self, kind: Kind, sender: int, payload: bytes, signature: bytes) -> None:
+        key = self._who.operator_key if sender == OPERATOR else self._who.keys[sender]
+        try:
+            key.verify(signature, self._statement(kind, sender, self.round, payload))
+        except InvalidSignature:
+            name = "the operator" if sender == OPERATOR else f"agent {sender}"
+            raise Refused(f"a {kind.name} frame of this round is not signed by {name}") from None
+
+    def _verify_all(self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes) -> None:
+        if len(signatures) != SIGNATURE * len(signers):
+            raise Tampered(f"{len(signers)} agents sign {kind.name}")
+        for place, signer in enumerate(signers):
+            try:
+                self._verify(kind, signer, payload, signatures[SIGNATURE * place : SIGNATURE * (place + 1)])
+            except Refused:
+                raise Tampered(f"agent {signer} has not signed the same {kind.name}") from None
+
+    def _agree_with(self, other: int, public: bytes) -> None:
+        """The X25519 secret with another party, extracted."""
+        try:
+            self._shared[other] = extract(self._exchange.exchange(X25519PublicKey.from_public_bytes(public)))
+        except ValueError:
+            raise Tampered(f"the X25519 key of {other} has small order") from None
+
+    def _mask_key(self, me: int, other: int) -> bytes:
+        """HKDF with `'discreet/mask/v1' ‖ job ‖ roster hash ‖ epoch ‖ round ‖ smaller id ‖ larger id ‖ last sum`."""
+        position = struct.pack(">IIHH", self.epoch, self.round, min(me, other), max(me, other))
+        info = b"discreet/mask/v1" + self._context[len(PROTOCOL) :] + position + self.last_broadcast
+        return expand(self._shared[other], info)
+
+    def _sealing(self, dealer: int, recipient: int) -> tuple[ChaCha20Poly1305, bytes]:
+        """The cipher between dealer and recipient, whose key serves once, and the associated data."""
+        other = recipient if recipient in self._shared else dealer
+        info = b"discreet/deal/v1" + self._context + struct.pack(">IHH", self.epoch, dealer, recipient)
+        return ChaCha20Poly1305(expand(self._shared[other], info)), info
+
+    def _hear(self, broadcast: bytes) -> None:
+        self._heard = hashlib.sha256(broadcast).digest()
+        self._transcript = hashlib.sha256(self._transcript + self._heard).digest()
+
+    def _saved(self) -> dict[str, Any]:
+        """What both parties need to go on in another process, as JSON. Not for a machine that has ended, nor with
+        `allow_dropout`, where a set may be agreed on that must not be forgotten."""
+        if self.ended is not None:
+            raise Ended(f"this machine has ended: {self.ended}")
+        if self.roster is None or self.roster.parameters.allow_dropout:
+            raise Ended("this machine cannot be saved")
+        return {
+            "document": self.roster.document.decode(),
+            "epoch": self.epoch,
+            "round": self.round,
+            "previous": self.last_broadcast.hex(),
+            "exchange": self._exchange.private_bytes_raw().hex(),
+            "fingerprint": self._fingerprint.hex(),
+            "shared": {str(other): secret.hex() for other, secret in self._shared.items()},
+            "transcript": self._transcript.hex(),
+            "heard": self._heard.hex(),
+            "expected": [int(kind) for kind in self._expected],
+            "finished": self.finished,
+        }
+
+    def _resume(self, saved: dict[str, Any]) -> None:
+        self._previous = bytes.fromhex(saved["previous"])
+        self._begin(Roster.read(saved["document"].encode()))
+        self.epoch, self.round = saved["epoch"], saved["round"]
+        self._exchange = X25519PrivateKey.from_private_bytes(bytes.fromhex(saved["exchange"]))
+        self._fingerprint = bytes.fromhex(saved["fingerprint"])
+        self._shared = {int(other): bytes.fromhex(secret) for other, secret in saved["shared"].items()}
+        self._transcript, self._heard = bytes.fromhex(saved["transcript"]), bytes.fromhex(saved["heard"])
+        self._expected = tuple(Kind(kind) for kind in saved["expected"])
+        self.finished = saved["finished"]

@@ -1,0 +1,214 @@
+"""The agents' own steps: what runs where the data are, for encrypted quadratic programs and cloud multi-agent problems.
+
+**Quadratic programs**: the shrunken primal-dual subgradient method, and the sets it projects on. The problem (Huo &
+Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ A_g,i x_i + d <= 0`. What couples the
+agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`; given these each agent makes its next x_i and, the
+same everywhere, the next multipliers (eq. 4). `discreet.solvers.spds` runs the very same class on plain sums.
+
+**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that all sides share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class ConvexSet(Protocol):
+    """A closed convex set with a projection. `flat` when shrinking around its origin would move its optima."""
+
+    @property
+    def flat(self) -> bool: ...
+
+    def project(self, x: Floats) -> Floats:
+        """The point of the set closest to x."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """`lower <= x <= upper`, each a number or an entry a coordinate; infinite sides are allowed."""
+
+    lower: Floats | float
+    upper: Floats | float
+    flat: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not np.all(np.asarray(self.lower) <= np.asarray(self.upper)):
+            raise ValueError("a box has lower <= upper")
+
+    def project(self, x: Floats) -> Floats:
+        return np.clip(x, self.lower, self.upper)
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """`x >= 0, Σ x = total` with total > 0."""
+
+    total: float = 1.0
+    flat: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.total) and self.total > 0):
+            raise ValueError(f"no simplex has the sum {self.total}")
+
+    def project(self, x: Floats) -> Floats:
+        """`max(x - threshold, 0)` (Held, Wolfe, Crowder 1974)."""
+        descending = -np.sort(-x)
+        thresholds = (np.cumsum(descending) - self.total) / np.arange(1, x.size + 1)
+        threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
+        projected: Floats = np.maximum(x - threshold, 0.0)
+        return projected
+
+
+@dataclass(frozen=True)
+class Halfspace:
+    """`normal · x <= offset`."""
+
+    normal: Floats
+    offset: float
+    flat: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not np.any(self.normal):
+            raise ValueError("a halfspace has a normal that is not zero")
+
+    def project(self, x: Floats) -> Floats:
+        normal = np.asarray(self.normal, dtype=np.float64)
+        excess = max(float(normal @ x) - self.offset, 0.0)
+        return x - excess / float(normal @ normal) * normal
+
+
+@dataclass(frozen=True)
+class QuadraticCost:
+    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q float64[r, k], a_l
+    float64[k].
+    """
+
+    A_q: Floats
+    a_l: Floats
+
+    def value(self, x: Floats) -> float:
+        return float(np.sum((self.A_q @ x) ** 2) + self.a_l @ x)
+
+    def gradient(self, x: Floats) -> Floats:
+        gradient: Floats = 2 * self.A_q.T @ (self.A_q @ x) + self.a_l
+        return gradient
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Step sizes: `primal` alpha > 0, `dual` beta > 0, `shrink` tau in (0, 1]; `regularization` >= 0 adds `ε/2 |x|²` to
+    each cost and subtracts `ε/2 |λ|²` (Koshal, Nedić, Shanbhag 2011): it moves the answer by O(ε).
+    """
+
+    primal: float
+    dual: float
+    shrink: float = 1.0
+    regularization: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.primal < np.inf and 0 < self.dual < np.inf):
+            raise ValueError(f"steps are positive: primal {self.primal}, dual {self.dual}")
+        if not 0 < self.shrink <= 1:
+            raise ValueError(f"shrink lies in (0, 1], not {self.shrink}")
+        if not 0 <= self.regularization < np.inf:
+            raise ValueError(f"regularization is not negative: {self.regularization}")
+
+
+class Participant:
+    """One agent of the problem: its data, its x (float64[k]) and its copy of the multipliers (float64[m_g]).
+
+    A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set closest to zero.
+    Raises ValueError when shapes disagree, or for tau < 1 on a simplex, where the shrunken step has other fixed points.
+    """
+
+    def __init__(self, A_u: Floats, A_g: Floats, cost: QuadraticCost, domain: ConvexSet, steps: Steps) -> None:
+        self.A_u, self.A_g = np.asarray(A_u, dtype=np.float64), np.asarray(A_g, dtype=np.float64)
+        size = self.A_u.shape[-1]
+        shapes = (self.A_u.ndim, self.A_g.ndim, self.A_g.shape[-1], cost.A_q.shape[-1], *cost.a_l.shape)
+        if shapes != (2, 2, size, size, size):
+            raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
+        if domain.flat and steps.shrink < 1:
+            raise ValueError("on a simplex shrink is 1")
+        self.cost, self.domain, self.steps = cost, domain, steps
+        # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper, where the set has
+        # it.
+        self._origin = domain.project(np.zeros(size))
+        if self._origin.shape != (size,):
+            raise ValueError("the set has another dimension than x")
+        self.x = self._origin.copy()
+        self.multipliers = np.zeros(self.A_g.shape[0])
+
+    def contribution(self) -> Floats:
+        """`(A_u x, A_g x)`, float64[m_u + m_g]: what goes into the encrypted sum."""
+        return np.concatenate([self.A_u @ self.x, self.A_g @ self.x])
+
+    def update(self, sums: Floats) -> None:
+        """One step (eq. 4), given `(Σ A_u x + c, Σ A_g x + d)` at everybody's current x."""
+        coupled, excess = sums[: self.A_u.shape[0]], sums[self.A_u.shape[0] :]
+        steps, origin, domain = self.steps, self._origin, self.domain
+        gradient = (
+            self.A_u.T @ coupled
+            + self.cost.gradient(self.x)
+            + self.A_g.T @ self.multipliers
+            + steps.regularization * self.x
+        )
+        inner = domain.project(origin + steps.shrink * (self.x - origin) - steps.primal * gradient)
+        self.x = domain.project(origin + (inner - origin) / steps.shrink)
+        ascent = excess - steps.regularization * self.multipliers
+        self.multipliers = np.maximum(steps.shrink * self.multipliers + steps.dual * ascent, 0.0) / steps.shrink
+
+
+class Rounds:
+    """A participant as the `Update` of a secure sum: `iterations` steps, or fewer once the sums have settled.
+
+    With `threshold` > 0 it ends when no sum has moved by more than that since the round before, without a further step:
+    all agents see the same sums and end together, and the operator learns when.
+    """
+
+    def __init__(self, participant: Participant, iterations: int, threshold: float = 0.0) -> None:
+        self.participant, self.iterations, self.threshold = participant, iterations, threshold
+        self.done = 0
+        self._last: Floats | None = None
+
+    def __call__(self, sums: Floats | None) -> Floats | None:
+        """The next contribution, or None at the end."""
+        if sums is not None:
+            if self._last is not None and 0 < self.threshold >= float(np.max(np.abs(sums - self._last))):
+                return None
+            self.participant.update(sums)
+            self._last = sums
+            self.done += 1
+        return None if self.done == self.iterations else self.participant.contribution()
+
+
+# Multi-agent problems through a cloud ---------------------------------------------------------------------------------
+
+
+def tikhonov_sizes(k: int, gamma: float, alpha: float, c1: float, c2: float) -> tuple[float, float]:
+    """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2 of step k = 1, 2, … (eq. 7)."""
+    return gamma * math.exp(-c1 * math.log(k)), alpha * math.exp(-c2 * math.log(k))
+
+
+def agent_step(
+    state: float,
+    slope: float,
+    gradient: Sequence[float],
+    multipliers: Sequence[float],
+    gamma: float,
+    alpha: float,
+    lower: float,
+    upper: float,
+) -> float:
+    """An agent's next state, eq. (15), from its own f_i'(x_i), and dG/dx_i and mu from the cloud. Plain Python."""
+    pull = slope
+    for entry, multiplier in zip(gradient, multipliers, strict=True):
+        pull += entry * multiplier
+    return min(max(state - gamma * (pull + alpha * state), lower), upper)

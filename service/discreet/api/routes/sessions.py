@@ -1,0 +1,78 @@
+"""Sessions of federated jobs: links for agents, who is there, the owner's roster."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from discreet.api.bodies import documented, json_body
+from discreet.api.responses import answer, errors
+from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
+from discreet.api.security import CurrentPrincipal, CurrentServices
+from discreet.errors import InvalidInput
+from discreet.usecases import sessions
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+@router.post(
+    "/{job_id}/tokens",
+    operation_id="invite_agents",
+    status_code=201,
+    responses={201: {"model": SessionTokensAnswer}, **errors(400, 404, 409, 413, 422)},
+    openapi_extra=documented(SessionTokensRequest),
+)
+async def invite_agents(
+    job_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[SessionTokensRequest, Depends(json_body(SessionTokensRequest))],
+) -> Response:
+    """Links that let agents join, one each; or the link of a standing group."""
+    made = await sessions.create_tokens(
+        services, principal, job_id, owner=request.owner, count=request.count, group=request.group
+    )
+    return answer(made, 201)
+
+
+@router.get("/{job_id}", operation_id="get_session", responses={200: {"model": SessionAnswer}, **errors(404)})
+async def get_session(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Who has joined a federated job, and how far it is."""
+    return answer(await sessions.show(services, principal, job_id))
+
+
+@router.put(
+    "/{job_id}/roster",
+    operation_id="approve_roster",
+    responses={200: {"model": SessionAnswer}, **errors(400, 404, 409, 413, 422)},
+    openapi_extra=documented(RosterRequest),
+)
+async def approve_roster(
+    job_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[RosterRequest, Depends(json_body(RosterRequest))],
+) -> Response:
+    """Hand in the roster that the owner signed: the price is reserved on every agent's account or on none, and the
+    session begins. 409 `budget_exhausted` when a cap does not let it pass; then another roster may be signed."""
+    done = await sessions.approve(
+        services,
+        principal,
+        job_id,
+        roster=request.roster.encode(),
+        signature=_base64("/signature", request.signature),
+        owner_key=_base64("/owner_key", request.owner_key),
+        save_as=request.save_as,
+    )
+    return answer(done)
+
+
+def _base64(pointer: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("this is not base64", pointer=pointer) from None

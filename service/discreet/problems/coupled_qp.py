@@ -1,0 +1,759 @@
+"""Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other nothing but sums.
+
+`min ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `lower_i <= x_i <= upper_i`, `Σ A_g,i x_i + d <= 0` (Huo &
+Liu, eqs 1 and 22 without the constants). What couples the agents are the two sums; in each round every agent
+learns these and nothing else, the operator nothing at all: `discreet_client.secure_sum`. The guarantee is
+cryptographic, so a job has no privacy budget, unless `noise` asks for sums that are private in themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.optimize import linprog
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy import calibration
+from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from discreet.privacy.noise import Noise
+from discreet.problems import base
+from discreet.problems.base import (
+    Content,
+    Member,
+    Mode,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+    SessionFailed,
+    pack,
+    unpack,
+)
+from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy
+from discreet.solvers.spds import Part, step_sizes
+from discreet_client import secure_sum
+from discreet_client.packing import OutOfRange, box_bound
+from discreet_client.paillier import SMALLEST_KEY_BITS
+from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
+
+Floats = NDArray[np.float64]
+
+FEWEST_AGENTS = 3
+MAX_AGENTS = 1000
+MAX_DIMENSION = 16_384
+MAX_COEFFICIENTS = 20_000_000
+MAX_KEY_BITS = 8192
+MAX_SECONDS = 600
+"""Of a run in one process, as estimated."""
+
+USEFUL_NOISE = 0.25
+"""Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
+
+LEAST_SHARE_VARIANCE = 100
+"""Of an agent's noise on the grid: from here on shares add up to a discrete Gaussian within e^-900 (Kairouz, Liu,
+Steinke 2021, Lemma 10)."""
+
+FEASIBILITY_TOLERANCE = 1e-9
+
+SETUP_EXCHANGES = 4
+"""Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
+
+Vector = tuple[float, ...]
+Matrix = tuple[Vector, ...]
+Side = Vector | float
+
+
+class OperatorData(Frozen):
+    """What the operator holds: c of the coupled objective, d of the constraints. Not published, nor told to agents."""
+
+    c: Vector
+    d: Vector
+
+
+class AgentData(Frozen):
+    """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k; a_l: k."""
+
+    A_u: Matrix
+    A_g: Matrix
+    A_q: Matrix = ()
+    a_l: Vector = Field(min_length=1)
+    lower: Side = 0.0
+    upper: Side
+
+
+class FederatedAgents(Frozen):
+    """How many agents there will be, and public dimensions of what they sum."""
+
+    count: Positive
+    coupled: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_u, entries of c")]
+    constraints: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")]
+
+
+class QpSteps(Frozen):
+    """Steps of the shrunken primal-dual subgradient method."""
+
+    primal: Annotated[float, Field(gt=0)] | tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
+        default=None, description="alpha, for all or one an agent; from the problem's constants when not given"
+    )
+    dual: Annotated[float, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
+    shrink: Annotated[float, Field(gt=0, le=1, description="tau")] = 1.0
+    regularization: Annotated[float, Field(ge=0, description="Added curvature; moves the answer by as much")] = 0.0
+    iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)]
+
+
+class Encryption(Frozen):
+    """How the sums are hidden."""
+
+    scheme: secure_sum.Scheme = "paillier"
+    key_bits: Annotated[int, Field(strict=True, description="Of the Paillier modulus; masking has none")] = 3072
+    fraction_bits: Annotated[int, Field(strict=True, ge=0, le=62)] = 32
+    slot_bits: Annotated[int, Field(strict=True, ge=16, le=64, multiple_of=8)] = 64
+    colluding: Annotated[int, Field(strict=True, ge=1, description="Agents that may pool what they know")] = 1
+
+
+class SumNoise(Frozen):
+    """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
+
+    epsilon: Epsilon
+    delta: Annotated[Delta, Field(gt=0)]
+    clip: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes when "
+        "not given, which a federated job cannot",
+    )
+
+
+class CoupledQp(base.FederatedProblem):
+    """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can open.
+
+    `protocol: job` runs operator and agents in one process, with all data at the server: for `mode: simulation` alone.
+    """
+
+    Dataset: ClassVar[type[base.Dataset] | None] = None
+
+    kind: Literal["coupled_qp"]
+    mode: Mode = "private"
+    operator: OperatorData
+    agents: Annotated[tuple[AgentData, ...], Field(max_length=MAX_AGENTS)] | FederatedAgents
+    steps: QpSteps
+    encryption: Encryption = Encryption()
+    noise: SumNoise | None = None
+    signs_parameters: ClassVar[bool] = True
+    failures: ClassVar[dict[str, str]] = {
+        "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
+    }
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """The example of the paper (Huo & Liu, section V-A) with masks, which take no time."""
+        return {
+            "problem": {
+                "kind": "coupled_qp",
+                "mode": "simulation",
+                "operator": {"c": [1, 1], "d": [-1, 1]},
+                "agents": [
+                    {
+                        "A_u": [[-0.2, 0], [1, -0.5]],
+                        "A_g": [[0, 1], [1, -1]],
+                        "A_q": [[1, 0], [1, 1]],
+                        "a_l": [1, 1],
+                        "lower": [0, 0],
+                        "upper": [1, 1],
+                    },
+                    {
+                        "A_u": [[0, -2], [0, -10]],
+                        "A_g": [[0, 1], [-1, 1]],
+                        "A_q": [[0, 1], [1, 1]],
+                        "a_l": [1, 0],
+                        "lower": [0, 0],
+                        "upper": [1, 1],
+                    },
+                    {
+                        "A_u": [[1, 0], [0, 1]],
+                        "A_g": [[0, 0], [-1, 1]],
+                        "A_q": [[-1, 1], [-2, 1]],
+                        "a_l": [0, 1],
+                        "lower": [0, 0],
+                        "upper": [1, 1],
+                    },
+                ],
+                "steps": {"primal": [0.1, 0.016, 0.1], "dual": 0.8, "shrink": 0.99, "iterations": 200},
+                "encryption": {"scheme": "masking"},
+                "protocol": "job",
+            }
+        }
+
+    @classmethod
+    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+        """None: nothing is released by a mechanism. What the sums show is attacked in tests/clients/attacks."""
+        return ()
+
+    def budget(self, privacy: Privacy | None) -> Budget:
+        """The budget of the noise; a request has no `privacy`."""
+        if privacy is not None:
+            raise InvalidInput(
+                "the guarantee of coupled_qp is cryptographic: leave privacy out; for sums with noise give "
+                "problem.noise its epsilon and delta",
+                pointer="/privacy",
+            )
+        if self.noise is None:
+            return Budget(epsilon=0, delta=0)
+        return Privacy(epsilon=self.noise.epsilon, delta=self.noise.delta).budget
+
+    # Planning
+
+    def plan(self, public: None, budget: Budget) -> Plan:
+        """Raises InvalidInput for everything that keeps the agents from agreeing on these sums."""
+        if self.protocol == "federated":
+            raise InvalidInput("a federated job is planned with its agents", pointer="/problem/protocol")
+        agents = self._data()
+        if self.mode != "simulation":
+            raise InvalidInput(
+                "with protocol `job` all data lie at the server: declare them public with mode `simulation`, or use "
+                "protocol `federated`",
+                pointer="/problem/mode",
+            )
+        self._refuse_few(len(agents))
+        self._check_shapes(agents)
+        self._check_steps(len(agents))
+        parts = [_part(agent) for agent in agents]
+        reach = [
+            box_bound(np.vstack([part.A_u, part.A_g]), *_sides(agent))
+            for part, agent in zip(parts, agents, strict=True)
+        ]
+        bound = max(float(np.max(np.abs([*self.operator.c, *self.operator.d]))), *(float(one.max()) for one in reach))
+        clip = max(float(np.linalg.norm(one)) for one in reach)
+        if self.noise is not None and self.noise.clip is not None:
+            clip = min(clip, self.noise.clip)
+        plan = self._plan(len(agents), bound, clip, budget)
+        self._check_feasible(parts, agents)
+        self._steps(parts)
+        seconds = self._seconds(len(agents))
+        if seconds > MAX_SECONDS:
+            raise InvalidInput(
+                f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are given: fewer "
+                "iterations or agents, a smaller key, or scheme masking",
+                pointer="/problem/steps/iterations",
+            )
+        return plan
+
+    def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
+        """The plan of `count` agents whose contributions have entries up to `bound` and norms up to `clip`."""
+        event = None if self.noise is None else self._noise_event(count, clip, budget)
+        sums = self._parameters(count, bound, event, clip)
+        steps = self.steps.model_dump(mode="json")
+        neighbours = "each agent's data, by cryptography: what agents see are the sums of all rounds"
+        noise: tuple[NoiseSummary, ...] = ()
+        if event is not None:
+            neighbours = event.neighbours
+            noise = (NoiseSummary.of(event, "each entry of each opened sum", 2.0**self.encryption.fraction_bits),)
+        return Plan.priced(
+            [] if event is None else [event],
+            noise=noise,
+            iterations={"rounds": self.steps.iterations},
+            resources=Resources(
+                release_quantum_seconds=0.5,
+                memory_bytes=(1 << 28) + 8 * count * count * 200 + 64 * self._coefficients(),
+                steps=1 if self.terms is None else SETUP_EXCHANGES + self.steps.iterations,
+            ),
+            unit="agent",
+            neighbours=neighbours,
+            assumptions=(
+                f"at least two agents are honest and at most {self.encryption.colluding} pool what they know, with or "
+                "without the operator",
+                "the owner signs the right roster",
+                "the sum of every round is seen by every agent",
+            ),
+            parameters={
+                "protocol": secure_sum.PROTOCOL,
+                "agents": count,
+                "coupled": self._rows()[0],
+                "constraints": self._rows()[1],
+                "sums": dict(vars(sums)),
+                "steps": steps,
+            },
+        )
+
+    def _parameters(
+        self, count: int, bound: float, event: DiscreteGaussian | None, clip: float
+    ) -> secure_sum.Parameters:
+        encryption = self.encryption
+        if encryption.colluding > count - 2:
+            says = f"of {count} agents 1 to {count - 2} may collude, not {encryption.colluding}"
+            raise InvalidInput(says, pointer="/problem/encryption/colluding")
+        if encryption.scheme == "masking" and encryption.slot_bits != 64:
+            raise InvalidInput("masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits")
+        if encryption.fraction_bits >= encryption.slot_bits:
+            raise InvalidInput("fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits")
+        if encryption.scheme == "paillier":
+            bits = encryption.key_bits
+            if not SMALLEST_KEY_BITS <= bits <= MAX_KEY_BITS or bits % 16:
+                raise InvalidInput(
+                    f"a Paillier key has {SMALLEST_KEY_BITS} to {MAX_KEY_BITS} bits, a multiple of 16; found {bits}",
+                    pointer="/problem/encryption/key_bits",
+                )
+        parameters = secure_sum.Parameters(
+            dimension=self._dimension(),
+            rounds=self.steps.iterations,
+            bound=bound,
+            scheme=encryption.scheme,
+            key_bits=encryption.key_bits,
+            fraction_bits=encryption.fraction_bits,
+            slot_bits=encryption.slot_bits,
+            colluding=encryption.colluding,
+            noise_sigma=0.0 if event is None else event.scale * 2.0**-encryption.fraction_bits,
+            clip=0.0 if event is None else clip,
+        )
+        try:
+            parameters.fixed_point(count)
+        except OutOfRange as error:
+            raise InvalidInput(
+                f"the sums do not fit their slots, whatever the data: {error}", pointer="/problem/encryption/slot_bits"
+            ) from None
+        parameters.check(count)
+        if event is not None and parameters.share_variance(count) < LEAST_SHARE_VARIANCE:
+            says = "the noise is too small for the grid; more fraction_bits are needed"
+            raise InvalidInput(says, pointer="/problem/encryption/fraction_bits")
+        return parameters
+
+    def _noise_event(self, count: int, clip: float, budget: Budget) -> DiscreteGaussian:
+        """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most the clip, on the
+        grid (rounded toward zero): another agent's instead moves a sum by at most twice that. What an agent sends
+        depends on its data and on sums that were opened, noise included, so the rounds compose adaptively.
+        """
+        rounds = self.steps.iterations
+        if clip == 0:
+            raise InvalidInput("contributions that are always zero need no noise", pointer="/problem/noise")
+        try:
+            event = calibration.discrete_gaussian(
+                2 * math.ldexp(clip, self.encryption.fraction_bits) * (1 + 1e-12),
+                budget.epsilon,
+                budget.delta,
+                neighbours="one agent's data replaced by any other, and with them its contributions to all rounds",
+                count=rounds,
+            )
+        except ValueError as error:
+            raise InvalidInput(str(error), pointer="/problem/noise/epsilon") from None
+        deviation = event.scale * 2.0**-self.encryption.fraction_bits
+        length = deviation * math.sqrt(self._dimension())
+        needed = math.ceil(length / (USEFUL_NOISE * clip))
+        if count < needed:
+            raise InvalidInput(
+                f"with {count} agents the answer would be noise: over {rounds} rounds each of the "
+                f"{self._dimension()} entries of a sum gets noise of standard deviation {deviation:.3g}, and "
+                f"{count} contributions of norm at most {clip:.3g} sum to at most {count * clip:.3g}; at least "
+                f"{needed} agents are needed, or fewer iterations, or a larger epsilon",
+                pointer="/problem/noise",
+            )
+        return event
+
+    # Federated
+
+    def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
+        """The same plan with and without the roster: what is summed is fixed with the job, agents announce nothing."""
+        terms, public = self.terms, self.agents
+        assert terms is not None
+        if not isinstance(public, FederatedAgents):
+            says = "with protocol `federated` agents keep their data: give {count, coupled, constraints}"
+            raise InvalidInput(says, pointer="/problem/agents")
+        self._refuse_few(public.count)
+        if terms.agents != public.count or terms.least != public.count:
+            says = (
+                f"a sum is over all {public.count} agents: federation.agents is that number, without a smaller quorum"
+            )
+            raise InvalidInput(says, pointer="/problem/federation/agents")
+        if terms.on_missing != "abort":
+            raise InvalidInput(
+                "an agent that is missing ends the job: the sum with it less the next one without it would nearly be "
+                "its value",
+                pointer="/problem/federation/on_missing",
+            )
+        for name, given, rows in (
+            ("c", len(self.operator.c), public.coupled),
+            ("d", len(self.operator.d), public.constraints),
+        ):
+            if given != rows:
+                says = f"{given} entries, but the agents' matrices have {rows} rows"
+                raise InvalidInput(says, pointer=f"/problem/operator/{name}")
+        if not 1 <= self._dimension() <= MAX_DIMENSION:
+            says = f"c and d have 1 to {MAX_DIMENSION} entries together, not {self._dimension()}"
+            raise InvalidInput(says, pointer="/problem/operator")
+        if self.steps.primal is None or self.steps.dual is None:
+            says = "primal and dual are needed: nobody sees all data to derive them from"
+            raise InvalidInput(says, pointer="/problem/steps")
+        self._check_steps(public.count)
+        if isinstance(self.steps.primal, tuple):
+            says = "one step size for all: the order of the agents is not known before they join"
+            raise InvalidInput(says, pointer="/problem/steps/primal")
+        if self.noise is not None and self.noise.clip is None:
+            raise InvalidInput("needed: nobody sees the boxes to derive it from", pointer="/problem/noise/clip")
+        encryption = self.encryption
+        spare = encryption.slot_bits - 3 - encryption.fraction_bits - math.ceil(math.log2(public.count + 1))
+        bound = 2.0**spare
+        for name in ("c", "d"):
+            for place, value in enumerate(getattr(self.operator, name)):
+                if abs(value) > bound:
+                    says = f"{value:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
+                    raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
+        clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
+        return self._plan(public.count, bound, clip, budget)
+
+    def open_session(self, plan: Plan, agents: Sequence[Member]) -> base.Session:
+        return SumSession(plan, agents, np.array([*self.operator.c, *self.operator.d]))
+
+    @classmethod
+    def rehearse_session(cls) -> None:
+        """Three agents and two rounds; masks alone, for keys take time and need no other code."""
+        problem = cls.model_validate(
+            {
+                "kind": "coupled_qp",
+                "operator": {"c": [1], "d": [-1]},
+                "agents": {"count": 3, "coupled": 1, "constraints": 1},
+                "steps": {"primal": 0.1, "dual": 0.1, "iterations": 2},
+                "encryption": {"scheme": "masking"},
+                "protocol": "federated",
+                "federation": {"agents": 3},
+            }
+        )
+        plan = problem.plan_federation((), problem.budget(None))
+        keys = sorted(
+            (Ed25519PrivateKey.generate() for _ in range(3)), key=lambda key: key.public_key().public_bytes_raw()
+        )
+        members = [
+            Member(key.public_key().public_bytes_raw().hex(), "", key.public_key().public_bytes_raw(), {})
+            for key in keys
+        ]
+        session = problem.open_session(plan, members)
+        machines = [
+            secure_sum.Agent(key, lambda document: True, _Twice(), secure_sum.MemoryJournal(), window=4) for key in keys
+        ]
+        noise = Noise.secure()
+        broadcast = session.opening(noise)
+        for number in range(session.rounds):
+            answers = {
+                member.fingerprint: machine.answer(broadcast) for member, machine in zip(members, machines, strict=True)
+            }
+            restored = problem.open_session(plan, members)
+            restored.restore(session.state())
+            session = restored
+            assert all(session.accepts(number, *answer) for answer in answers.items())
+            broadcast = session.step(number, answers, noise)
+        result = problem.finish(None, plan, unpack(pack(session.released())), lambda step, total: None)
+        assert problem.evidence(plan, json.dumps(result.to_json()).encode())["rounds"] == 2
+
+    # Checks of the request
+
+    def _data(self) -> tuple[AgentData, ...]:
+        if isinstance(self.agents, FederatedAgents):
+            raise InvalidInput(
+                "with protocol `job` the agents' data are needed, one object each", pointer="/problem/agents"
+            )
+        return self.agents
+
+    def _refuse_few(self, count: int) -> None:
+        if count < FEWEST_AGENTS:
+            raise InvalidInput(
+                f"{count} agents: with fewer than three a sum shows the other's value", pointer="/problem/agents"
+            )
+        if count > MAX_AGENTS:
+            raise InvalidInput(f"at most {MAX_AGENTS} agents, not {count}", pointer="/problem/agents")
+
+    def _check_shapes(self, agents: Sequence[AgentData]) -> None:
+        """Dimensions that disagree, each with its place."""
+        rows = {
+            "A_u": (len(self.operator.c), "entries of operator.c"),
+            "A_g": (len(self.operator.d), "entries of operator.d"),
+        }
+        if not 1 <= self._dimension() <= MAX_DIMENSION:
+            raise InvalidInput(
+                f"c and d have 1 to {MAX_DIMENSION} entries together, not {self._dimension()}",
+                pointer="/problem/operator",
+            )
+        found: list[FieldIssue] = []
+        for place, agent in enumerate(agents):
+            where, k = f"/problem/agents/{place}", len(agent.a_l)
+            for name, (needed, of) in rows.items():
+                given = len(getattr(agent, name))
+                if given != needed:
+                    found.append(FieldIssue(f"{where}/{name}", f"{given} rows, but there are {needed} {of}"))
+            for name in ("A_u", "A_g", "A_q"):
+                for row, entries in enumerate(getattr(agent, name)):
+                    if len(entries) != k:
+                        says = f"{len(entries)} columns, but a_l has {k} entries, one a variable"
+                        found.append(FieldIssue(f"{where}/{name}/{row}", says))
+            sides = {name: getattr(agent, name) for name in ("lower", "upper")}
+            ragged = [name for name, side in sides.items() if isinstance(side, tuple) and len(side) != k]
+            for name in ragged:
+                found.append(FieldIssue(f"{where}/{name}", f"{len(sides[name])} entries for {k} variables"))
+            if not ragged:
+                low, high = _sides(agent)
+                for entry in np.flatnonzero(low > high):
+                    says = f"lower {low[entry]:g} is above upper {high[entry]:g}"
+                    found.append(
+                        FieldIssue(
+                            f"{where}/lower/{entry}" if isinstance(agent.lower, tuple) else f"{where}/lower", says
+                        )
+                    )
+        if found:
+            raise InvalidInput(found[:MAX_ISSUES])
+        if self._coefficients() > MAX_COEFFICIENTS:
+            says = f"{self._coefficients()} coefficients; at most {MAX_COEFFICIENTS}"
+            raise InvalidInput(says, pointer="/problem/agents")
+
+    def _check_steps(self, count: int) -> None:
+        steps = self.steps
+        if (steps.primal is None) != (steps.dual is None):
+            raise InvalidInput("primal and dual steps are given together or not at all", pointer="/problem/steps")
+        if isinstance(steps.primal, tuple) and len(steps.primal) != count:
+            says = f"{len(steps.primal)} step sizes for {count} agents"
+            raise InvalidInput(says, pointer="/problem/steps/primal")
+
+    def _check_feasible(self, parts: Sequence[Part], agents: Sequence[AgentData]) -> None:
+        """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies the coupling."""
+        rows = len(self.operator.d)
+        if rows == 0:
+            return
+        A = np.hstack([part.A_g for part in parts])
+        sides = [(low, high) for agent in agents for low, high in zip(*_sides(agent), strict=True)]
+        answer = linprog(
+            np.append(np.zeros(A.shape[1]), 1.0),
+            A_ub=np.hstack([A, -np.ones((rows, 1))]),
+            b_ub=-np.asarray(self.operator.d),
+            bounds=[*sides, (0, None)],
+        )
+        excess = 0.0 if answer.x is None else float(answer.x[-1])
+        if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(self.operator.d)))):
+            raise InvalidInput(
+                f"no x in the agents' boxes satisfies all coupling constraints: one is violated by at least "
+                f"{excess:.3g}",
+                pointer="/problem/operator/d",
+            )
+
+    def _steps(self, parts: Sequence[Part]) -> list[Steps]:
+        """Each agent's steps."""
+        steps = self.steps
+        if steps.primal is None or steps.dual is None:
+            try:
+                derived = step_sizes(parts, regularization=steps.regularization)
+            except ValueError as error:
+                raise InvalidInput(str(error), pointer="/problem/steps") from None
+            return [derived] * len(parts)
+        primal = steps.primal if isinstance(steps.primal, tuple) else [steps.primal] * len(parts)
+        return [Steps(alpha, steps.dual, steps.shrink, steps.regularization) for alpha in primal]
+
+    def _rows(self) -> tuple[int, int]:
+        return len(self.operator.c), len(self.operator.d)
+
+    def _dimension(self) -> int:
+        return sum(self._rows())
+
+    def _coefficients(self) -> int:
+        if isinstance(self.agents, FederatedAgents):
+            return self.agents.count * self._dimension()
+        return sum(len(agent.a_l) * (self._dimension() + len(agent.A_q)) for agent in self.agents)
+
+    def _seconds(self, count: int) -> float:
+        """An upper estimate of a run in one process, from measurements on one core of 2024."""
+        encryption = self.encryption
+        setup, each = 6e-4 * count**2, 6e-5 * count**2 + 1e-8 * self._coefficients()
+        each += 1.5e-8 * count**2 * self._dimension()  # streams
+        if encryption.scheme == "paillier":
+            size = encryption.key_bits / 2048
+            slots = max((encryption.key_bits - 66) // encryption.slot_bits, 1)
+            setup += 2 * size**4
+            each += count * math.ceil(self._dimension() / slots) * 6e-3 * size**3
+        return setup + each * self.steps.iterations
+
+    # Running
+
+    def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
+        """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
+        system, never from `noise`.
+        """
+        parts = [_part(agent) for agent in self._data()]
+        participants = [
+            Participant(part.A_u, part.A_g, part.cost, part.domain, steps)
+            for part, steps in zip(parts, self._steps(parts), strict=True)
+        ]
+        own = np.array([*self.operator.c, *self.operator.d])
+        outcome = secure_sum.run_in_process(
+            [Rounds(one, self.steps.iterations) for one in participants],
+            own,
+            secure_sum.Parameters(**plan.parameters["sums"]),
+        )
+        evidence = outcome.certificate
+        return {
+            "x": np.concatenate([one.x for one in participants]),
+            "multipliers": participants[0].multipliers,
+            "rounds": np.array(evidence["rounds"]),
+            "transcript": np.frombuffer(bytes.fromhex(evidence["transcript"]), dtype=np.uint8),
+            "bytes_sent": np.array(outcome.sent),
+        }
+
+    def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
+        if self.terms is not None:
+            progress(plan.resources.steps, plan.resources.steps)
+            return _evidence_result(released)
+        parts = [_part(agent) for agent in self._data()]
+        ends = np.cumsum([part.A_u.shape[1] for part in parts])[:-1]
+        x = np.split(released["x"], ends)
+        coupled = sum((part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.c))
+        excess = sum((part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.d))
+        cost = sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
+        violation = float(np.max(excess, initial=0.0))
+        sent = int(released["bytes_sent"].max())
+        progress(1, 1)
+        return Result(
+            {
+                "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
+                "multipliers": Output.array(released["multipliers"], "constraint", "multiplier"),
+                "objective": Output(lambda: float(coupled @ coupled) / 2 + cost),
+                "violation": Output(lambda: violation),
+                "rounds": Output(lambda: int(released["rounds"])),
+                "transcript": Output(lambda: released["transcript"].tobytes().hex()),
+                "bytes_sent": Output(lambda: sent),
+            }
+        )
+
+    def evidence(self, plan: Plan, result: bytes) -> dict[str, Any]:
+        published = json.loads(result)
+        if self.terms is not None:
+            return dict(published["evidence"])
+        parameters = secure_sum.Parameters(**plan.parameters["sums"])
+        return {
+            **secure_sum.guarantee(parameters, plan.parameters["agents"], published["rounds"]),
+            "transcript": published["transcript"],
+        }
+
+
+def _part(agent: AgentData) -> Part:
+    """Raises nothing once `_check_shapes` has passed."""
+    k = len(agent.a_l)
+
+    def matrix(rows: Matrix) -> Floats:
+        return np.array(rows, dtype=np.float64).reshape(len(rows), k)
+
+    cost = QuadraticCost(matrix(agent.A_q), np.array(agent.a_l))
+    return Part(matrix(agent.A_u), matrix(agent.A_g), cost, Box(*_sides(agent)))
+
+
+def _sides(agent: AgentData) -> tuple[Floats, Floats]:
+    """lower and upper, float64[k] each."""
+    low, high = (
+        np.broadcast_to(np.asarray(side, dtype=np.float64), len(agent.a_l)) for side in (agent.lower, agent.upper)
+    )
+    return low, high
+
+
+# A session ----------------------------------------------------------------------------------------------------------
+
+
+class SumSession(base.Session):
+    """The operator's machine as a session: one exchange is one of its phases.
+
+    Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which the agents' tokens
+    pin, on the broadcast that brings it. `state` holds that key and the link masks; it is sealed where it is stored.
+    """
+
+    def __init__(self, plan: Plan, agents: Sequence[Member], own: Floats) -> None:
+        self.rounds = plan.resources.steps
+        self._parameters = secure_sum.Parameters(**plan.parameters["sums"])
+        self._places = {agent.fingerprint: place for place, agent in enumerate(agents)}
+        self._members = tuple(agent.key for agent in agents)
+        self._own = own
+        self._identity: Ed25519PrivateKey | None = None
+        self._operator: secure_sum.Operator | None = None
+        self._job = ""
+
+    def _begin(self, identity: Ed25519PrivateKey, job: str) -> secure_sum.Operator:
+        self._identity, self._job = identity, job
+        roster = secure_sum.Roster(job, self._members, identity.public_key().public_bytes_raw(), self._parameters)
+        self._operator = secure_sum.Operator(
+            identity, lambda document: document == roster.document, roster.document, self._own
+        )
+        return self._operator
+
+    @property
+    def _machine(self) -> secure_sum.Operator:
+        assert self._operator is not None
+        return self._operator
+
+    def opening(self, noise: Noise) -> bytes:
+        return self._begin(Ed25519PrivateKey.generate(), secrets.token_hex(16)).open()
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        """Authentic, this agent's own, and due; nothing where nothing is due."""
+        place = self._places[agent]
+        try:
+            if not message:
+                return place not in self._machine.waiting
+            if secure_sum.parse(message)[3] != place:
+                return False
+            self._machine.collect(message)
+        except secure_sum.SecureSumError:
+            return False
+        return True
+
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        try:
+            for agent in sorted(messages):
+                self._machine.collect(messages[agent])
+            broadcast = self._machine.advance()
+        except secure_sum.SecureSumError as error:
+            raise SessionFailed("protocol_broken") from error
+        assert broadcast is not None
+        self.done = self._machine.finished
+        return broadcast
+
+    def state(self) -> bytes:
+        assert self._identity is not None
+        saved = {
+            "identity": self._identity.private_bytes_raw().hex(),
+            "job": self._job,
+            "machine": self._machine.state().decode(),
+        }
+        return json.dumps(saved).encode()
+
+    def restore(self, state: bytes) -> None:
+        saved = json.loads(state)
+        identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(saved["identity"]))
+        self._begin(identity, saved["job"]).resume(saved["machine"].encode())
+        self.done = self._machine.finished
+
+    def released(self) -> Released:
+        evidence = json.dumps(self._machine.certificate()).encode()
+        return {"evidence": np.frombuffer(evidence, dtype=np.uint8)}
+
+
+def _evidence_result(released: Released) -> Result:
+    evidence = json.loads(released["evidence"].tobytes())
+    return Result(
+        {
+            "rounds": Output(lambda: evidence["rounds"]),
+            "transcript": Output(lambda: evidence["transcript"]),
+            "evidence": Output(lambda: evidence),
+        }
+    )
+
+
+class _Twice:
+    """The optimizer of a rehearsal."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def __call__(self, sums: Floats | None) -> Floats | None:
+        self.left -= 1
+        return np.array([float(self.left), 1.0]) if self.left else None

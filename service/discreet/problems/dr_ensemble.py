@@ -1,0 +1,614 @@
+"""Demand response: how an ensemble of loads should be steered, without telling how anybody uses power.
+
+Loads move between the states of a public partition of power; how likely each move is by default is private. One of two
+mechanisms releases a transition matrix; the control policy of the linearly-solvable Markov decision process, whichever
+of the paper's four, and the load it leads to are post-processing of that matrix. The paper (Hassan et al. 2020) calls
+policies private that are functions of the private matrix; see `docs/problems/dr_ensemble.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy import calibration
+from discreet.privacy.noise import Noise
+from discreet.problems import base
+from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.columns import (
+    MAX_ISSUES,
+    Issues,
+    check_names,
+    gathered,
+    integer_columns,
+    owner_column,
+    real_column,
+    record_order,
+)
+from discreet.problems.numbers import Budget, Count, Frozen
+from discreet.solvers import linearly_solvable_mdp as lsmdp
+from discreet.solvers.shrinkage import shrink
+from discreet.solvers.transition_counts import transition_sums
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+GRID = 1 << 20
+"""Steps of the grid that a participant's histogram is rounded to, where lengths are not public."""
+MAX_STATES = 2000
+MAX_POLICY_CELLS = 20_000_000
+SUM_TOLERANCE = 1e-9
+SAMPLE_SEED = 20_201_114
+"""Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+# The dataset --------------------------------------------------------------------------------------------------------
+
+
+class DrEnsemblePublic(Frozen):
+    """What is published of an ensemble. With `row_change` its content is a transition matrix, else trajectories."""
+
+    unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
+    states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
+    support: Literal["all"] | list[tuple[Count, Count]] = Field(
+        default="all", description="Transitions [from, to] that are possible; all others have probability 0"
+    )
+    min_probability: Probability | None = Field(default=None, description="Floor of the transitions in the support")
+    row_change: Probability | None = Field(
+        default=None, description="l1 distance h of neighbouring rows: two entries move by at most h/2"
+    )
+    participants: Annotated[int, Field(strict=True, ge=2, le=10**9)] | None = Field(
+        default=None, description="Given: public, and neighbours replace one. Else neighbours add or remove one"
+    )
+    steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
+        default=None, description="Number of states of every trajectory, when it is the same and public"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.row_change is None and self.unit == "row":
+            raise ValueError("the unit row needs row_change")
+        if self.row_change is not None:
+            if self.min_probability is None:
+                raise ValueError("row_change needs min_probability: the noise of a row rests on its least entry")
+            if self.row_change >= 2 * self.min_probability:
+                raise ValueError("row_change must be less than twice min_probability")
+            if self.participants is not None or self.steps is not None:
+                raise ValueError("participants and steps are of trajectories, row_change of a transition matrix")
+        if isinstance(self.support, list):
+            if any(state >= self.states for pair in self.support for state in pair):
+                raise ValueError(f"the states of the support are 0 to {self.states - 1}")
+            if len(set(self.support)) != len(self.support):
+                raise ValueError("a transition stands twice in the support")
+            if len({origin for origin, _ in self.support}) != self.states:
+                raise ValueError("every state needs a transition in the support")
+        widest = int(self.mask().sum(axis=1).max())
+        if self.min_probability is not None and self.min_probability * widest > 1:
+            raise ValueError(f"min_probability times the {widest} transitions of a state exceeds 1")
+        return self
+
+    def mask(self) -> NDArray[np.bool_]:
+        """bool[n, n]: the support."""
+        if self.support == "all":
+            return np.ones((self.states, self.states), dtype=bool)
+        mask = np.zeros((self.states, self.states), dtype=bool)
+        pairs = np.array(self.support)
+        mask[pairs[:, 0], pairs[:, 1]] = True
+        return mask
+
+
+class DrEnsembleContent(Frozen):
+    """The private content: state sequences, one a participant, or a transition matrix."""
+
+    trajectories: list[list[Count]] | None = None
+    transitions: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.trajectories is None) == (self.transitions is None):
+            raise ValueError("either trajectories or transitions are needed")
+        return self
+
+
+class DrEnsembleDataset(base.Dataset):
+    """Trajectories of loads through the states of an ensemble, or their transition matrix."""
+
+    kind: Literal["dr_ensemble"]
+    public: DrEnsemblePublic
+    content: DrEnsembleContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def read_public(cls, public: Any) -> DrEnsemblePublic:
+        return DrEnsemblePublic.model_validate(public)
+
+    @classmethod
+    def read_rows(cls, public: DrEnsemblePublic, content: DrEnsembleContent) -> Content:
+        if public.row_change is not None:
+            if content.transitions is None:
+                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
+            return _matrix_content(public, content.transitions)
+        if content.trajectories is None:
+            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
+        start = np.cumsum([0, *(len(trajectory) for trajectory in content.trajectories)]).astype(np.int64)
+        states = np.array([state for trajectory in content.trajectories for state in trajectory], dtype=np.int64)
+        return _trajectory_content(public, states, start)
+
+    @classmethod
+    def read_table(cls, public: DrEnsemblePublic, table: pa.Table) -> Content:
+        """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix."""
+        if public.row_change is not None:
+            return _matrix_table(public, table)
+        columns = integer_columns(
+            table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", optional=("participant",)
+        )
+        owner = owner_column(table, "participant", "/content")
+        order = np.lexsort((columns["step"], owner))
+        owner, step = owner[order], columns["step"][order]
+        start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(np.int64)
+        issues = Issues("/content")
+        expected = np.arange(owner.size) - np.repeat(start[:-1], np.diff(start))
+        wrong = np.zeros(owner.size, dtype=bool)
+        wrong[order] = step != expected
+        issues.where(wrong, "step", "the steps of a participant are 0, 1, 2, …, each once", columns["step"])
+        issues.check()
+        return _trajectory_content(public, columns["state"][order], start)
+
+
+def _trajectory_content(public: DrEnsemblePublic, states: Ints, start: Ints) -> Content:
+    """Checked state sequences in an order that tells nothing of whose they are."""
+    prefix = "/content/trajectories"
+    length = np.diff(start)
+    if length.size < 2:
+        raise InvalidInput("at least two participants are needed: one cannot hide among itself", pointer=prefix)
+    if public.participants is not None and length.size != public.participants:
+        raise InvalidInput(f"{length.size} trajectories of {public.participants} public participants", pointer=prefix)
+    for bad, says in (
+        (length < 2, "a trajectory has at least two states"),
+        (length != public.steps if public.steps is not None else length < 0, f"public.steps is {public.steps}"),
+    ):
+        if bad.any():
+            raise InvalidInput(
+                [
+                    FieldIssue(f"{prefix}/{row}", f"{says}; found {length[row]} states")
+                    for row in np.flatnonzero(bad)[:MAX_ISSUES]
+                ]
+            )
+    owner = np.repeat(np.arange(length.size), length)
+    found = []
+    for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES]:
+        where = f"{prefix}/{owner[place]}/{place - start[owner[place]]}"
+        found.append(FieldIssue(where, f"must be 0 to {public.states - 1}; found {states[place]}"))
+    if not found:
+        outside = ~public.mask()[states[:-1], states[1:]] & (owner[:-1] == owner[1:])
+        for place in np.flatnonzero(outside)[:MAX_ISSUES]:
+            where = f"{prefix}/{owner[place]}/{place + 1 - start[owner[place]]}"
+            says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
+            found.append(FieldIssue(where, says))
+    if found:
+        raise InvalidInput(found)
+    rows, begins = gathered(start, record_order(start, [states]))
+    return {"states": states[rows], "start": begins}
+
+
+def _matrix_content(public: DrEnsemblePublic, rows: list[list[float]]) -> Content:
+    prefix = "/content/transitions"
+    n = public.states
+    if len(rows) != n:
+        raise InvalidInput(f"{n} rows are needed, one a state; found {len(rows)}", pointer=prefix)
+    ragged = [FieldIssue(f"{prefix}/{row}", f"{n} entries are needed") for row in range(n) if len(rows[row]) != n]
+    if ragged:
+        raise InvalidInput(ragged[:MAX_ISSUES])
+    matrix = np.array(rows, dtype=np.float64)
+    mask = public.mask()
+    assert public.min_probability is not None
+    found = []
+    for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
+        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand"))
+    for origin, to in np.argwhere(mask & (matrix < public.min_probability))[:MAX_ISSUES]:
+        found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {public.min_probability}"))
+    for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
+        found.append(FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}"))
+    if found:
+        raise InvalidInput(found[:MAX_ISSUES])
+    return {"transitions": matrix}
+
+
+def _matrix_table(public: DrEnsemblePublic, table: pa.Table) -> Content:
+    n = public.states
+    check_names(table, ["from", "to", "probability"], [], "/content")
+    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", optional=("probability",))
+    probability = real_column(table, "probability", "/content")
+    cells = columns["from"] * n + columns["to"]
+    if np.unique(cells).size != cells.size:
+        raise InvalidInput("a transition stands twice", pointer="/content")
+    matrix = np.zeros((n, n))
+    matrix.ravel()[cells] = probability
+    if not np.isfinite(matrix).all():
+        raise InvalidInput("column 'probability' must hold finite numbers", pointer="/content")
+    return _matrix_content(public, matrix.tolist())
+
+
+# Helpers from measurements and tariffs to states and utilities ------------------------------------------------------
+
+
+def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
+    """State sequences of power series, `content.trajectories` of a dataset.
+
+    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same unit, public. State s
+    is edges[s] <= power < edges[s + 1]; power below the first or above the last edge counts to the outer states.
+    """
+    series, bins = np.asarray(power, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    if series.ndim != 2 or not np.isfinite(series).all():
+        raise InvalidInput("power is a finite array of participants by steps", pointer="/power")
+    if bins.ndim != 1 or bins.size < 3 or not (np.diff(bins) > 0).all():
+        raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
+    states: list[list[int]] = (np.clip(np.searchsorted(bins, series, side="right") - 1, 0, bins.size - 2)).tolist()
+    return states
+
+
+def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
+    """Utility float64[T, n] of a tariff: minus what a state's power costs.
+
+    price: float[T], money per unit of power and step; power: float[n] of the states.
+    """
+    return -np.outer(np.asarray(price, dtype=np.float64), np.asarray(power, dtype=np.float64))
+
+
+# The problem --------------------------------------------------------------------------------------------------------
+
+
+Numbers = tuple[float, ...]
+
+
+class DrEnsemble(base.Problem):
+    """Steer a load ensemble through T steps.
+
+    `counts`: every participant's transitions, normalized by their number, are summed and released with noise; a
+    participant is a point of the simplex, whatever the record's length. `dirichlet`: every row of a transition matrix
+    is answered by one Dirichlet draw.
+    """
+
+    Dataset: ClassVar[type[base.Dataset]] = DrEnsembleDataset
+
+    kind: Literal["dr_ensemble"]
+    dataset: str = Field(description="Id of a dataset of kind dr_ensemble")
+    power: Annotated[Numbers, Field(min_length=2, max_length=MAX_STATES, description="Power of each state")]
+    price: Annotated[Numbers, Field(min_length=2, max_length=100_000)] | None = Field(
+        default=None, description="Money per unit of power in each step; the utility is then minus price times power"
+    )
+    utility: Annotated[tuple[Numbers, ...], Field(min_length=2, max_length=100_000)] | None = Field(
+        default=None, description="Money by step and state, instead of `price`"
+    )
+    discomfort_weight: Annotated[float, Field(gt=0, le=1e12, description="gamma, in the unit of utility")]
+    initial: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(max_length=MAX_STATES)]
+    method: Literal["auto", "counts", "dirichlet"] = "auto"
+    policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
+    concentration: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
+        default=None, description="k of the last three policies; the Dirichlet mechanism's own when not given"
+    )
+    samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
+        default=None, description="Draws of the average policy; its closed form when not given"
+    )
+    clip: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Public bound on the l2 norm of a participant's histogram; less noise, some bias"
+    )
+    prior: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=0.0, description="Added to each parameter of a Dirichlet draw; lets small epsilons be met"
+    )
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """Eighty synthetic loads that are off, low or high; power is dear in the middle of the day."""
+        day = [0, 0, 1, 1, 2, 2, 2, 1, 2, 2, 1, 0]
+        trajectories = [
+            [max(0, state - ((load + step) % 5 == 0)) for step, state in enumerate(day)] for load in range(80)
+        ]
+        return {
+            "problem": {
+                "kind": "dr_ensemble",
+                "dataset": {
+                    "name": "synthetic loads",
+                    "kind": "dr_ensemble",
+                    "public": {"unit": "participant", "states": 3, "participants": 80, "steps": 12},
+                    "content": {"trajectories": trajectories},
+                    "cap": {"epsilon": 10, "delta": 1e-4},
+                },
+                "power": [0.0, 1.5, 4.0],
+                "price": [0.1, 0.1, 0.1, 0.6, 0.6, 0.6, 0.1, 0.1],
+                "discomfort_weight": 1.0,
+                "initial": [0.5, 0.3, 0.2],
+            },
+            "privacy": {"epsilon": 1},
+        }
+
+    @classmethod
+    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+        """One participant more, replaced, or beyond the clip; two entries of one row moved."""
+        fields = {**cls.example()["problem"], "dataset": "example"}
+        still, moving = [0] * 5, [1] * 5
+        others = [[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+        cases = []
+        for name, extra, left, right, delta in (
+            ("participant added", {}, others, [*others, moving], 0),
+            ("participant replaced", {"participants": 3}, [*others, still], [*others, moving], 0),
+            ("participant clipped", {"participants": 3}, [*others, still], [*others, moving], 10**13),
+        ):
+            public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, "steps": 5, **extra})
+            small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None}
+            problem = cls.model_validate(small)
+            plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
+            one, other = (
+                DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=each)) for each in (left, right)
+            )
+            cases.append(base.Neighbours(f"dr_ensemble, counts, {name}", problem, public, plan, one, other))
+        floor, change = 0.1, 0.03
+        row = [floor + change / 2, floor, 1 - 2 * floor - change / 2]
+        moved = [floor, floor + change / 2, 1 - 2 * floor - change / 2]
+        end = [0.0, 0.0, 1.0]
+        for unit, rows, others_rows in (
+            ("row", [row, end, end], [moved, end, end]),
+            ("participant", [row, row, end], [moved, moved, end]),
+        ):
+            support = [(origin, to) for origin, part in enumerate(rows) for to in range(3) if part[to] > 0]
+            public = DrEnsemblePublic.model_validate(
+                {"unit": unit, "states": 3, "min_probability": floor, "row_change": change, "support": support}
+            )
+            problem = cls.model_validate(fields)
+            plan = problem.plan(public, Budget(epsilon=4 * 10**9, delta=10**13))
+            one, other = (
+                DrEnsembleDataset.read_rows(public, DrEnsembleContent(transitions=each)) for each in (rows, others_rows)
+            )
+            cases.append(base.Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
+        return tuple(cases)
+
+    def plan(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
+        method = "counts" if public.row_change is None else "dirichlet"
+        if issues := self._issues(public, method):
+            raise InvalidInput(issues)
+        mask = public.mask()
+        cells = int(mask.sum())
+        try:
+            if method == "counts":
+                event, quantity, assumptions = self._counts_event(public, budget, cells)
+            else:
+                event, quantity, assumptions = self._dirichlet_event(public, budget, mask)
+        except ValueError as error:
+            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+            says = f"{error}; a larger epsilon or delta is needed"
+            if method == "dirichlet":
+                says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
+            raise InvalidInput(says, pointer=pointer) from None
+        horizon = self._horizon()
+        return Plan.priced(
+            [event],
+            noise=(NoiseSummary.of(event, quantity, self._grid(public) if method == "counts" else 1.0),),
+            iterations={"horizon": horizon},
+            resources=Resources(
+                release_quantum_seconds=0.25 * (1 + cells // 100_000),
+                memory_bytes=(1 << 28) + 64 * horizon * public.states + 100 * cells + 40 * (horizon - 1) * cells,
+                steps=self.samples or horizon - 1,
+            ),
+            unit=public.unit,
+            neighbours=event.neighbours,
+            assumptions=("the states, their support, tariff and weights are public", *assumptions),
+            parameters={
+                "method": method,
+                "grid": self._grid(public),
+                "concentration": event.scale if method == "dirichlet" else None,
+            },
+        )
+
+    def _counts_event(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[Any, str, tuple[str, ...]]:
+        """A participant adds a point of the simplex, times the grid: l1 at most grid, l2 at most clip · grid.
+
+        Replacing one moves the sum by a difference of two such vectors without negative entries: l1 at most twice that,
+        l2 at most sqrt 2 times.
+        """
+        grid = self._grid(public)
+        replaced = public.participants is not None
+        norm = (self.clip or 1.0) * grid
+        neighbours = (
+            "one participant's record replaced by another; the number of participants is public"
+            if replaced
+            else "one participant with all steps added or removed"
+        )
+        event = calibration.least_variance(
+            sensitivity_l1=2 * grid if replaced else grid,
+            sensitivity_l2=float(np.nextafter(norm * np.sqrt(2), np.inf)) if replaced else norm,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbours=neighbours,
+        )
+        length = "" if public.steps is None else f" of {public.steps} steps each"
+        quantity = f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"
+        known = ["every participant's number of steps is public"] if public.steps is not None else []
+        return event, quantity, (*known, "whose record a trajectory is, is recorded truly")
+
+    def _dirichlet_event(
+        self, public: DrEnsemblePublic, budget: Budget, mask: NDArray[np.bool_]
+    ) -> tuple[Any, str, tuple[str, ...]]:
+        """Rows compose: a person may be in all of them. A row with one possible transition says nothing."""
+        assert public.row_change is not None
+        assert public.min_probability is not None
+        random_rows = int((mask.sum(axis=1) > 1).sum())
+        if random_rows == 0:
+            raise InvalidInput("every state has one transition: nothing is private", pointer="/problem/dataset")
+        entries = f"two entries of a row of the transition matrix move by at most {public.row_change / 2:g} each"
+        one = public.unit == "row"
+        event = calibration.dirichlet(
+            public.row_change,
+            public.min_probability,
+            budget.epsilon,
+            budget.delta,
+            neighbours=f"{entries}, in {'one row' if one else f'each of its {random_rows} rows'}",
+            offset=self.prior,
+            count=1 if one else random_rows,
+        )
+        composed = (
+            "the unit is one row: rows are different people's"
+            if one
+            else f"a participant may be in all {random_rows} rows, whose draws are composed"
+        )
+        return event, f"{random_rows} rows of the transition matrix, one draw each", (composed,)
+
+    def release(self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        """Noisy counts int64[cells] of transitions, in 1/grid participants, or drawn rows float64[cells].
+
+        Counts: neighbours add, remove or replace one participant, who adds a vector of l1 norm at most grid and l2 norm
+        at most clip · grid, see `_counts_event`. Draws: neighbours move two entries of one row, or of each.
+        """
+        (event,) = plan.events
+        mask = public.mask()
+        if plan.parameters["method"] == "counts":
+            sums = _sums(mask, content, plan.parameters["grid"], self.clip)
+            return {"counts": noise.add(event, sums)}
+        rows = event.scale * content["transitions"] + self.prior
+        drawn = np.ones(mask.shape)
+        for origin in np.flatnonzero(mask.sum(axis=1) > 1):
+            drawn[origin, mask[origin]] = noise.dirichlet(rows[origin, mask[origin]])
+        return {"transitions": drawn[mask]}
+
+    def diagnose(self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        """The transition matrix that no noise was added to."""
+        if plan.parameters["method"] == "dirichlet":
+            return {"true_transitions": content["transitions"][public.mask()]}
+        return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self.clip)}
+
+    def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
+        mask = public.mask()
+        transitions = self._matrix(public, plan, released, "")
+        utility = self._utility()
+        policy = self._solve(plan, transitions, utility, progress)
+        initial = np.array(self.initial)
+        power = np.array(self.power)
+        horizon = self._horizon()
+        controlled = lsmdp.expected_power(lsmdp.propagate(initial, policy, horizon), power)
+        default = lsmdp.expected_power(lsmdp.propagate(initial, transitions, horizon), power)
+        cost_to_go = -lsmdp.evaluate(policy, transitions, utility, self.discomfort_weight)[0]
+        outputs = {
+            "transitions": Output(
+                transitions.tolist, numbers=transitions.size, table=lambda: _matrix_rows(transitions, mask)
+            ),
+            "policy": Output(
+                lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
+                numbers=(horizon - 1) * transitions.size,
+                table=lambda: _policy_rows(policy, mask, horizon - 1),
+            ),
+            "expected_power": Output.array(controlled, "step", "power"),
+            "default_power": Output.array(default, "step", "power"),
+            "cost_to_go": Output.array(cost_to_go, "state", "cost"),
+        }
+        if {"true_counts", "true_transitions"} & released.keys():
+            true = self._matrix(public, plan, released, "true_")
+            cost = lsmdp.cost_of_privacy(policy, true, utility, self.discomfort_weight)
+            best = lsmdp.solve(true, utility, self.discomfort_weight)
+            true_controlled = lsmdp.expected_power(lsmdp.propagate(initial, best, horizon), power)
+            true_default = lsmdp.expected_power(lsmdp.propagate(initial, true, horizon), power)
+            outputs |= {
+                "cost_of_privacy": Output.array(cost, "step", "state", "cost"),
+                "true_expected_power": Output.array(true_controlled, "step", "power"),
+                "true_default_power": Output.array(true_default, "step", "power"),
+            }
+        return Result(outputs)
+
+    def _solve(self, plan: Plan, transitions: Floats, utility: Floats, progress: Progress) -> lsmdp.Policy:
+        gamma = self.discomfort_weight
+        if self.policy == "exact":
+            return lsmdp.solve(transitions, utility, gamma, progress=progress)
+        k = self.concentration or plan.parameters["concentration"]
+        if self.policy != "average":
+            return lsmdp.solve(transitions, utility, gamma, weights=self.policy, concentration=k, progress=progress)
+        generator = None if self.samples is None else np.random.default_rng(SAMPLE_SEED)
+        return lsmdp.average_policy(
+            transitions, utility, gamma, k, samples=self.samples, generator=generator, progress=progress
+        )
+
+    def _matrix(self, public: DrEnsemblePublic, plan: Plan, released: Released, prefix: str) -> Floats:
+        """The transition matrix float64[n, n], floored on the support: rows sum to 1."""
+        mask = public.mask()
+        matrix = np.zeros(mask.shape)
+        if plan.parameters["method"] == "dirichlet":
+            matrix[mask] = released[f"{prefix}transitions"]
+        else:
+            counts = released[f"{prefix}counts"] / plan.parameters["grid"]
+            # Clipping at 0 instead would give every empty transition some probability.
+            matrix[mask] = shrink(counts, 0.0 if prefix else plan.noise[0].standard_deviation)
+        width = mask.sum(axis=1)
+        floor = np.minimum(public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width)
+        mass = matrix.sum(axis=1)
+        shares = np.where(mass[:, None] > 0, matrix / np.where(mass > 0, mass, 1.0)[:, None], mask / width[:, None])
+        floored: Floats = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * shares, 0.0)
+        normalized: Floats = floored / floored.sum(axis=1, keepdims=True)
+        return normalized
+
+    def _utility(self) -> Floats:
+        if self.utility is not None:
+            return np.array(self.utility)
+        return tariff_utility(np.array(self.price), self.power)
+
+    def _grid(self, public: DrEnsemblePublic) -> int:
+        """What a participant counts in all: records of one public length need no rounding, unless they are clipped."""
+        return GRID if public.steps is None or self.clip is not None else public.steps - 1
+
+    def _horizon(self) -> int:
+        return len(self.utility if self.utility is not None else self.price or ())
+
+    def _issues(self, public: DrEnsemblePublic, method: str) -> list[FieldIssue]:
+        """What keeps this from being a problem on the dataset's states."""
+        n = public.states
+        found = []
+        if (self.price is None) == (self.utility is None):
+            found.append(FieldIssue("/problem/price", "either price or utility is needed"))
+        if self.method not in ("auto", method):
+            holds = "trajectories" if method == "counts" else "a transition matrix"
+            found.append(FieldIssue("/problem/method", f"the dataset holds {holds}, which {method} is for"))
+        for name, values in (("power", self.power), ("initial", self.initial)):
+            if len(values) != n:
+                found.append(FieldIssue(f"/problem/{name}", f"the dataset has {n} states; found {len(values)} numbers"))
+        for step, row in enumerate(self.utility or ()):
+            if len(row) != n and len(found) < MAX_ISSUES:
+                found.append(FieldIssue(f"/problem/utility/{step}", f"the dataset has {n} states; found {len(row)}"))
+        if abs(sum(self.initial) - 1) > SUM_TOLERANCE:
+            found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {sum(self.initial):.12g}"))
+        if method == "counts" and self.policy != "exact" and self.concentration is None:
+            found.append(FieldIssue("/problem/concentration", f"the {self.policy} policy needs it; counts has no k"))
+        if self.samples is not None and self.policy != "average":
+            found.append(FieldIssue("/problem/samples", "for the average policy only"))
+        for name, given, other in (("clip", self.clip is not None, "dirichlet"), ("prior", self.prior > 0, "counts")):
+            if given and method == other:
+                found.append(FieldIssue(f"/problem/{name}", f"means nothing to the method {method}"))
+        size = (self._horizon() - 1) * int(public.mask().sum())
+        if size > MAX_POLICY_CELLS:
+            says = f"a policy of {size} transitions; at most {MAX_POLICY_CELLS}: fewer steps or a smaller support"
+            found.append(FieldIssue("/problem/price" if self.utility is None else "/problem/utility", says))
+        return found
+
+
+def _sums(mask: NDArray[np.bool_], content: Content, grid: int, clip: float | None) -> Ints:
+    cell_of = np.full(mask.shape, -1, dtype=np.int64)
+    cell_of[mask] = np.arange(mask.sum())
+    return transition_sums(content["states"], content["start"], cell_of, int(mask.sum()), grid, clip or 1.0)
+
+
+def _matrix_rows(matrix: Floats, mask: NDArray[np.bool_]) -> pa.Table:
+    origin, to = np.nonzero(mask)
+    return pa.table({"from": origin, "to": to, "probability": matrix[origin, to]})
+
+
+def _policy_rows(policy: lsmdp.Policy, mask: NDArray[np.bool_], steps: int) -> pa.Table:
+    """One row a step and transition of the support."""
+    origin, to = (axis.astype(np.int32) for axis in np.nonzero(mask))
+    return pa.table(
+        {
+            "step": np.repeat(np.arange(steps, dtype=np.int32), origin.size),
+            "from": np.tile(origin, steps),
+            "to": np.tile(to, steps),
+            "probability": np.concatenate([policy.at(step)[origin, to] for step in range(steps)]),
+        }
+    )

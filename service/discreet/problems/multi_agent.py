@@ -1,0 +1,621 @@
+"""Cloud multi-agent problems: agents share constraints, a trusted cloud coordinates them, and none learns where another
+one stands.
+
+Agents minimize objectives of their own states under common constraints. What is released are the cloud's outputs with
+noise, step by step: values and gradients of the constraints. Multipliers are functions of them. The states are the
+protected data and in no private result. The paper (Hale & Egerstedt 2015) calibrates each output for itself, though
+every agent sees them all; see `docs/problems/multi_agent.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy import calibration
+from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.noise import Noise
+from discreet.problems import base
+from discreet.problems.base import (
+    PRIVATE,
+    Content,
+    Member,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+    Session,
+    pack,
+    unpack,
+)
+from discreet.problems.columns import check_names, real_column
+from discreet.problems.numbers import Budget, Frozen
+from discreet.solvers import saddle_point
+from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
+from discreet.solvers.intervals import Box
+from discreet.solvers.lipschitz import NotLipschitz, sensitivities
+from discreet.solvers.noise_split import split
+from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
+
+Floats = NDArray[np.float64]
+
+MAX_AGENTS = 200
+MAX_CONSTRAINTS = 100
+MAX_STEPS = 1_000_000
+MAX_ROUNDS = 100_000
+PATH_POINTS = 100
+"""Length of the multiplier path that is published; a public figure."""
+DRAWS_A_SECOND = 400_000
+MAX_COUPLINGS = 10_000
+"""Constraints times agents squared: as many suprema may have to be bounded when planning."""
+ROUNDING = 1e-9
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
+
+
+# The dataset --------------------------------------------------------------------------------------------------------
+
+
+class Announcement(Frozen):
+    """What is public of an agent: the range of its state, and the radius of its protection."""
+
+    lower: Bound
+    upper: Bound
+    radius: Annotated[float, Field(gt=0, le=1e9)] = Field(
+        description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError("lower must be below upper")
+        return self
+
+
+class AgentFigures(Announcement):
+    """An agent with its name in expressions."""
+
+    name: Name
+
+
+class MultiAgentPublic(Frozen):
+    """What is published of the agents."""
+
+    unit: Literal["trajectory"] = Field(description="One agent's trajectory of states is what neighbours change")
+    agents: Annotated[list[AgentFigures], Field(min_length=2, max_length=MAX_AGENTS)]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [agent.name for agent in self.agents]
+        if len(set(names)) != len(names):
+            raise ValueError("agents have distinct names")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(agent.name for agent in self.agents)
+
+    def box(self) -> dict[str, tuple[float, float]]:
+        return {agent.name: (agent.lower, agent.upper) for agent in self.agents}
+
+
+class MultiAgentContent(Frozen):
+    """The private content: each agent's objective, of its own state alone, and where it starts."""
+
+    objectives: dict[Name, Text]
+    initial: dict[Name, float] | None = None
+
+
+class MultiAgentDataset(base.Dataset):
+    """Objectives and initial states of agents, for a problem that runs in one process."""
+
+    kind: Literal["multi_agent"]
+    public: MultiAgentPublic
+    content: MultiAgentContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def read_public(cls, public: Any) -> MultiAgentPublic:
+        return MultiAgentPublic.model_validate(public)
+
+    @classmethod
+    def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
+        found = []
+        texts, initial = [], []
+        unknown = (set(content.objectives) | set(content.initial or {})) - set(public.names)
+        found += [FieldIssue("/content/objectives", f"no agent is called {name}") for name in sorted(unknown)]
+        for agent in public.agents:
+            text = content.objectives.get(agent.name, "0")
+            pointer = f"/content/objectives/{agent.name}"
+            try:
+                objective = parse(text, [agent.name])
+                prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
+                texts.append(str(objective))
+            except ValueError as error:  # of the grammar, or not convex
+                found.append(FieldIssue(pointer, str(error)))
+            start = (content.initial or {}).get(agent.name, (agent.lower + agent.upper) / 2)
+            if not agent.lower <= start <= agent.upper:
+                says = f"must be {agent.lower:g} to {agent.upper:g}; found {start:g}"
+                found.append(FieldIssue(f"/content/initial/{agent.name}", says))
+            initial.append(start)
+        if found:
+            raise InvalidInput(found)
+        return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
+
+    @classmethod
+    def read_table(cls, public: MultiAgentPublic, table: pa.Table) -> Content:
+        """Columns `agent, objective` and, if starts are given, `initial`."""
+        given = ["initial"] if "initial" in table.column_names else []
+        check_names(table, ["agent", "objective", *given], [], "/content")
+        names = [str(name) for name in table.column("agent").to_pylist()]
+        if len(set(names)) != len(names):
+            raise InvalidInput("an agent stands twice", pointer="/content")
+        starts = dict(zip(names, real_column(table, "initial", "/content").tolist(), strict=True)) if given else None
+        texts = [str(text) for text in table.column("objective").to_pylist()]
+        objectives = dict(zip(names, texts, strict=True))
+        return cls.read_rows(public, MultiAgentContent(objectives=objectives, initial=starts))
+
+
+# The problem --------------------------------------------------------------------------------------------------------
+
+
+class StepSchedule(Frozen):
+    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps."""
+
+    gamma: Annotated[float, Field(gt=0, le=1e6)]
+    alpha: Annotated[float, Field(gt=0, le=1e6)]
+    c1: Annotated[float, Field(gt=0, lt=1)]
+    c2: Annotated[float, Field(gt=0, lt=1)]
+    iterations: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
+
+    @model_validator(mode="after")
+    def _converges(self) -> Self:
+        self.solver_form()
+        return self
+
+    def solver_form(self) -> saddle_point.Schedule:
+        return saddle_point.Schedule(self.gamma, self.alpha, self.c1, self.c2)
+
+
+class MultiAgent(base.FederatedProblem):
+    """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised primal-dual iteration.
+
+    All entries of the constraints' values and gradients that any state moves get Gaussian noise in every step, their
+    scales split at least cost, such that the whole transcript moves by one unit of the one event that is charged.
+    """
+
+    Dataset: ClassVar[type[base.Dataset]] = MultiAgentDataset
+
+    kind: Literal["multi_agent"]
+    dataset: str | None = Field(
+        default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
+    )
+    constraints: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
+        description="Expressions in the agents' names, convex, meant <= 0"
+    )
+    schedule: StepSchedule
+
+    @model_validator(mode="after")
+    def _data_are_somewhere(self) -> Self:
+        if (self.dataset is None) == (self.protocol == "job"):
+            raise ValueError("a dataset is needed with protocol `job`, and none with protocol `federated`")
+        if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
+            raise ValueError(f"at most {MAX_ROUNDS} iterations with protocol `federated`: each is a round")
+        return self
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """Two synthetic neighbours share a feeder: each wants power, together they may take 4."""
+        return {
+            "problem": {
+                "kind": "multi_agent",
+                "dataset": {
+                    "name": "synthetic neighbours",
+                    "kind": "multi_agent",
+                    "public": {
+                        "unit": "trajectory",
+                        "agents": [
+                            {"name": "left", "lower": 0, "upper": 5, "radius": 0.5},
+                            {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
+                        ],
+                    },
+                    "content": {"objectives": {"left": "(left - 3)^2", "right": "2 * (right - 4)^2"}},
+                    "cap": {"epsilon": 10, "delta": 1e-2},
+                },
+                "constraints": ["left + right - 4", "0.1 * left^2 + 0.1 * right^2 - 2"],
+                "schedule": {"gamma": 0.05, "alpha": 0.05, "c1": 0.3333, "c2": 0.25, "iterations": 2000},
+            },
+            "privacy": {"epsilon": 1, "delta": 1e-3},
+        }
+
+    @classmethod
+    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+        """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart."""
+        body = cls.example()
+        public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
+        problem = cls.model_validate(
+            {
+                **body["problem"],
+                "dataset": "example",
+                "constraints": ["left + right - 4"],
+                "schedule": {**body["problem"]["schedule"], "iterations": 1},
+            }
+        )
+        plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**15))
+        _, low, high = plan.parameters["box"][0]
+        start = (low + high) / 2
+        contents = [
+            {"objectives": np.array(["0", "0"]), "initial": np.array([left, 1.0])} for left in (start, start + 0.5)
+        ]
+        return (base.Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
+
+    def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
+        g = self._constraints(public)
+        box = self._box(g, public)
+        names, steps = public.names, self.schedule.iterations
+        try:
+            found = sensitivities(g, names, box)
+        except NotLipschitz as error:
+            raise InvalidInput(str(error), pointer="/problem/constraints") from None
+        m, n = len(g), len(names)
+        rows = np.vstack([found.value_entries, found.gradient_entries.reshape(m * n, n)])
+        width = int((rows.max(axis=1) > 0).sum())
+        if width == 0:
+            raise InvalidInput("no constraint depends on any agent", pointer="/problem/constraints")
+        neighbours = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
+        try:
+            event = calibration.gaussian(
+                1.0, budget.epsilon, budget.delta, neighbours=neighbours, dimension=width * steps
+            )
+        except ValueError as error:
+            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+            raise InvalidInput(str(error), pointer=pointer) from None
+        # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
+        units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
+        units *= 1 + ROUNDING  # constraints are computed in floating point
+        return Plan.priced(
+            [event],
+            noise=tuple(
+                NoiseSummary(
+                    quantity=quantity,
+                    distribution=event.noise,
+                    scale=event.scale * scale,
+                    standard_deviation=event.scale * scale,
+                )
+                for quantity, scale in self._quantities(names, units)
+            ),
+            iterations={"steps": steps},
+            resources=Resources(
+                release_quantum_seconds=0.5 * (1 + width * steps // DRAWS_A_SECOND),
+                memory_bytes=(1 << 28) + 8 * (PATH_POINTS + saddle_point.STEPS_AT_ONCE) * (width + m + n),
+                steps=1 if self.protocol == "job" else steps,
+            ),
+            unit=public.unit,
+            neighbours=neighbours,
+            assumptions=(
+                "constraints, step sizes, the agents' ranges and radii are public",
+                "the cloud is trusted with the states",
+                self._protection(public),
+            ),
+            parameters={
+                # A list: where plans are stored the keys of an object have no order, and units go by position.
+                "box": [[name, *ends] for name, ends in box.items()],
+                "units": units.tolist(),
+                "layout": self._layout(g, names, box),
+                "schedule": self.schedule.model_dump(),
+            },
+        )
+
+    def _layout(self, constraints: list[Expression], names: tuple[str, ...], box: Box) -> list[list[Any]]:
+        """Constraint and agent of each output of a step; no agent: the constraint's value."""
+        problem = saddle_point.saddle_problem({}, constraints, names, box)
+        shape = saddle_point.noised_outputs(problem, 0.0, 0.0)
+        return [[int(k), None if i < 0 else names[i]] for k, i in zip(shape.constraint, shape.agent, strict=True)]
+
+    def _protection(self, public: MultiAgentPublic) -> str:
+        """What a radius protects: a whole trajectory only where it spans the range in every step."""
+        steps = self.schedule.iterations
+        whole = [a.radius >= (a.upper - a.lower) * math.sqrt(steps) for a in public.agents]
+        if all(whole):
+            return (
+                "the radii are as large as any two trajectories of the ranges are apart: all of a trajectory is hidden"
+            )
+        return (
+            "trajectories that differ by more than a radius are told apart better than the guarantee says: "
+            f"hiding any trajectory of a range over {steps} steps needs its width times {math.sqrt(steps):.4g}"
+        )
+
+    def _quantities(self, names: tuple[str, ...], units: Floats) -> list[tuple[str, float]]:
+        m, n = len(self.constraints), len(names)
+        quantities = [f"value of constraint {k} in each step" for k in range(m)]
+        quantities += [f"derivative of constraint {k} in {name} in each step" for k in range(m) for name in names]
+        assert len(quantities) == m + m * n == units.size
+        return [(quantity, float(unit)) for quantity, unit in zip(quantities, units, strict=True) if unit > 0]
+
+    def _constraints(self, public: MultiAgentPublic) -> list[Expression]:
+        """Parsed and proven convex; InvalidInput with the offending term."""
+        found, issues = [], []
+        couplings = len(self.constraints) * len(public.agents) ** 2
+        if couplings > MAX_COUPLINGS:
+            says = f"constraints times agents squared is {couplings}; at most {MAX_COUPLINGS}"
+            raise InvalidInput(says, pointer="/problem/constraints")
+        for position, text in enumerate(self.constraints):
+            pointer = f"/problem/constraints/{position}"
+            try:
+                constraint = parse(text, public.names)
+                prove_convex(constraint, public.box())
+                found.append(constraint)
+            except ExpressionError as error:
+                issues.append(FieldIssue(pointer, str(error)))
+            except NotConvex as error:
+                issues.append(FieldIssue(pointer, str(error)))
+        if issues:
+            raise InvalidInput(issues)
+        return found
+
+    def _box(self, constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
+        """The ranges, tightened to what the constraints allow: smaller ranges need less noise."""
+        try:
+            slater_point(constraints, public.box())
+        except NoSlaterPoint as error:
+            raise InvalidInput(str(error), pointer="/problem/constraints") from None
+        return tightened_box(constraints, public.box())
+
+    def solver_form(
+        self, plan: Plan, objectives: Mapping[str, Expression]
+    ) -> tuple[saddle_point.SaddleProblem, saddle_point.Outputs]:
+        """The iteration of a plan. Agents without an objective here have it elsewhere, or have 0."""
+        box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
+        names = tuple(box)
+        constraints = [parse(text, names) for text in self.constraints]
+        problem = saddle_point.saddle_problem(objectives, constraints, names, box)
+        return problem, self._outputs(plan, problem)
+
+    def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> saddle_point.Outputs:
+        (event,) = plan.events
+        assert isinstance(event, Gaussian)
+        m, n = problem.constraints, len(problem.names)
+        scales = event.scale * np.array(plan.parameters["units"])
+        # Values are rounded to the event's grid in its units; the noise lies on the same grid.
+        grid = event.grid / event.scale
+        return saddle_point.noised_outputs(problem, scales[:m], scales[m:].reshape(m, n), grid=grid)
+
+    def _run(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> saddle_point.Path:
+        texts = zip(public.names, content["objectives"].tolist(), strict=True)
+        problem, outputs = self.solver_form(plan, {name: parse(text, [name]) for name, text in texts})
+
+        def draw(count: int, width: int) -> Floats:
+            return unit_noise(noise, outputs, count, width)
+
+        return saddle_point.run(
+            problem,
+            outputs,
+            self.schedule.solver_form(),
+            self.schedule.iterations,
+            noise=draw,
+            states=content["initial"],
+            points=PATH_POINTS,
+        )
+
+    def release(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        """Noised outputs at public steps, and multipliers, which are functions of the noised outputs of all steps.
+
+        Neighbours: one agent's trajectory moves by at most its radius B_j in l2. Every output is divided by its unit;
+        then the whole transcript moves by at most max_j B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`noise_split`), in closed
+        loop as well: given what was released before, the difference of a step is that of agent j's state. The states
+        stay here.
+        """
+        path = self._run(public, plan, content, noise)
+        return {
+            "steps": path.steps,
+            "multipliers": path.multipliers,
+            "outputs": path.released,
+            "mean_multipliers": path.mean_multipliers,
+            "mean_outputs": path.mean_released,
+        }
+
+    def diagnose(self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        path = self._run(public, plan, content, noise)
+        return {"true_states": path.states, "true_mean_states": path.mean_states}
+
+    def finish(self, public: MultiAgentPublic | None, plan: Plan, released: Released, progress: Progress) -> Result:
+        names, steps = [name for name, *_ in plan.parameters["box"]], released["steps"]
+        multipliers = released["multipliers"]
+        m = len(self.constraints)
+        gradients = [
+            {"constraint": k, "agent": name, "value": value}
+            for (k, name), value in zip(plan.parameters["layout"], released["mean_outputs"].tolist(), strict=True)
+            if name is not None
+        ]
+        outputs = {
+            "multipliers": Output.array(multipliers[-1], "constraint", "multiplier"),
+            "average_multipliers": Output.array(released["mean_multipliers"], "constraint", "multiplier"),
+            "multiplier_path": Output(
+                lambda: [
+                    {"step": step, "multipliers": row}
+                    for step, row in zip(steps.tolist(), multipliers.tolist(), strict=True)
+                ],
+                numbers=multipliers.size,
+            ),
+            "noisy_values": Output.array(released["mean_outputs"][:m], "constraint", "value"),
+            "noisy_gradients": Output(lambda: gradients, numbers=2 * len(gradients)),
+        }
+        if "true_states" in released:
+            states, mean = released["true_states"], released["true_mean_states"]
+            outputs |= {
+                "state": Output(lambda: dict(zip(names, states[-1].tolist(), strict=True)), numbers=len(names)),
+                "average_state": Output(lambda: dict(zip(names, mean.tolist(), strict=True)), numbers=len(names)),
+                "state_path": Output.array(states, "point", "agent", "state"),
+            }
+        progress(1, 1)
+        return Result(outputs)
+
+    # Federated: every agent keeps its objective and its state --------------------------------------------------------
+
+    def check_announcement(self, announcement: Any) -> None:
+        try:
+            Announcement.model_validate(announcement)
+        except ValidationError as error:
+            raise InvalidInput(
+                [
+                    FieldIssue("/" + "/".join(map(str, issue["loc"])), issue["msg"].removeprefix("Value error, "))
+                    for issue in error.errors(include_url=False)
+                ]
+            ) from None
+
+    def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
+        """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
+        if agents:
+            return self.plan(self._public_of(agents), budget)
+        names = self._names_used()
+        assert self.federation is not None
+        if len(names) > self.federation.agents:
+            says = f"{len(names)} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
+            raise InvalidInput(says, pointer="/problem/constraints")
+        steps, m = self.schedule.iterations, len(self.constraints)
+        neighbours = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
+        dimension = steps * m * (1 + self.federation.agents)
+        try:
+            event = calibration.gaussian(1.0, budget.epsilon, budget.delta, neighbours=neighbours, dimension=dimension)
+        except ValueError as error:
+            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+            raise InvalidInput(str(error), pointer=pointer) from None
+        return Plan.priced(
+            [event],
+            noise=(),
+            iterations={"steps": steps},
+            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps),
+            unit="trajectory",
+            neighbours=neighbours,
+            advice=("how much noise follows from the agents' ranges and radii, which they give when they enrol",),
+        )
+
+    def _names_used(self) -> list[str]:
+        """The agents that constraints name; InvalidInput where a constraint is not an expression."""
+        words = {word for text in self.constraints for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
+        names = sorted(words - set(FUNCTIONS))
+        issues = []
+        for position, text in enumerate(self.constraints):
+            try:
+                parse(text, names)
+            except ExpressionError as error:
+                issues.append(FieldIssue(f"/problem/constraints/{position}", str(error)))
+        if issues:
+            raise InvalidInput(issues)
+        return names
+
+    def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
+        figures = [{"name": agent.name, **agent.announcement} for agent in agents]
+        try:
+            return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
+        except ValidationError as error:
+            raise InvalidInput(error.errors(include_url=False)[0]["msg"], pointer="/roster/agents") from None
+
+    def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
+        return CloudSession(self, plan, agents)
+
+    @classmethod
+    def rehearse_session(cls) -> None:
+        body = cls.example()["problem"]
+        figures = body.pop("dataset")["public"]["agents"]
+        schedule = {**body["schedule"], "iterations": 2}
+        terms = {"agents": len(figures)}
+        problem = cls.model_validate({**body, "schedule": schedule, "protocol": "federated", "federation": terms})
+        members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
+        plan = problem.plan_federation(members, Budget(epsilon=10**9, delta=10**15))
+        session = problem.open_session(plan, members)
+        session.opening(Noise.secure())
+        for number in range(session.rounds):
+            session.step(number, {member.fingerprint: STATE.pack(1.0) for member in members}, Noise.secure())
+            session.restore(session.state())
+        released = unpack(pack(session.released()))
+        problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
+
+
+STATE = struct.Struct("!d")
+"""An agent's message: its state."""
+
+
+class CloudSession(Session):
+    """The cloud of a federated run: it sees the states, and answers with noised outputs and multipliers.
+
+    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
+    big-endian doubles. The opening has the first multipliers alone. Where rounds may lack agents, one that is missing
+    is taken to stand where it stood; before it has sent a state, in the middle of its range.
+    """
+
+    def __init__(self, problem: MultiAgent, plan: Plan, agents: Sequence[Member]) -> None:
+        self._form, self._outputs = problem.solver_form(plan, {})
+        self._schedule = problem.schedule.solver_form()
+        self.rounds = problem.schedule.iterations
+        place = {name: position for position, name in enumerate(self._form.names)}
+        self._place = {agent.fingerprint: place[agent.name] for agent in agents}
+        recorded = saddle_point.thinned(self.rounds, PATH_POINTS)
+        m, o = self._form.constraints, len(self._outputs.register)
+        self._now: dict[str, NDArray[Any]] = {
+            "states": (self._form.lower + self._form.upper) / 2,
+            "current": np.zeros(m),
+            "steps": recorded,
+            "multipliers": np.zeros((len(recorded), m)),
+            "outputs": np.zeros((len(recorded), o)),
+            "mean_multipliers": np.zeros(m),
+            "mean_outputs": np.zeros(o),
+        }
+
+    def opening(self, noise: Noise) -> bytes:
+        return doubles(self._now["current"])
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        return len(message) == STATE.size and math.isfinite(STATE.unpack(message)[0])
+
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
+        now, k = self._now, number + 1
+        for agent, message in messages.items():
+            now["states"][self._place[agent]] = STATE.unpack(message)[0]
+        now["states"] = np.clip(now["states"], self._form.lower, self._form.upper)
+        drawn = unit_noise(noise, self._outputs, 1, saddle_point.noise_width(self._outputs))[0]
+        released = saddle_point.cloud_outputs(self._form, self._outputs, now["states"], drawn)
+        gamma, alpha = self._schedule.at(k)
+        m = self._form.constraints
+        now["current"] = np.array(saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha))
+        row = np.searchsorted(now["steps"], k)
+        if now["steps"][row] == k:
+            now["multipliers"][row], now["outputs"][row] = now["current"], released
+        if k > self.rounds // 2:
+            share = 1 / (k - self.rounds // 2)
+            now["mean_multipliers"] += share * (now["current"] - now["mean_multipliers"])
+            now["mean_outputs"] += share * (released - now["mean_outputs"])
+        return doubles(np.concatenate([released, now["current"]]))
+
+    def state(self) -> bytes:
+        return pack(self._now)
+
+    def restore(self, state: bytes) -> None:
+        self._now = unpack(state)
+
+    def released(self) -> Released:
+        """Noised outputs and multipliers; the states stay here."""
+        return {name: array for name, array in self._now.items() if name not in ("states", "current")}
+
+
+def unit_noise(noise: Noise, outputs: saddle_point.Outputs, count: int, width: int) -> Floats:
+    """float64[count, width]: discrete Gaussian noise of deviation 1 on the grid of the outputs."""
+    return np.asarray(noise.discrete_gaussian(1 / outputs.grid, (count, width)) * outputs.grid, dtype=np.float64)
+
+
+def doubles(values: Floats) -> bytes:
+    """Big-endian doubles: what is broadcast."""
+    return values.astype(">f8").tobytes()

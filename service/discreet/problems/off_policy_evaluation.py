@@ -1,0 +1,920 @@
+"""Off-policy evaluation: what would another policy have been worth, without exposing any one person.
+
+Trajectories of people under a behaviour policy are private; features, discount and bounds are public. What is released
+are weights of a linear value function: of noised sums over trajectories (`moments`), or of iterations that are noised
+themselves. The paper (Xie et al. 2019) has the last; see `docs/problems/off_policy_evaluation.md` for its true price.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, model_validator, with_config
+from typing_extensions import TypedDict
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy import calibration
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems import base
+from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.columns import (
+    Issues,
+    check_bounds,
+    check_names,
+    gathered,
+    integer_columns,
+    owner_column,
+    real_column,
+    record_order,
+)
+from discreet.problems.numbers import Budget, Count, Frozen, Positive
+from discreet.solvers import gradient_temporal_difference as gtd
+from discreet.solvers import least_squares_temporal_difference as lstd
+from discreet.solvers import monte_carlo_regression as regression
+from discreet.solvers import temporal_difference as td
+from discreet.solvers import value_features as vf
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_STATES = 2000
+MAX_COLUMNS = 64
+MAX_FEATURES = 1000
+DEFAULT_MAX_IMPORTANCE = 10.0
+FEW_STATES, FEW_FEATURES = 8, 10
+"""Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
+COUNT_SHARE = 20
+"""Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+
+# Defaults, all of them public: tried on synthetic data that stand for no dataset (`examples/simulators.py`).
+STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
+STACKED_RIDGE = 0.03  # of the noise matrix's norm
+PSEUDO_COUNT = 0.1  # of the noise's deviation
+BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
+TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
+DENSE_STEP, DENSE_CLIP = 5.0, 0.03
+GRADIENT_STEP, GRADIENT_CLIP = 3.2, 0.001
+
+
+# The dataset --------------------------------------------------------------------------------------------------------
+
+
+class OffPolicyPublic(Frozen):
+    """What is published of a set of trajectories."""
+
+    unit: Literal["trajectory"] = Field(description="One person's trajectory is what a neighbouring dataset changes")
+    neighbours: Literal["replace", "add_remove"] | None = Field(
+        default=None, description="`replace` where `trajectories` is given, else `add_remove`"
+    )
+    states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
+        default=None, description="Number of states of a tabular problem"
+    )
+    features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
+        default=None, description="Number of coordinates of a state `x`, instead of `states`"
+    )
+    trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
+    reward_bound: Annotated[float, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
+    topology: list[tuple[Count, Count]] | None = Field(
+        default=None,
+        description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
+    )
+    rewards: list[float] | None = Field(
+        default=None, description="Reward of each transition of the topology, where that is public"
+    )
+    off_policy: bool | None = Field(
+        default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.states is None) == (self.features is None):
+            raise ValueError("either states or features is needed")
+        if self.neighbours == "replace" and self.trajectories is None:
+            raise ValueError("neighbours that replace one trajectory need a public number of trajectories")
+        if self.neighbours == "add_remove" and self.trajectories is not None:
+            raise ValueError("where neighbours add or remove a trajectory their number is private")
+        if self.topology is not None:
+            if self.states is None:
+                raise ValueError("a topology is of tabular states")
+            states = self.states
+            if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
+                raise ValueError(f"a topology has pairs of states 0 to {states - 1}; {states} ends an episode")
+            if len(set(self.topology)) != len(self.topology):
+                raise ValueError("a transition stands twice in the topology")
+        if self.rewards is not None:
+            if self.topology is None or len(self.rewards) != len(self.topology):
+                raise ValueError("rewards are one for each transition of the topology")
+            if max(map(abs, self.rewards)) > self.reward_bound:
+                raise ValueError("a reward exceeds the reward bound")
+        return self
+
+    @property
+    def replaced(self) -> bool:
+        """Whether neighbours replace one trajectory of a public number."""
+        return self.trajectories is not None
+
+    def cells(self) -> Ints:
+        """int64[K, 2]: the transitions that are counted."""
+        assert self.states is not None
+        return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
+
+
+Vector = list[float]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class TransitionRow(TypedDict):
+    """One transition; `state, next_state` or `x, x_next`, and both probabilities of the action or none."""
+
+    trajectory: str | int
+    step: Count
+    state: NotRequired[Count]
+    x: NotRequired[Vector]
+    action: NotRequired[Any]
+    reward: float
+    next_state: NotRequired[Count]
+    x_next: NotRequired[Vector]
+    terminal: bool
+    behaviour: NotRequired[float]
+    target: NotRequired[float]
+
+
+class OffPolicyContent(Frozen):
+    """The private content."""
+
+    transitions: list[TransitionRow]
+
+
+class OffPolicyDataset(base.Dataset):
+    """Trajectories of people under a behaviour policy."""
+
+    kind: Literal["off_policy_evaluation"]
+    public: OffPolicyPublic
+    content: OffPolicyContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def read_public(cls, public: Any) -> OffPolicyPublic:
+        return OffPolicyPublic.model_validate(public)
+
+    @classmethod
+    def read_rows(cls, public: OffPolicyPublic, content: OffPolicyContent) -> Content:
+        rows, prefix = content.transitions, "/content/transitions"
+        here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
+        off_policy = any("behaviour" in row or "target" in row for row in rows)
+        needed = [here, there, *(["behaviour", "target"] if off_policy else [])]
+        unknown = {"state", "next_state", "x", "x_next"} - {here, there}
+        issues = Issues(prefix)
+        for name in needed:
+            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row", rows)
+        for name in unknown:
+            says = f"this dataset's states are given as {here} and {there}"
+            issues.where(np.array([name in row for row in rows], bool), name, says, rows)
+        if public.features is not None:
+            for name in (here, there):
+                wrong = [len(row.get(name, ())) != public.features for row in rows]  # type: ignore[arg-type]
+                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed", rows)
+        issues.check()
+        whole, real = np.int64, np.float64
+        columns: dict[str, NDArray[Any]] = {
+            "step": np.array([row["step"] for row in rows], dtype=whole),
+            "reward": np.array([row["reward"] for row in rows], dtype=real),
+            "terminal": np.array([row["terminal"] for row in rows], dtype=bool),
+        }
+        for name in needed:
+            kind = whole if name in ("state", "next_state") else real
+            columns[name] = np.array([row[name] for row in rows], dtype=kind)  # type: ignore[literal-required]
+        if public.features is not None and not rows:
+            columns |= {name: np.zeros((0, public.features)) for name in (here, there)}
+        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows]), return_inverse=True)
+        return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
+
+    @classmethod
+    def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
+        """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`."""
+        prefix = "/content"
+        given = set(table.column_names)
+        off_policy = bool(given & {"behaviour", "target"})
+        reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
+        integers = {"step": (0, public.horizon - 1)}
+        vectors: list[str] = []
+        if public.states is not None:
+            integers |= {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+        else:
+            for name in ("x", "x_next"):
+                split = [f"{name}_{axis}" for axis in range(public.features or 0)]
+                vectors += [name] if name in given else split
+        needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
+        check_names(table, needed, ["action"], prefix)
+        columns: dict[str, NDArray[Any]] = {
+            # One after the other, narrow: a column of 20 million rows is 160 MB in 64 bits.
+            **{
+                name: integer_columns(table.select([name]), {name: bounds}, prefix)[name].astype(np.int32)
+                for name, bounds in integers.items()
+            },
+            **{name: real_column(table, name, prefix).astype(np.float64, copy=False) for name in reals},
+            "terminal": _truths(table, prefix),
+        }
+        if public.features is not None:
+            columns |= {name: _vectors(table, name, public.features, prefix) for name in ("x", "x_next")}
+        owner = owner_column(table, "trajectory", prefix).astype(np.int32)
+        del table  # the last reference, where the caller keeps none
+        pa.default_memory_pool().release_unused()
+        return _canonical(public, columns, owner, prefix)
+
+    @classmethod
+    def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
+        off_policy = "behaviour" in content
+        if public.off_policy is not None and public.off_policy != off_policy:
+            says = "rows have behaviour and target" if off_policy else "no row has behaviour and target"
+            raise InvalidInput(says, pointer="/public/off_policy")
+        return public.model_copy(update={"off_policy": off_policy})
+
+
+def _truths(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
+    column = table.column("terminal")
+    if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
+        raise InvalidInput("column 'terminal' must hold true or false, none missing", pointer=prefix)
+    return np.asarray(pc.cast(column, pa.bool_()).to_numpy(), dtype=bool)
+
+
+def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
+    """float64[N, size] of a list column, or of one column a coordinate."""
+    if name not in table.column_names:
+        split = [real_column(table, f"{name}_{axis}", prefix) for axis in range(size)]
+        return np.stack(split, axis=1).astype(np.float64, copy=False)
+    column = table.column(name).combine_chunks()
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        raise InvalidInput(f"column {name!r} must hold lists of {size} numbers", pointer=prefix)
+    flat = column.flatten()
+    lengths = pc.list_value_length(column)
+    if column.null_count or flat.null_count or not pc.all(pc.equal(lengths, size), min_count=0).as_py():
+        raise InvalidInput(f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix)
+    values = pc.cast(flat, pa.float64()).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(values.reshape(-1, size))
+
+
+def _canonical(
+    public: OffPolicyPublic, columns: dict[str, NDArray[Any]], owner: NDArray[np.integer[Any]], prefix: str
+) -> Content:
+    """Checked rows by trajectory and step, in an order that tells nothing of whose they are.
+
+    Trajectories that are empty do not exist; actions are not kept, only their probabilities.
+    """
+    step = columns.pop("step")
+    _check_values(public, step, columns, prefix)
+    order: NDArray[np.int64] | None = None
+    if not (np.diff(owner) >= 0).all() or (np.diff(step)[np.diff(owner) == 0] <= 0).any():
+        order = np.lexsort((step, owner))
+        step, owner = step[order], owner[order]
+        columns = {name: column[order] for name, column in columns.items()}
+    start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(np.int64)
+
+    def refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any]) -> None:
+        """`bad` and `values` are in the sorted order; rows are named as they came."""
+        if bad.any():
+            places = np.flatnonzero(bad)[:20]
+            rows = places if order is None else order[places]
+            raise InvalidInput(
+                [
+                    FieldIssue(f"{prefix}/{row}/{name}", f"{says}; found {values[place]!s:.40}")
+                    for row, place in zip(rows.tolist(), places.tolist(), strict=True)
+                ]
+            )
+
+    same = np.diff(owner, prepend=-1) == 0
+    refuse(same & (np.diff(step, prepend=-1) == 0), "step", "a step stands twice in its trajectory", step)
+    after_end = same & np.concatenate([[False], columns["terminal"][:-1]])
+    refuse(after_end, "step", "a terminal transition ends its trajectory", step)
+    if start.size < 2:
+        raise InvalidInput("at least one trajectory is needed", pointer=prefix)
+    if public.trajectories is not None and start.size - 1 != public.trajectories:
+        found = f"{start.size - 1} trajectories of {public.trajectories} public ones"
+        raise InvalidInput(found, pointer="/public/trajectories")
+    if public.topology is not None:
+        assert public.states is not None
+        _check_topology(public, columns, refuse)
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            columns[name] = column + 0.0  # one zero
+    # In the order of their names: formats give columns in different orders.
+    words = [columns[name] for name in sorted(columns)]
+    eight = (word.astype(np.float64 if word.dtype.kind == "f" else np.int64, copy=False) for word in words)
+    rows, begins = gathered(start, record_order(start, eight))
+    del words, step, owner, same, after_end
+    content = {name: columns.pop(name)[rows] for name in list(columns)}
+    for name in ("state", "next_state"):
+        if name in content:
+            content[name] = content[name].astype(np.int32)
+    return {"start": begins, **content}
+
+
+def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArray[Any]], prefix: str) -> None:
+    """Each value by itself, rows as they came."""
+    bounds = {"step": (0, public.horizon - 1)}
+    if public.states is not None:
+        bounds |= {"state": (0, public.states - 1), "next_state": (0, public.states - 1)}
+        # Where an episode ends the next state is not looked at.
+        columns["next_state"] = np.where(columns["terminal"], np.int32(0), columns["next_state"])
+    check_bounds({"step": step, **columns}, bounds, prefix)
+    issues = Issues(prefix)
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            bad = ~np.isfinite(column)
+            issues.where(bad if bad.ndim == 1 else bad.any(axis=1), name, "a finite number is needed", column)
+    issues.check()
+    reward = columns["reward"]
+    says = f"the public reward bound is {public.reward_bound:g}"
+    issues.where(np.abs(reward) > public.reward_bound, "reward", says, reward)
+    if "behaviour" in columns:
+        behaviour, target = columns["behaviour"], columns["target"]
+        says = "the action was taken, so its behaviour probability is above 0 and at most 1"
+        issues.where((behaviour <= 0) | (behaviour > 1), "behaviour", says, behaviour)
+        issues.where((target < 0) | (target > 1), "target", "a probability is 0 to 1", target)
+    issues.check()
+
+
+def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], refuse: Any) -> None:
+    states = public.states
+    assert states is not None
+    cell_of = np.full((states, states + 1), -1, dtype=np.int64)
+    cells = public.cells()
+    cell_of[cells[:, 0], cells[:, 1]] = np.arange(len(cells))
+    to = np.where(columns["terminal"], np.int32(states), columns["next_state"])
+    found = cell_of[columns["state"], to]
+    refuse(found < 0, "next_state", "this transition is not in the public topology", to)
+    if public.rewards is not None:
+        expected = np.array(public.rewards)[found]
+        wrong = np.abs(columns["reward"] - expected) > 1e-9 * public.reward_bound
+        refuse(wrong, "reward", "public.rewards says another reward of this transition", columns["reward"])
+
+
+# The problem --------------------------------------------------------------------------------------------------------
+
+
+class TabularFeatures(Frozen):
+    """One weight a state."""
+
+    type: Literal["tabular"]
+
+
+class FourierFeatures(Frozen):
+    """cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas 2011)."""
+
+    type: Literal["fourier"]
+    order: Annotated[int, Field(strict=True, ge=0, le=20)]
+    low: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    high: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+
+
+class IdentityFeatures(Frozen):
+    """The coordinates of x themselves, rows longer than the public `bound` shortened to it."""
+
+    type: Literal["identity"]
+    bound: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+
+
+Method = Literal["moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]
+
+
+class OffPolicyEvaluation(base.Problem):
+    """Weights of a linear value function of the target policy.
+
+    `moments` releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled
+    gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with
+    smooth sensitivity. `auto` is moments where the topology is public or features are few, else minibatch.
+    """
+
+    Dataset: ClassVar[type[base.Dataset]] = OffPolicyDataset
+
+    kind: Literal["off_policy_evaluation"]
+    dataset: str = Field(description="Id of a dataset of kind off_policy_evaluation")
+    features: Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
+    discount: Annotated[float, Field(ge=0, lt=1)]
+    method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
+    clip: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+        default=None, description="Public bound on the l2 norm of what one trajectory adds"
+    )
+    steps: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    step_size: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    sampling: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Probability with which a trajectory takes part in a step of `minibatch`"
+    )
+    max_importance: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None, description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given"
+    )
+    regularization: Annotated[float, Field(ge=0, le=1e12)] | None = Field(
+        default=None,
+        description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
+    )
+    initial: Annotated[tuple[float, ...] | tuple[tuple[float, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
+        default=None,
+        description="Public: a distribution over the states, or initial states x that are equally likely",
+    )
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """Two hundred synthetic walks along five states to an end that is worth 1."""
+        rows = []
+        for walk in range(200):
+            state, step = walk % 3, 0
+            while state < 5:
+                onward = state + 1 + (walk * (step + 3) + state) % 2
+                rows.append(
+                    {
+                        "trajectory": walk,
+                        "step": step,
+                        "state": state,
+                        "next_state": min(onward, 4),
+                        "reward": float(onward >= 5),
+                        "terminal": onward >= 5,
+                    }
+                )
+                state, step = onward, step + 1
+        topology = [[s, s + d] for s in range(5) for d in (1, 2) if s + d <= 5]
+        return {
+            "problem": {
+                "kind": "off_policy_evaluation",
+                "dataset": {
+                    "name": "synthetic walks",
+                    "kind": "off_policy_evaluation",
+                    "public": {
+                        "unit": "trajectory",
+                        "states": 5,
+                        "reward_bound": 1,
+                        "horizon": 5,
+                        "topology": topology,
+                    },
+                    "content": {"transitions": rows},
+                    "cap": {"epsilon": 10, "delta": 1e-4},
+                },
+                "features": {"type": "tabular"},
+                "discount": 0.9,
+                "initial": [1, 0, 0, 0, 0],
+            },
+            "privacy": {"epsilon": 1},
+        }
+
+    @classmethod
+    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+        """For each method one trajectory more, or another, far from what the others do."""
+        good, bad = (
+            [{"state": state, "next_state": state, "terminal": False, "reward": sign} for _ in range(3)]
+            for state, sign in ((0, 1.0), (1, -1.0))
+        )
+        move = {"x": [1.0], "x_next": [-1.0], "terminal": False, "behaviour": 0.1, "target": 0.9, "reward": 1.0}
+        added, replaced = ([good, good], [good, good, bad]), ([good] * 3, [good, good, bad])
+        known, delta = {"states": 2, "trajectories": 3}, 10**13
+        loops = {"topology": [[0, 0], [1, 1]]}
+        identity = {"features": {"type": "identity", "bound": 1}, "clip": 1, "method": "moments"}
+        steps = {"clip": 1, "steps": 20, "step_size": 0.1}
+        batches = {"method": "minibatch", "sampling": 0.5, **steps}
+        moved = ([[move]] * 2, [[move]] * 3)
+        stay = {"state": 0, "next_state": 0, "terminal": False}
+        alone = ([[{**stay, "reward": 1.0}] * 3], [[{**stay, "reward": -1.0}] * 3])
+        cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, bool]] = [
+            ("moments, tabular, added", {"states": 2, **loops}, {}, added, 0, True),
+            ("moments, tabular, replaced", {**known, **loops}, {}, replaced, 0, True),
+            ("moments, columns, added", {"features": 1}, identity, moved, delta, True),
+            ("minibatch, columns, added", {"features": 1}, identity | batches, moved, delta, False),
+            ("minibatch, tabular, replaced", known, batches, replaced, delta, False),
+            ("gradient, replaced", known, {"method": "gradient", **steps}, replaced, delta, False),
+            ("dp_lsw, replaced", {"states": 1, "trajectories": 1}, {"method": "dp_lsw"}, alone, delta, True),
+            ("dp_lsl, replaced", known, {"method": "dp_lsl", "regularization": 10}, replaced, delta, False),
+        ]
+        return tuple(cls._neighbours(*case) for case in cases)
+
+    @classmethod
+    def _neighbours(
+        cls, name: str, part: dict[str, Any], fields: dict[str, Any], data: tuple[Any, Any], delta: int, near: bool
+    ) -> base.Neighbours:
+        public = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **part})
+        contents = []
+        for trajectories in data:
+            rows = [
+                {"trajectory": number, "step": step, **row}
+                for number, trajectory in enumerate(trajectories)
+                for step, row in enumerate(trajectory)
+            ]
+            contents.append(OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows})))
+        public = OffPolicyDataset.describe(public, contents[0])
+        fixed = {"kind": "off_policy_evaluation", "dataset": "example", "discount": 0.5}
+        problem = cls.model_validate({**fixed, "features": {"type": "tabular"}, **fields})
+        # Where noise is Gaussian an attack comes near the price of a larger epsilon only.
+        plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
+        left, right = contents
+        return base.Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right, near)
+
+    # Planning -------------------------------------------------------------------------------------------------------
+
+    def plan(self, public: OffPolicyPublic, budget: Budget) -> Plan:
+        if issues := self._issues(public):
+            raise InvalidInput(issues)
+        method = self._method(public)
+        parameters = self._parameters(public, method)
+        neighbours = (
+            "one person's trajectory replaced by another; the number of trajectories is public"
+            if public.replaced
+            else "one person's whole trajectory added or removed"
+        )
+        try:
+            event, quantity, count = self._events(public, method, parameters, budget, neighbours)
+        except ValueError as error:
+            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+            raise InvalidInput(f"{error}; {method} needs a larger epsilon or delta", pointer=pointer) from None
+        steps = parameters["steps"] or 0
+        numbers = lstd.stacked_size(self._features(public).dimension) if method == "moments" else 0
+        return Plan.priced(
+            [event, *count],
+            noise=(
+                NoiseSummary.of(event, quantity, _unit(method, parameters)),
+                *(NoiseSummary.of(one, "the number of trajectories, which step sizes rest on") for one in count),
+            ),
+            iterations={"steps": steps} if steps else {},
+            resources=Resources(
+                # Public figures alone: a step draws 2 d numbers and reads, in expectation, some trajectories.
+                release_quantum_seconds=0.5 * (1 + int(steps * (1 + 2e-2 * self._features(public).dimension) // 1e6)),
+                memory_bytes=(1 << 28) + 64 * numbers,
+                steps=1,
+            ),
+            unit=public.unit,
+            neighbours=neighbours,
+            assumptions=(
+                "features, discount, bounds and topology are public",
+                "whose trajectory a row belongs to, is recorded truly",
+                *(
+                    ["the behaviour probabilities in the data do not depend on other people's"]
+                    if public.off_policy
+                    else []
+                ),
+            ),
+            advice=self._advice(public, method, parameters, event),
+            parameters={"method": method, **parameters},
+        )
+
+    def _method(self, public: OffPolicyPublic) -> Method:
+        if self.method != "auto":
+            return self.method
+        if isinstance(self.features, TabularFeatures):
+            # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
+            few = public.topology is not None or (public.states or 0) <= FEW_STATES
+        else:  # ratios make a trajectory's clipped statistics mostly clip
+            few = not public.off_policy and self._features(public).dimension <= FEW_FEATURES
+        return "moments" if few else "minibatch"
+
+    def _features(self, public: OffPolicyPublic) -> vf.Features:
+        match self.features:
+            case TabularFeatures():
+                return vf.Tabular(public.states or 1)
+            case FourierFeatures(order=order, low=low, high=high):
+                return vf.Fourier(order, low, high)
+            case IdentityFeatures(bound=bound):
+                return vf.Identity(public.features or 1, bound)
+
+    def _max_ratio(self, public: OffPolicyPublic) -> float:
+        return (self.max_importance or DEFAULT_MAX_IMPORTANCE) if public.off_policy else 1.0
+
+    def _parameters(self, public: OffPolicyPublic, method: Method) -> dict[str, Any]:
+        """Public constants of the method: the request's, or defaults that follow from public figures."""
+        features = self._features(public)
+        tabular, norm = isinstance(features, vf.Tabular), features.norm_bound
+        clip, steps, step_size, sampling = None, None, None, None
+        if method == "moments" and not tabular:
+            clip = self.clip or STACKED_CLIP * lstd.stacked_bound(norm, self.discount, self._max_ratio(public))
+        elif method == "minibatch":
+            clip = self.clip or public.reward_bound * (TABULAR_CLIP if tabular else DENSE_CLIP * norm)
+            steps, sampling = self.steps or BATCH_STEPS, self.sampling or BATCH_SAMPLING
+            step_size = self.step_size or (TABULAR_STEP if tabular else DENSE_STEP / norm**2)
+        elif method == "gradient":
+            clip = self.clip or public.reward_bound * GRADIENT_CLIP * norm
+            steps, step_size = self.steps or public.trajectories, self.step_size or GRADIENT_STEP / norm**2
+        return {"clip": clip, "steps": steps, "step_size": step_size, "sampling": sampling}
+
+    def _events(
+        self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any], budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[Event, ...]]:
+        """The main mechanism with what it is applied to, and the one that counts trajectories where that is needed."""
+        count: tuple[Event, ...] = ()
+        if method == "minibatch" and not public.replaced:
+            share = budget.epsilon // COUNT_SHARE
+            count = (calibration.discrete_laplace(1, share, neighbours=neighbours),)
+            budget = Budget(epsilon=budget.epsilon - share, delta=budget.delta)
+        return *self._event(public, method, chosen, budget, neighbours), count
+
+    def _event(
+        self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any], budget: Budget, neighbours: str
+    ) -> tuple[Event, str]:
+        """The mechanism that touches what trajectories hold."""
+        epsilon, delta = budget.epsilon, budget.delta
+        dimension = self._features(public).dimension
+        if method == "moments" and isinstance(self.features, TabularFeatures):
+            return self._histogram_event(public, budget, neighbours)
+        if method == "moments":
+            size = lstd.stacked_size(dimension)
+            sensitivity = chosen["clip"] * (2 if public.replaced else 1)
+            event: Event = calibration.gaussian(sensitivity, epsilon, delta, neighbours=neighbours, dimension=size)
+            return (
+                event,
+                f"{size} entries of A, b and C, summed over trajectories of norm at most {chosen['clip']:g} each",
+            )
+        if method == "minibatch":
+            event = calibration.poisson_subsampled_gaussian(
+                chosen["clip"],
+                epsilon,
+                delta,
+                probability=chosen["sampling"],
+                steps=chosen["steps"],
+                relation="replace" if public.replaced else "add_remove",
+                neighbours=neighbours,
+            )
+            return event, f"each of {2 * dimension} coordinates of the gradient sum, in each of {chosen['steps']} steps"
+        if method == "gradient":
+            event = calibration.one_draw_gaussian(
+                chosen["clip"],
+                epsilon,
+                delta,
+                population=public.trajectories or 1,
+                steps=chosen["steps"],
+                neighbours=neighbours,
+            )
+            return event, f"each of {2 * dimension} coordinates of the gradient, in each of {chosen['steps']} steps"
+        event = calibration.smooth_sensitivity_gaussian(epsilon, delta, dimension=dimension, neighbours=neighbours)
+        return event, f"{dimension} weights, times a smooth sensitivity that depends on the data and is not published"
+
+    def _histogram_event(self, public: OffPolicyPublic, budget: Budget, neighbours: str) -> tuple[Event, str]:
+        """Visits and, where these are not public, rewards in one vector; `lstd.histograms` says what each moves by."""
+        blocks = 1 if public.rewards is not None else 2
+        # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point anywhere (l2 2).
+        squares = (2 + 4 * (blocks - 1)) if public.replaced else blocks
+        event = calibration.least_variance(
+            sensitivity_l1=lstd.UNIT * blocks * (2 if public.replaced else 1),
+            sensitivity_l2=math.nextafter(lstd.UNIT * math.sqrt(squares), math.inf),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbours=neighbours,
+        )
+        cells = len(public.cells())
+        what = f"visits of {cells} transitions" + (f" and rewards of {public.states} states" if blocks == 2 else "")
+        return event, f"{what}, summed over trajectories, each of which counts 1 in all"
+
+    def _advice(self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any], event: Event) -> tuple[str, ...]:
+        """What error to expect, where public figures tell it."""
+        if method in ("dp_lsw", "dp_lsl"):
+            return ("the error of this method depends on the data; `moments` is usually orders better",)
+        if method == "gradient":
+            return ("one trajectory a step: at epsilon below 1 a constant often predicts better; see the docs",)
+        if public.trajectories is None:
+            return ()
+        m = public.trajectories
+        deviation = NoiseSummary.of(event, "", _unit(method, chosen)).standard_deviation
+        if method == "minibatch":
+            signal = chosen["sampling"] * m * chosen["clip"]
+            ratio = deviation / signal
+            says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
+        else:
+            clip = chosen["clip"]
+            sums = len(public.cells()) if clip is None else lstd.stacked_size(self._features(public).dimension)
+            ratio = deviation * math.sqrt(sums) / ((clip or 1.0) * m)
+            says = f"the noise of all {sums} sums together is {ratio:.2g} of what {m} trajectories can add up to"
+        if ratio > 0.1:
+            return (f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",)
+        return (says,)
+
+    def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
+        """What keeps this from being a problem on the dataset."""
+        found = []
+        tabular = isinstance(self.features, TabularFeatures)
+        if tabular != (public.states is not None):
+            holds = f"{public.states} states" if public.states is not None else f"{public.features} coordinates"
+            found.append(FieldIssue("/problem/features/type", f"the dataset's states are {holds}"))
+        if isinstance(self.features, FourierFeatures):
+            k = len(self.features.low)
+            if k != len(self.features.high) or k != (public.features or k):
+                found.append(FieldIssue("/problem/features/low", f"low and high need {public.features} figures each"))
+            elif not all(low < high for low, high in zip(self.features.low, self.features.high, strict=True)):
+                found.append(FieldIssue("/problem/features/low", "must be below high"))
+            if (self.features.order + 1) ** k > MAX_FEATURES:
+                says = f"{(self.features.order + 1) ** k} features; at most {MAX_FEATURES}"
+                found.append(FieldIssue("/problem/features/order", says))
+        regression_method = self.method in ("dp_lsw", "dp_lsl")
+        if public.off_policy and regression_method:
+            says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
+            found.append(FieldIssue("/problem/method", f"{says}; use moments"))
+        if regression_method and not tabular:
+            found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
+        if self.method == "gradient" and not public.replaced:
+            says = "one uniform draw a step needs a public number of trajectories and neighbours that replace one"
+            found.append(FieldIssue("/problem/method", says))
+        if self.max_importance is not None and not public.off_policy:
+            found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
+        if self.method == "dp_lsl" and self.regularization is None and not public.replaced:
+            says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
+            found.append(FieldIssue("/problem/regularization", says))
+        if found:
+            return found
+        method = self._method(public)
+        takes = {
+            "clip": method in ("minibatch", "gradient") or (method == "moments" and not tabular),
+            "steps": method in ("minibatch", "gradient"),
+            "step_size": method in ("minibatch", "gradient"),
+            "sampling": method == "minibatch",
+            "regularization": (method == "moments" and not tabular) or method == "dp_lsl",
+        }
+        for name, taken in takes.items():
+            if getattr(self, name) is not None and not taken:
+                found.append(FieldIssue(f"/problem/{name}", f"means nothing to the method {method} on this dataset"))
+        if self.initial is not None:
+            found += self._initial_issues(public)
+        return found
+
+    def _initial_issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
+        assert self.initial is not None
+        vectors = [row for row in self.initial if isinstance(row, tuple)]
+        if public.states is None:
+            if len(vectors) != len(self.initial) or any(len(row) != public.features for row in vectors) or not vectors:
+                says = f"initial states of {public.features} coordinates each are needed"
+                return [FieldIssue("/problem/initial", says)]
+            return []
+        numbers = [share for share in self.initial if not isinstance(share, tuple)]
+        if len(numbers) != public.states or vectors:
+            return [FieldIssue("/problem/initial", f"a distribution over {public.states} states is needed")]
+        if min(numbers) < 0 or abs(sum(numbers) - 1) > 1e-9:
+            return [
+                FieldIssue("/problem/initial", f"must be probabilities that sum to 1; they sum to {sum(numbers):.12g}")
+            ]
+        return []
+
+    # Release and what follows from it -------------------------------------------------------------------------------
+
+    def release(self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        """What the plan's one mechanism lets out.
+
+        Neighbours add or remove one trajectory, or replace one of a public number. `moments`: exact sums of vectors of
+        bounded norm, then noise. `minibatch`, `gradient`: clipped gradients with noise in every step; the weights are
+        post-processing of the noised steps. `dp_lsw`, `dp_lsl`: noise in units of a smooth sensitivity.
+        """
+        event, *count = plan.events
+        chosen = plan.parameters
+        features = self._features(public)
+        max_ratio = self._max_ratio(public)
+        moved = transitions_of(content, max_ratio)
+        if chosen["method"] == "moments" and isinstance(features, vf.Tabular):
+            return {"sums": noise.add(event, _histogram(public, moved, max_ratio))}
+        moved = td.bounded(moved, public.reward_bound, max_ratio)
+        if chosen["method"] == "moments":
+            sums = lstd.stacked(
+                moved,
+                features,
+                self.discount,
+                clip=chosen["clip"],
+                reward_bound=public.reward_bound,
+                max_ratio=max_ratio,
+            )
+            return {"sums": noise.add(event, sums)}
+        if chosen["method"] == "gradient":
+            return {"weights": self._descend(public, moved, chosen, event.scale, noise)}
+        if chosen["method"] == "minibatch":
+            m = np.array([public.trajectories or moved.trajectories])
+            if count:
+                m = noise.add(count[0], m)
+            return {"weights": self._sample(public, moved, chosen, event.scale, int(m[0]), noise), "trajectories": m}
+        return {"weights": self._regress(public, moved, event, noise)}
+
+    def _descend(
+        self, public: OffPolicyPublic, moved: td.Transitions, chosen: dict[str, Any], scale: float, noise: Noise
+    ) -> Floats:
+        """GPOPE with steps that fall linearly to nothing."""
+        steps = chosen["steps"]
+        return gtd.gradient(
+            moved,
+            self._features(public),
+            self.discount,
+            steps=steps,
+            step_sizes=chosen["step_size"] * (1 - np.arange(steps) / steps),
+            clip=chosen["clip"],
+            noise_scale=scale,
+            generator=noise.generator(),
+        )
+
+    def _sample(
+        self, public: OffPolicyPublic, moved: td.Transitions, chosen: dict[str, Any], scale: float, m: int, noise: Noise
+    ) -> Floats:
+        """Steps on Poisson samples of m trajectories, m public or released."""
+        return gtd.minibatch(
+            moved,
+            self._features(public),
+            self.discount,
+            probability=chosen["sampling"],
+            steps=chosen["steps"],
+            step_size=chosen["step_size"] / (chosen["sampling"] * max(m, 1)),
+            clip=chosen["clip"],
+            noise_scale=scale,
+            generator=noise.generator(),
+        )
+
+    def _regress(self, public: OffPolicyPublic, moved: td.Transitions, event: Any, noise: Noise) -> Floats:
+        shared: dict[str, Any] = {
+            "smoothing": event.smoothing,
+            "reward_bound": public.reward_bound,
+            "horizon": public.horizon,
+        }
+        phi = np.eye(public.states or 1)
+        if self.method == "dp_lsw":
+            found = regression.dp_lsw(moved, phi, self.discount, **shared)
+        else:
+            found = regression.dp_lsl(
+                moved,
+                phi,
+                self.discount,
+                penalty=self.regularization or float(public.trajectories or 1),
+                public_trajectories=public.trajectories,
+                **shared,
+            )
+        deviation = event.scale * found.sensitivity
+        drawn: Floats = found.theta + deviation * noise.generator().standard_normal(found.theta.size)
+        return drawn
+
+    def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+        features = self._features(public)
+        weights = np.nan_to_num(
+            released["weights"] if "weights" in released else self._solved(public, plan, released["sums"])
+        )
+        outputs = {"weights": Output.array(weights, "feature", "weight")}
+        if isinstance(features, vf.Tabular):
+            outputs["values"] = Output.array(weights, "state", "value")
+        if self.initial is not None:
+            start = np.array(self.initial)
+            mean = start if isinstance(features, vf.Tabular) else features(start).mean(axis=0)
+            value = td.policy_value(weights, mean)
+            outputs["policy_value"] = Output(lambda: value)
+        progress(1, 1)
+        return Result(outputs)
+
+    def _solved(self, public: OffPolicyPublic, plan: Plan, sums: NDArray[Any]) -> Floats:
+        """Weights of noised sums, in closed form."""
+        (event,) = plan.events
+        deviation = NoiseSummary.of(event, "").standard_deviation
+        if isinstance(self.features, TabularFeatures):
+            assert public.states is not None
+            cells = public.cells()
+            known = public.topology is not None
+            moments = lstd.tabular_moments(
+                sums[: len(cells)],
+                cells,
+                public.states,
+                self.discount,
+                rewards=None if public.rewards is not None else sums[len(cells) :],
+                cell_rewards=None if public.rewards is None else np.array(public.rewards),
+                reward_bound=public.reward_bound,
+                # Of all pairs of states few occur; of a public topology all may. Of rewards many are 0.
+                threshold=0.0 if known else _cutoff(event, len(cells)),
+                reward_threshold=_cutoff(event, public.states),
+                pseudo_count=PSEUDO_COUNT * deviation if known else 0.0,
+            )
+            return lstd.solve_moments(*moments)
+        dimension = self._features(public).dimension
+        moments = lstd.unstacked(sums, dimension, public.reward_bound)
+        ridge = STACKED_RIDGE * deviation * math.sqrt(dimension)
+        return lstd.solve_moments(*moments, ridge if self.regularization is None else self.regularization)
+
+
+def _cutoff(event: Event, numbers: int) -> float:
+    """What the noise on one of so many numbers exceeds with probability 1/20 in all."""
+    log = math.log(20 * numbers)
+    return event.scale * (log if event.noise == "discrete_laplace" else math.sqrt(2 * log))
+
+
+def _unit(method: Method, chosen: dict[str, Any]) -> float:
+    """What one trajectory counts, where sums are of integers."""
+    return lstd.UNIT if method == "moments" and chosen["clip"] is None else 1.0
+
+
+def transitions_of(content: Content, max_ratio: float) -> td.Transitions:
+    """The solver's form of canonical content."""
+    ratio = (
+        td.importance_ratio(content["target"], content["behaviour"], max_ratio)
+        if "behaviour" in content
+        else np.empty(0)
+    )
+    here, there = ("state", "next_state") if "state" in content else ("x", "x_next")
+    return td.Transitions(
+        trajectory_start=content["start"],
+        state=content[here],
+        next_state=content[there],
+        reward=content["reward"],
+        ratio=ratio,
+        terminal=content["terminal"],
+    )
+
+
+def _histogram(public: OffPolicyPublic, moved: td.Transitions, max_ratio: float) -> Ints:
+    assert public.states is not None
+    found = lstd.histograms(moved, public.cells(), public.states, reward_bound=public.reward_bound, max_ratio=max_ratio)
+    return found.visits if public.rewards is not None else np.concatenate([found.visits, found.rewards])

@@ -1,0 +1,1 @@
+"""gRPC: the federation service, its interceptors, the coordinators of sessions, health and reflection."""

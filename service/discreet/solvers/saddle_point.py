@@ -1,0 +1,472 @@
+"""Saddle points of agents' Lagrangian by noised primal-dual steps with Tikhonov terms, through a cloud.
+
+    problem = saddle_problem(objectives, constraints, names, box)
+    outputs = noised_outputs(problem, value_scale, gradient_scale)
+    path    = run(problem, outputs, schedule, steps, generator=…, points=…)
+
+Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt 2015 (after
+Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
+
+    x_i <- P[x_i - gamma_k (f_i'(x_i) + (dG/dx_i)'mu + alpha_k x_i)]           each agent
+    mu  <- [mu + gamma_k (G - alpha_k mu)]_+                                   the cloud, with the old x
+
+with gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, k = 1, 2, …, and G, dG/dx the noised g, dg/dx. The mean-square limit
+is the saddle point for convex f_i and g, a Slater point, and 0 < c2 < c1, c1 + c2 < 1.
+
+One step is `cloud_outputs` (states to noised outputs), `cloud_step` and the client's `agent_step`: plain Python,
+for federated agents. The loop in numba does the same arithmetic in the same order: same noise, same trajectory.
+States and what follows from them are protected data; multipliers and noised outputs are what a release may publish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.solvers import expression_programs
+from discreet.solvers.expression_programs import Program, Words, compiled
+from discreet.solvers.intervals import Box
+from discreet_client.expressions import ZERO, Expression, derivative
+from discreet_client.updates import tikhonov_sizes
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+STEPS_AT_ONCE = 1 << 15
+"""Steps between two calls of `progress`."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2, eq. (7).
+
+    Raises ValueError where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the iteration need not converge in
+    mean square.
+    """
+
+    gamma: float
+    alpha: float
+    c1: float
+    c2: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.gamma < math.inf and 0 < self.alpha < math.inf):
+            raise ValueError("gamma and alpha must be positive")
+        if not (0 < self.c2 < self.c1 and self.c1 + self.c2 < 1):
+            raise ValueError(f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}")
+
+    def at(self, k: int) -> tuple[float, float]:
+        """gamma_k and alpha_k of step k = 1, 2, …"""
+        return tikhonov_sizes(k, self.gamma, self.alpha, self.c1, self.c2)
+
+
+@dataclass(frozen=True)
+class SaddleProblem:
+    """n agents, m constraints and e derivatives dg_k/dx_i that are not identically zero, compiled.
+
+    `program` computes f_1', …, f_n', then g_1, …, g_m, then the derivatives, agent by agent: `constraint`, `agent`:
+    int64[e], k and i of each. `constant`: bool[e], derivatives that are numbers. `lower`, `upper`: float64[n].
+    """
+
+    names: tuple[str, ...]
+    program: Program
+    constraints: int
+    constraint: Ints
+    agent: Ints
+    constant: NDArray[np.bool_]
+    lower: Floats
+    upper: Floats
+
+
+def saddle_problem(
+    objectives: Mapping[str, Expression], constraints: Sequence[Expression], names: Sequence[str], box: Box
+) -> SaddleProblem:
+    """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints, meant <= 0.
+
+    Convexity is the caller's to prove, see `convexity`. Raises ValueError where an objective has another agent's state.
+    """
+    for name, objective in objectives.items():
+        if not objective.names <= {name}:
+            raise ValueError(f"the objective of {name} depends on {', '.join(sorted(objective.names - {name}))}")
+    slopes = [derivative(objectives.get(name, ZERO), name) for name in names]
+    found = [
+        (k, i, slope)
+        for i, name in enumerate(names)
+        for k, g in enumerate(constraints)
+        if (slope := derivative(g, name)) != ZERO
+    ]
+    return SaddleProblem(
+        names=tuple(names),
+        program=compiled([*slopes, *constraints, *(slope for _, _, slope in found)], names),
+        constraints=len(constraints),
+        constraint=np.array([k for k, _, _ in found], dtype=np.int64),
+        agent=np.array([i for _, i, _ in found], dtype=np.int64),
+        constant=np.array([not slope.names for _, _, slope in found], dtype=np.bool_),
+        lower=np.array([box[name][0] for name in names], dtype=np.float64),
+        upper=np.array([box[name][1] for name in names], dtype=np.float64),
+    )
+
+
+class Outputs(NamedTuple):
+    """What the cloud releases in a step: g_1, …, g_m, then o - m entries of dg/dx, by agent, then constraint.
+
+    `register`: int64[o], where the program has the exact value; -1 for a derivative that is zero and yet noised.
+    `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o], deviation of the noise; 0: none.
+    `noise`: int64[o], column of the noise that the output takes, -1 without noise. `grid`: values are rounded to
+    multiples of scale·grid before the noise, 0: not rounded.
+    """
+
+    register: Ints
+    constraint: Ints
+    agent: Ints
+    scale: Floats
+    noise: Ints
+    grid: float
+
+
+def noised_outputs(
+    problem: SaddleProblem, value_scale: ArrayLike, gradient_scale: ArrayLike, *, grid: float = 0.0
+) -> Outputs:
+    """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m, n], or broadcast to.
+
+    An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole vectors). `grid`: for
+    noise that is itself a multiple of it, in units of the scale: a discrete Gaussian, whose sum with a value on the
+    same grid betrays no low bit of it.
+    """
+    m, n = problem.constraints, len(problem.names)
+    values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
+    gradients = np.broadcast_to(np.asarray(gradient_scale, dtype=np.float64), (m, n))
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError("scales are finite and not negative")
+    if not (np.isfinite(gradients).all() and (gradients >= 0).all()):
+        raise ValueError("scales are finite and not negative")
+    places = {
+        (int(i), int(k)): n + m + e for e, (k, i) in enumerate(zip(problem.constraint, problem.agent, strict=True))
+    }
+    rows = [(n + k, k, -1, float(values[k])) for k in range(m)]
+    rows += [
+        (places.get((i, k), -1), k, i, float(gradients[k, i]))
+        for i in range(n)
+        for k in range(m)
+        if (i, k) in places or gradients[k, i] > 0
+    ]
+    registers = [int(problem.program.outputs[place]) if place >= 0 else -1 for place, _, _, _ in rows]
+    scale = np.array([row[3] for row in rows], dtype=np.float64)
+    noised = scale > 0
+    return Outputs(
+        register=np.array(registers, dtype=np.int64),
+        constraint=np.array([row[1] for row in rows], dtype=np.int64),
+        agent=np.array([row[2] for row in rows], dtype=np.int64),
+        scale=scale,
+        noise=np.where(noised, np.cumsum(noised) - 1, -1).astype(np.int64),
+        grid=float(grid),
+    )
+
+
+def noise_width(outputs: Outputs) -> int:
+    """Standard noises of one step: how many outputs are noised."""
+    return int(np.count_nonzero(outputs.scale))
+
+
+# One step, for a cloud and agents apart ------------------------------------------------------------------------------
+
+
+def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike) -> Floats:
+    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation."""
+    z = np.asarray(noise, dtype=np.float64)
+    registers = problem.program.registers.copy()
+    registers[: len(problem.names)] = states
+    expression_programs.run(problem.program.code, problem.program.operands, registers)
+    released = np.empty(len(outputs.register))
+    _release(outputs, registers, z, released)
+    return released
+
+
+def gradient_of(outputs: Outputs, released: ArrayLike, agent: int, constraints: int) -> Floats:
+    """The noised dG/dx_i of one agent, float64[m]: what the cloud sends it."""
+    gradient = np.zeros(constraints)
+    mine = outputs.agent == agent
+    gradient[outputs.constraint[mine]] = np.asarray(released)[mine]
+    return gradient
+
+
+def cloud_step(multipliers: Sequence[float], values: Sequence[float], gamma: float, alpha: float) -> list[float]:
+    """The next multipliers from the noised constraint values G, eq. (16)."""
+    return [max(mu + gamma * (value - alpha * mu), 0.0) for mu, value in zip(multipliers, values, strict=True)]
+
+
+# The loop -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Iterate:
+    """Where a run stands; `advance` moves it. All it needs to go on, from a new process as well.
+
+    `step`: steps done. `states`: float64[n], `multipliers`: float64[m]. The sums are over the `averaged` last steps.
+    """
+
+    step: int
+    states: Floats
+    multipliers: Floats
+    averaged: int
+    state_sum: Floats
+    multiplier_sum: Floats
+    output_sum: Floats
+
+    @classmethod
+    def initial(
+        cls, problem: SaddleProblem, outputs: Outputs, states: ArrayLike | None = None, multipliers: ArrayLike = 0.0
+    ) -> Iterate:
+        """Before step 1: `states` (projected on the box; its middle when not given) and `multipliers` (>= 0)."""
+        middle = 0.5 * (problem.lower + problem.upper)
+        start = middle if states is None else np.asarray(states, dtype=np.float64)
+        if start.shape != middle.shape or not np.isfinite(start).all():
+            raise ValueError("the initial states are one finite number an agent")
+        mu = np.broadcast_to(np.asarray(multipliers, dtype=np.float64), problem.constraints)
+        return cls(
+            0,
+            np.clip(start, problem.lower, problem.upper),
+            np.maximum(mu, 0.0),
+            0,
+            np.zeros(len(start)),
+            np.zeros(problem.constraints),
+            np.zeros(len(outputs.register)),
+        )
+
+
+@dataclass(frozen=True)
+class Path:
+    """A run at p public steps, and its averages over the last part.
+
+    Publishable: `steps`: int64[p]; `multipliers`: float64[p, m] after each of them; `released`: float64[p, o], the
+    noised outputs that the step took; `mean_multipliers`: float64[m]; `mean_released`: float64[o].
+    Protected: `states`: float64[p, n]; `mean_states`: float64[n], the mean of the iterates over the last part.
+    """
+
+    steps: Ints
+    multipliers: Floats
+    released: Floats
+    states: Floats
+    mean_multipliers: Floats
+    mean_released: Floats
+    mean_states: Floats
+
+
+def thinned(steps: int, points: int) -> Ints:
+    """`points` (or `steps`, if fewer) of the steps 1, …, steps, evenly spread, the last one among them."""
+    count = min(steps, points)
+    return -(-np.arange(1, count + 1, dtype=np.int64) * steps // count)
+
+
+def run(
+    problem: SaddleProblem,
+    outputs: Outputs,
+    schedule: Schedule,
+    steps: int,
+    *,
+    generator: np.random.Generator | None = None,
+    noise: Callable[[int, int], Floats] | None = None,
+    states: ArrayLike | None = None,
+    multipliers: ArrayLike = 0.0,
+    points: int = 100,
+    average: float = 0.5,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """`steps` steps from `states` (the middle of the box when not given) and `multipliers`.
+
+    Noise of unit deviation comes from `generator`, standard normal, drawn in the order of the outputs, or from
+    `noise(count, width)`, which returns that of the next `count` steps, float64[count, width]. `points`: length of the
+    path. `average`: the averages are over the last part of the steps, from `average` (0 <= . < 1) on.
+    `progress(done, steps)` is called now and then.
+    """
+    if steps < 1 or points < 1 or not 0 <= average < 1:
+        raise ValueError("steps and points are at least 1, and 0 <= average < 1")
+    width = noise_width(outputs)
+    if width and (generator is None) == (noise is None):
+        raise ValueError("noise comes from a generator or from a function, one of them")
+    iterate = Iterate.initial(problem, outputs, states, multipliers)
+    recorded = thinned(steps, points)
+    path = _room(problem, outputs, len(recorded))
+    done = 0
+    while iterate.step < steps:
+        count = min(STEPS_AT_ONCE, steps - iterate.step)
+        given = noise(count, width) if noise is not None and width else None
+        until = int(np.searchsorted(recorded, iterate.step + count, side="right"))
+        advance(
+            problem,
+            outputs,
+            schedule,
+            iterate,
+            count,
+            generator=generator,
+            noise=given,
+            average_from=int(average * steps),
+            recorded=recorded[done:until],
+            path=tuple(rows[done:until] for rows in path),
+        )
+        done = until
+        if progress is not None:
+            progress(iterate.step, steps)
+    return Path(
+        recorded,
+        *path,
+        mean_multipliers=iterate.multiplier_sum / iterate.averaged,
+        mean_released=iterate.output_sum / iterate.averaged,
+        mean_states=iterate.state_sum / iterate.averaged,
+    )
+
+
+def _room(problem: SaddleProblem, outputs: Outputs, points: int) -> tuple[Floats, Floats, Floats]:
+    return (
+        np.empty((points, problem.constraints)),
+        np.empty((points, len(outputs.register))),
+        np.empty((points, len(problem.names))),
+    )
+
+
+def advance(
+    problem: SaddleProblem,
+    outputs: Outputs,
+    schedule: Schedule,
+    iterate: Iterate,
+    count: int,
+    *,
+    generator: np.random.Generator | None = None,
+    noise: Floats | None = None,
+    average_from: int = 0,
+    recorded: Ints | None = None,
+    path: tuple[Floats, ...] | None = None,
+) -> None:
+    """Move `iterate` on by `count` steps; those after step `average_from` enter its sums.
+
+    `noise`: float64[count, width], of unit deviation, or a `generator` to draw it from. The steps `recorded` (int64[r],
+    in order, all of them among these) are written to `path`: multipliers [r, m], noised outputs [r, o], states [r, n].
+    """
+    width = noise_width(outputs)
+    if noise is not None and noise.shape != (count, width):
+        raise ValueError(f"the noise of {count} steps has the shape {(count, width)}, not {noise.shape}")
+    if noise is None and generator is None and width:
+        raise ValueError("noised outputs need noise or a generator")
+    wanted = np.empty(0, dtype=np.int64) if recorded is None else recorded
+    rows = _room(problem, outputs, len(wanted)) if path is None else path
+    iterate.averaged += _advance(
+        problem.program.code,
+        problem.program.operands,
+        problem.program.registers.copy(),
+        problem.program.outputs[: len(problem.names)],
+        problem.lower,
+        problem.upper,
+        outputs,
+        schedule.gamma,
+        schedule.alpha,
+        schedule.c1,
+        schedule.c2,
+        iterate.step,
+        count,
+        average_from,
+        noise is None and width > 0,
+        np.random.default_rng(0) if generator is None else generator,
+        np.empty((0, width)) if noise is None else np.ascontiguousarray(noise, dtype=np.float64),
+        iterate.states,
+        iterate.multipliers,
+        iterate.state_sum,
+        iterate.multiplier_sum,
+        iterate.output_sum,
+        wanted,
+        *rows,
+    )
+    iterate.step += count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _released(exact: float, scale: float, grid: float, noise: float) -> float:
+    """An exact value, rounded to its grid if there is one, with its noise."""
+    if grid > 0.0:
+        return float(scale * (np.rint(exact / scale / grid) * grid + noise))
+    return exact + scale * noise
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _release(outputs: Outputs, registers: Floats, noise: Floats, released: Floats) -> None:
+    """Fill `released` from the registers of the program and the noise of one step."""
+    for o in range(released.size):
+        released[o] = registers[outputs.register[o]] if outputs.register[o] >= 0 else 0.0
+        if outputs.noise[o] >= 0:
+            released[o] = _released(released[o], outputs.scale[o], outputs.grid, noise[outputs.noise[o]])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _advance(
+    code: Words,
+    operands: Words,
+    registers: Floats,
+    slope_register: Ints,
+    lower: Floats,
+    upper: Floats,
+    outputs: Outputs,
+    gamma: float,
+    alpha: float,
+    c1: float,
+    c2: float,
+    done: int,
+    count: int,
+    average_from: int,
+    draws: bool,
+    generator: np.random.Generator,
+    noise: Floats,
+    states: Floats,
+    multipliers: Floats,
+    state_sum: Floats,
+    multiplier_sum: Floats,
+    output_sum: Floats,
+    recorded: Ints,
+    multiplier_path: Floats,
+    released_path: Floats,
+    state_path: Floats,
+) -> int:
+    """Returns how many steps entered the sums. Loops instead of array expressions: a step is some 300 nanoseconds."""
+    register, constraint, agent, scale, noised, grid = outputs
+    n, m, width = states.size, multipliers.size, register.size
+    released, pull = np.empty(width), np.empty(n)
+    row, averaged = 0, 0
+    for t in range(count):
+        k = done + t + 1
+        log_k = math.log(k)
+        gamma_k, alpha_k = gamma * math.exp(-c1 * log_k), alpha * math.exp(-c2 * log_k)
+        for i in range(n):
+            registers[i] = states[i]
+        expression_programs.run(code, operands, registers)
+        for o in range(width):
+            value = registers[register[o]] if register[o] >= 0 else 0.0
+            if noised[o] >= 0:
+                z = generator.standard_normal() if draws else noise[t, noised[o]]
+                value = _released(value, scale[o], grid, z)
+            released[o] = value
+        for i in range(n):
+            pull[i] = registers[slope_register[i]]
+        for o in range(m, width):
+            pull[agent[o]] += released[o] * multipliers[constraint[o]]
+        for i in range(n):
+            states[i] = min(max(states[i] - gamma_k * (pull[i] + alpha_k * states[i]), lower[i]), upper[i])
+        for j in range(m):
+            multipliers[j] = max(multipliers[j] + gamma_k * (released[j] - alpha_k * multipliers[j]), 0.0)
+        if k > average_from:
+            averaged += 1
+            for i in range(n):
+                state_sum[i] += states[i]
+            for j in range(m):
+                multiplier_sum[j] += multipliers[j]
+            for o in range(width):
+                output_sum[o] += released[o]
+        if row < recorded.size and recorded[row] == k:
+            multiplier_path[row] = multipliers
+            released_path[row] = released
+            state_path[row] = states
+            row += 1
+    return averaged

@@ -1,0 +1,121 @@
+"""Features of linear value functions: tabular, Fourier, the user's own columns; each with a public bound on its norm.
+
+A feature map is frozen and public. Called with N states it returns an (N, dimension) float64 array whose rows never
+exceed `norm_bound` in l2, whatever the states: a state outside of the public box is moved to its border, an own row
+that is too long is shortened, NaN counts as 0 (of a Fourier state: as its lower bound). So the map is total.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tabular:
+    """One indicator a state: the value of each of `states` states has its own weight."""
+
+    states: int
+
+    @property
+    def dimension(self) -> int:
+        return self.states
+
+    @property
+    def norm_bound(self) -> float:
+        """Public bound on |phi|_2: 1."""
+        return 1.0
+
+    def __call__(self, state: ArrayLike) -> Floats:
+        """`state[N]`, integers in [0, states); IndexError otherwise."""
+        index = np.asarray(state)
+        if index.size and not (index.min() >= 0 and index.max() < self.states):
+            raise IndexError(f"states are 0 to {self.states - 1}")
+        rows = np.zeros((index.size, self.states))
+        rows[np.arange(index.size), index] = 1.0
+        return rows
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """cos(pi c·x) for all c in {0, …, order}^k, x the state scaled to [0, 1]^k (Konidaris, Osentoski & Thomas 2011).
+
+    `low` and `high`, one figure for each of the k coordinates, are the public box.
+    """
+
+    order: int
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.order < 0:
+            raise ValueError("the order is not negative")
+        if len(self.low) != len(self.high) or not self.low:
+            raise ValueError("low and high have one figure a coordinate")
+        if not all(math.isfinite(high - low) and low < high for low, high in zip(self.low, self.high, strict=True)):
+            raise ValueError("low is below high, both finite")
+
+    @property
+    def dimension(self) -> int:
+        return int((self.order + 1) ** len(self.low))
+
+    @property
+    def norm_bound(self) -> float:
+        """Public bound on |phi|_2: sqrt(dimension), reached at `low`."""
+        return math.sqrt(self.dimension)
+
+    @property
+    def coefficients(self) -> NDArray[np.int64]:
+        """c, (dimension, k), the last coordinate running fastest."""
+        axes = np.meshgrid(*(np.arange(self.order + 1),) * len(self.low), indexing="ij")
+        return np.stack([axis.ravel() for axis in axes], axis=1)
+
+    def __call__(self, state: ArrayLike) -> Floats:
+        """`state[N, k]`; ValueError when k is another."""
+        x = np.asarray(state, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != len(self.low):
+            raise ValueError(f"states have {len(self.low)} coordinates")
+        low, high = np.array(self.low), np.array(self.high)
+        scaled = np.clip((np.nan_to_num(x, nan=-np.inf, posinf=np.inf, neginf=-np.inf) - low) / (high - low), 0.0, 1.0)
+        # cos(pi c x) a coordinate by Chebyshev's recurrence would be faster and less exact; this runs once a dataset.
+        return np.asarray(np.cos(np.pi * (scaled @ self.coefficients.T)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The state's own columns, shortened to a public l2 `bound`."""
+
+    columns: int
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ValueError("the bound is positive")
+
+    @property
+    def dimension(self) -> int:
+        return self.columns
+
+    @property
+    def norm_bound(self) -> float:
+        """Public bound on |phi|_2: `bound`."""
+        return self.bound
+
+    def __call__(self, state: ArrayLike) -> Floats:
+        """`state[N, columns]`; ValueError when there are other columns."""
+        x = np.asarray(state, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != self.columns:
+            raise ValueError(f"states have {self.columns} coordinates")
+        # Coordinates are cut first: a square cannot overflow then, and the row's norm is not lengthened.
+        cut = np.clip(np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound)
+        # A hair below the bound, so that no rounding crosses it.
+        norm = np.linalg.norm(cut, axis=1, keepdims=True) / (self.bound * (1 - 1e-12))
+        return np.asarray(cut / np.maximum(norm, 1.0), dtype=np.float64)
+
+
+Features = Tabular | Fourier | Identity

@@ -1,0 +1,246 @@
+"""Federated sessions: tokens, agents, groups, rosters, leases and the state between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, func, insert, or_, select, text, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.tables import FederatedSession, GroupMember, Job, SessionAgent, SessionToken
+
+Row = dict[str, Any]
+
+OPEN = ("awaiting_agents", "running")
+"""States of a job whose session may still go on."""
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+async def find(connection: AsyncConnection, job_id: str) -> Row | None:
+    """The session of a job."""
+    return _one(await connection.execute(select(FederatedSession).where(FederatedSession.job_id == job_id)))
+
+
+async def find_by_id(connection: AsyncConnection, session_id: str) -> Row | None:
+    return _one(await connection.execute(select(FederatedSession).where(FederatedSession.id == session_id)))
+
+
+async def agents(connection: AsyncConnection, job_id: str) -> list[Row]:
+    """Enrolled agents, sorted by fingerprint."""
+    statement = select(SessionAgent).where(SessionAgent.job_id == job_id).order_by(SessionAgent.fingerprint)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def agent(connection: AsyncConnection, job_id: str, fingerprint: str) -> Row | None:
+    statement = select(SessionAgent).where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+    return _one(await connection.execute(statement))
+
+
+async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
+    """How many tokens are open and used."""
+    statement = select(func.count(SessionToken.used_by), func.count()).where(SessionToken.job_id == job_id)
+    used, all_of_them = (await connection.execute(statement)).one()
+    return {"used": used, "open": all_of_them - used}
+
+
+# Enrolment ----------------------------------------------------------------------------------------------------------
+
+
+async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
+    """The session, held until this transaction ends: enrolment and approval are one after another."""
+    statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
+    return _one(await connection.execute(statement))
+
+
+async def set_owner(connection: AsyncConnection, job_id: str, owner: str) -> None:
+    await connection.execute(update(FederatedSession).where(FederatedSession.job_id == job_id).values(owner=owner))
+
+
+async def add_tokens(connection: AsyncConnection, job_id: str, macs: Iterable[bytes], expires_at: datetime) -> None:
+    rows = [{"mac": mac, "job_id": job_id, "expires_at": expires_at} for mac in macs]
+    await connection.execute(insert(SessionToken), rows)
+
+
+async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, fingerprint: str) -> str:
+    """`used`: it was free and is this agent's now, or was before; else why not: `unknown`, `expired`, `taken`."""
+    statement = select(SessionToken).where(SessionToken.mac == mac, SessionToken.job_id == job_id).with_for_update()
+    row = _one(await connection.execute(statement))
+    if row is None:
+        return "unknown"
+    if row["used_by"] is not None:
+        return "used" if row["used_by"] == fingerprint else "taken"
+    free = update(SessionToken).where(SessionToken.mac == mac, SessionToken.expires_at > func.now())
+    done = await connection.execute(free.values(used_by=fingerprint, used_at=func.now()))
+    return "used" if done.rowcount else "expired"
+
+
+async def put_agent(connection: AsyncConnection, **values: Any) -> None:
+    """Add an agent, or replace what it announced."""
+    statement = upsert(SessionAgent).values(**values)
+    changed = {name: values[name] for name in ("name", "account_id", "unit", "announcement")}
+    await connection.execute(statement.on_conflict_do_update(index_elements=["job_id", "fingerprint"], set_=changed))
+
+
+async def group(connection: AsyncConnection, tenant_id: str, name: str) -> list[Row]:
+    """The members of a standing group."""
+    statement = select(GroupMember).where(GroupMember.tenant_id == tenant_id, GroupMember.group_name == name)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def save_group(
+    connection: AsyncConnection, tenant_id: str, name: str, members: Iterable[Mapping[str, Any]]
+) -> None:
+    """Make a standing group of exactly these agents."""
+    await connection.execute(
+        delete(GroupMember).where(GroupMember.tenant_id == tenant_id, GroupMember.group_name == name)
+    )
+    columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
+    rows = [{column: one[column] for column in columns} for one in members]
+    await connection.execute(insert(GroupMember), [{"tenant_id": tenant_id, "group_name": name, **row} for row in rows])
+
+
+async def approve(
+    connection: AsyncConnection,
+    job_id: str,
+    *,
+    roster: bytes,
+    signature: bytes,
+    owner_key: bytes,
+    plan: Mapping[str, Any],
+    price: Mapping[str, str],
+    steps: int,
+) -> None:
+    """The signed roster, and the plan that it made final."""
+    await connection.execute(
+        update(FederatedSession)
+        .where(FederatedSession.job_id == job_id)
+        .values(roster=roster, roster_signature=signature, owner_key=owner_key, approved_at=func.clock_timestamp())
+    )
+    await connection.execute(
+        update(Job).where(Job.id == job_id).values(plan=dict(plan), price=dict(price), total=steps)
+    )
+
+
+# The coordinator's steps --------------------------------------------------------------------------------------------
+
+
+async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float) -> tuple[Row, Row] | None:
+    """Session and job when `holder` has the lease now, with a new fencing token in the job's `attempt`; None when
+    another holds it (which is asked for it) or the job has ended."""
+    free = or_(
+        FederatedSession.holder == holder,
+        FederatedSession.lease_until.is_(None),
+        FederatedSession.lease_until < func.clock_timestamp(),
+    )
+    statement = (
+        update(FederatedSession)
+        .where(FederatedSession.job_id == job_id, free)
+        .values(holder=holder, lease_until=_in_seconds(lease_seconds), wanted=None)
+        .returning(FederatedSession)
+    )
+    session = _one(await connection.execute(statement))
+    if session is None:
+        await connection.execute(
+            update(FederatedSession).where(FederatedSession.job_id == job_id).values(wanted=holder)
+        )
+        return None
+    fenced = update(Job).where(Job.id == job_id, Job.state.in_(OPEN)).values(attempt=Job.attempt + 1).returning(Job)
+    job = _one(await connection.execute(fenced))
+    return None if job is None else (session, job)
+
+
+async def renew(
+    connection: AsyncConnection, job_id: str, holder: str, attempt: int, lease_seconds: float
+) -> Row | None:
+    """Extend the lease: `wanted`, `approved`, `state` and `cancel_requested`; None when it is no longer ours."""
+    statement = (
+        update(FederatedSession)
+        .where(
+            FederatedSession.job_id == job_id,
+            FederatedSession.holder == holder,
+            Job.id == FederatedSession.job_id,
+            Job.attempt == attempt,
+        )
+        .values(lease_until=_in_seconds(lease_seconds))
+        .returning(
+            FederatedSession.wanted,
+            FederatedSession.approved_at.is_not(None).label("approved"),
+            Job.state,
+            Job.cancel_requested,
+        )
+    )
+    return _one(await connection.execute(statement))
+
+
+async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> None:
+    """End the lease: the next one to ask has the session."""
+    statement = update(FederatedSession).where(FederatedSession.job_id == job_id, FederatedSession.holder == holder)
+    await connection.execute(statement.values(lease_until=None, holder=None, wanted=None))
+
+
+async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> Row | None:
+    """Lock the job for this transaction if it is still this fencing token's and has not ended."""
+    statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN)).with_for_update()
+    return _one(await connection.execute(statement))
+
+
+async def begin(connection: AsyncConnection, job_id: str) -> None:
+    await connection.execute(
+        update(Job)
+        .where(Job.id == job_id)
+        .values(state="running", started_at=func.coalesce(Job.started_at, func.now()))
+    )
+
+
+async def keep(
+    connection: AsyncConnection, job_id: str, *, number: int, key_id: str, sealed: bytes, transcript: bytes
+) -> None:
+    """The state after `number` steps and the broadcast that follows from it."""
+    await connection.execute(
+        update(FederatedSession)
+        .where(FederatedSession.job_id == job_id)
+        .values(round=number, content_key_id=key_id, sealed=sealed, transcript=transcript)
+    )
+
+
+async def keep_receipt(connection: AsyncConnection, job_id: str, fingerprint: str, receipt: Mapping[str, Any]) -> None:
+    await connection.execute(
+        update(SessionAgent)
+        .where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+        .values(receipt=dict(receipt))
+    )
+
+
+async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
+    """Jobs with a signed roster whose session nobody runs."""
+    rows = await connection.execute(_ABANDONED, {"most": most})
+    return [row[0] for row in rows]
+
+
+async def seconds_since_approval(connection: AsyncConnection, job_id: str) -> float:
+    seconds = func.extract("epoch", func.clock_timestamp() - FederatedSession.approved_at)
+    return float((await connection.execute(select(seconds).where(FederatedSession.job_id == job_id))).scalar_one())
+
+
+def _in_seconds(seconds: float) -> Any:
+    return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+
+
+def _one(result: Any) -> Row | None:
+    row = result.mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+_ABANDONED = text(
+    """
+    SELECT s.job_id FROM sessions AS s JOIN jobs AS j ON j.id = s.job_id
+    WHERE j.state IN ('awaiting_agents', 'running') AND s.approved_at IS NOT NULL
+      AND (s.lease_until IS NULL OR s.lease_until < clock_timestamp())
+    ORDER BY s.approved_at LIMIT :most
+    """
+)

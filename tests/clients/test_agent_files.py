@@ -1,0 +1,177 @@
+"""What an agent keeps on its disk: key, ledger, memory; and the text that invites it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from discreet_client.agent import BadIdentity, BadLink, Identity, Ledger, LedgerBroken, LimitExceeded, Link
+from discreet_client.agent.memory import Ended, Memory, Sent
+from discreet_client.federation import signing
+
+LINK = f"dsc://127.0.0.1:8081/ses_0abc?token=t-_1&server={'a' * 64}&owner={'b' * 64}&tls={'c' * 64}"
+
+
+def test_links_are_read_and_written() -> None:
+    link = Link.parse(LINK)
+    assert (link.address, link.session, link.token, link.tls) == ("127.0.0.1:8081", "ses_0abc", "t-_1", "c" * 64)
+    assert Link.parse(str(link)) == link
+    six = Link("::1", 1, "ses_1", "a" * 64, "b" * 64)
+    assert six.address == "[::1]:1"
+    assert Link.parse(str(six)) == six
+    assert six.is_loopback
+    assert not Link.parse(LINK.replace("127.0.0.1", "127.0.0.1.example")).is_loopback
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://127.0.0.1:8081/ses_0abc",
+        LINK.replace("dsc:", "http:"),
+        LINK.replace(":8081", ""),
+        LINK.replace(":8081", ":99999"),
+        LINK.replace("ses_0abc", "../etc"),
+        LINK.replace("a" * 64, "a" * 63),
+        LINK.replace("owner", "holder"),
+        LINK.replace("c" * 64, "none"),
+    ],
+)
+def test_texts_that_are_no_links(text: str) -> None:
+    with pytest.raises(BadLink) as refused:
+        Link.parse(text)
+    assert "t-_1" not in str(refused.value)
+
+
+def test_a_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "agent.key"
+    made = Identity.open(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = Identity.open(path)
+    assert again.fingerprint == made.fingerprint == signing.fingerprint(made.public_key)
+    assert signing.is_signed(made.public_key, b"words", again.sign(b"words"))
+    assert not signing.is_signed(made.public_key, b"other words", again.sign(b"words"))
+    path.chmod(0o640)
+    with pytest.raises(BadIdentity, match="chmod 600"):
+        Identity.open(path)
+    path.chmod(0o600)
+    path.write_text("no key")
+    with pytest.raises(BadIdentity):
+        Identity.open(path)
+
+
+def test_statements_never_agree_by_accident() -> None:
+    """Fields are length-prefixed: moving a byte from one to the next is another statement."""
+    nonce = bytes(32)
+    made = {
+        signing.message("ses_1", nonce, 1, 2, 3, b"x"),
+        signing.message("ses_12", nonce, 1, 2, 3, b"x"),
+        signing.message("ses_1", b"2" + nonce, 1, 2, 3, b"x"),
+        signing.message("ses_1", nonce, 2, 1, 3, b"x"),
+        signing.message("ses_1", nonce, 1, 2, 3, b"y"),
+        signing.enrolment("ses_1", nonce, 3, b"x"),
+        signing.operator("ses_1", b"x"),
+        signing.enrolled("ses_1", b"x"),
+        signing.roster(b"x"),
+        signing.charge(b"x"),
+        signing.ledger_entry(b"x"),
+    }
+    assert len(made) == 11
+
+
+def charged(job: str, epsilon: int, delta: int = 0) -> bytes:
+    return json.dumps({"job": job, "price": {"epsilon": str(epsilon), "delta": str(delta)}}).encode()
+
+
+def book(tmp_path: Path, **limits: Decimal) -> tuple[Ledger, Callable[..., object]]:
+    server, agent = Identity.generate(), Identity.open(tmp_path / "agent.key")
+    ledger = Ledger(tmp_path / "agent.ledger", agent, **limits)
+
+    def charge(job: str, epsilon: int, delta: int = 0) -> object:
+        document = charged(job, epsilon, delta)
+        return ledger.charge(document, server.sign(signing.charge(document)), server.public_key)
+
+    return ledger, charge
+
+
+def test_the_ledger_refuses_what_passes_its_limit(tmp_path: Path) -> None:
+    ledger, charge = book(tmp_path, limit_epsilon=Decimal("0.5"), limit_delta=Decimal("1e-6"))
+    charge("job_1", 300_000_000)
+    assert charge("job_1", 300_000_000) == ledger.entries()[0]  # the same again is the same entry
+    with pytest.raises(LimitExceeded, match="after it was booked"):
+        charge("job_1", 1)
+    with pytest.raises(LimitExceeded, match=r"limit of 0\.5"):
+        charge("job_2", 200_000_001)
+    with pytest.raises(LimitExceeded, match="delta"):
+        charge("job_2", 1, 10**12 + 1)
+    with pytest.raises(LimitExceeded, match="negative"):
+        charge("job_2", -1)
+    charge("job_2", 200_000_000, 10**12)
+    assert [entry.spent for entry in ledger.entries()] == [(300_000_000, 0), (500_000_000, 10**12)]
+    ledger.release("job_1")
+    ledger.release("job_1")
+    ledger.release("job_unknown")
+    assert [entry.body["kind"] for entry in ledger.entries()] == ["charge", "charge", "release"]
+    assert ledger.entries()[-1].spent == (200_000_000, 10**12)
+    charge("job_3", 300_000_000)
+    assert ledger.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_every_change_of_the_ledger_is_found(tmp_path: Path) -> None:
+    ledger, charge = book(tmp_path)
+    for number in range(3):
+        charge(f"job_{number}", 10)
+    ledger.release("job_1")
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+
+    def broken(changed: list[bytes]) -> str:
+        ledger.path.write_bytes(b"".join(changed))
+        with pytest.raises(LedgerBroken) as found:
+            ledger.entries()
+        return str(found.value)
+
+    assert broken(lines[1:]) == "entry 1 does not hold"
+    assert broken([lines[0], lines[2], lines[1], lines[3]]) == "entry 2 does not hold"
+    assert broken([*lines, lines[3]]) == "entry 5 does not hold"
+    for number, line in enumerate(lines):
+        read = json.loads(line)
+        for name in read:
+            text = read[name]
+            other = text[:12] + ("1" if text[12] != "1" else "2") + text[13:]
+            changed = [*lines[:number], json.dumps({**read, name: other}).encode() + b"\n", *lines[number + 1 :]]
+            assert broken(changed) == f"entry {number + 1} does not hold"
+    # Signed anew by another agent, or charged by nobody.
+    stranger = Ledger(tmp_path / "other.ledger", Identity.generate())
+    document = charged("job_9", 1)
+    stranger.charge(document, bytes(64), bytes(32))
+    with pytest.raises(LedgerBroken):
+        stranger.entries()
+    ledger.path.write_bytes(b"".join(lines))
+    assert len(ledger.entries()) == 4
+
+
+def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
+    ledger, charge = book(tmp_path)
+    charge("job_1", 10)
+    with ledger.path.open("ab") as file:
+        file.write(b'{"body": "half')
+    charge("job_2", 10)
+    assert [entry.body["job"] for entry in ledger.entries()] == ["job_1", "job_2"]
+
+
+def test_memory_survives(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "ses_1.json"
+    memory = Memory.load(path)
+    assert memory.sent is None
+    memory.account, memory.state, memory.roster = "acc_1", b"\x00state", b"{}"
+    memory.sent = Sent(3, b"\xff" * 10, b"digest")
+    memory.ended = Ended("failed", "agent_missing", 3, b"", b"t")
+    memory.save()
+    assert Memory.load(path) == memory
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == ["ses_1.json"]

@@ -1,0 +1,245 @@
+"""Paillier and its packing against `phe`, Python's integers and the group's own structure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+import gmpy2
+import numpy as np
+import phe
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from discreet_client.packing import CHECK_BITS, FixedPoint, NotPacked, OutOfRange, Packing, box_bound
+from discreet_client.paillier import (
+    FixedBase,
+    InvalidCiphertext,
+    InvalidKey,
+    Obfuscators,
+    PrivateKey,
+    PublicKey,
+    generate,
+)
+
+# 2048 bits where phe takes part and where a rule demands it, 512 elsewhere.
+KEY = generate(2048)
+SMALL = generate(512, _smallest_bits=512)
+
+
+# phe ----------------------------------------------------------------------------------------------------------------
+
+
+def test_phe_reads_our_keys_and_ciphertexts() -> None:
+    private = KEY.to_phe()
+    values = [0, 1, -1, 3 << 400, -(5 << 400)]
+    obfuscators = Obfuscators(KEY, window=4).draw(3) + Obfuscators(KEY.public, window=4).draw(2)
+    ciphertexts = KEY.public.encrypt(values, obfuscators)
+    n = KEY.public.n
+    assert [private.raw_decrypt(int(c)) for c in ciphertexts] == [v % n for v in values]
+    # On the grid 2^-32 = 16^-8 a ciphertext is phe's number with exponent -8.
+    real = KEY.public.encrypt([round(-1.375 * 2**32)], Obfuscators(KEY, window=4).draw(1))
+    assert private.decrypt(phe.EncryptedNumber(private.public_key, int(real[0]), exponent=-8)) == -1.375
+
+
+def test_we_read_the_keys_and_ciphertexts_of_phe() -> None:
+    public, private = phe.generate_paillier_keypair(n_length=2048)
+    key = PrivateKey.from_phe(private)
+    assert PublicKey.from_phe(public) == key.public == PublicKey(int(public.n))
+    values = [0, 17, -12345]
+    ciphertexts = [gmpy2.mpz(public.encrypt(v).ciphertext()) for v in values]
+    assert key.decrypt(ciphertexts) == values
+    assert key.decrypt_short(ciphertexts) == values
+    assert key.to_phe() == private
+    assert key.public.to_phe() == public
+
+
+def test_sums_of_both_kinds_of_ciphertexts() -> None:
+    public = KEY.public.to_phe()
+    ours = KEY.public.encrypt([5, -9], Obfuscators(KEY, window=4).draw(2))
+    theirs = [gmpy2.mpz(public.encrypt(v).ciphertext()) for v in (100, 200)]
+    assert KEY.decrypt(KEY.public.product([ours, theirs, ours])) == [110, 182]
+
+
+# Keys ---------------------------------------------------------------------------------------------------------------
+
+
+def test_keys() -> None:
+    assert KEY.public.bits == 2048
+    assert SMALL.p != SMALL.q
+    assert "PrivateKey of" in repr(KEY)
+    assert str(KEY.p) not in repr(KEY)
+    for bits in (1024, 2047, 2056):
+        with pytest.raises(InvalidKey, match="at least 2048 bits, a multiple of 16"):
+            generate(bits)
+    with pytest.raises(InvalidKey, match="distinct primes"):
+        PrivateKey(int(SMALL.p), int(SMALL.p))
+    with pytest.raises(InvalidKey, match="distinct primes"):
+        PrivateKey(int(SMALL.p), int(SMALL.q) * 3)
+    with pytest.raises(InvalidKey, match="shares a factor"):
+        PrivateKey(3, 7)  # 3 divides 7 - 1: decryption would be ambiguous
+
+
+# Encryption ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(st.integers(-(2**500), 2**500), min_size=1, max_size=4))
+def test_decryption_inverts_encryption(values: list[int]) -> None:
+    n = SMALL.public.n
+    obfuscators = Obfuscators(SMALL, window=2)
+    ciphertexts = SMALL.public.encrypt(values, obfuscators.draw(len(values)))
+    expected = [(v + n // 2) % n - n // 2 for v in values]
+    assert SMALL.decrypt(ciphertexts) == expected
+    raw = SMALL.public.to_bytes(ciphertexts)
+    assert SMALL.public.from_bytes(raw, len(values)) == ciphertexts
+    short = [v >> 300 for v in values]
+    assert SMALL.decrypt_short(SMALL.public.encrypt(short, obfuscators.draw(len(short)))) == short
+
+
+def test_decryption_with_threads_is_the_same() -> None:
+    ciphertexts = SMALL.public.encrypt(range(-5, 5), Obfuscators(SMALL, window=4).draw(10))
+    with ThreadPoolExecutor(2) as pool:
+        assert SMALL.decrypt(ciphertexts, pool) == list(range(-5, 5))
+    assert SMALL.decrypt([]) == []
+
+
+def test_ciphertexts_that_are_none() -> None:
+    public = SMALL.public
+    size = public.ciphertext_bytes
+    for raw in (bytes(size), int(public.square).to_bytes(size + 1, "big")[-size:], bytes(size - 1), b"\xff" * size):
+        with pytest.raises(InvalidCiphertext):
+            public.from_bytes(raw, 1)
+    with pytest.raises(InvalidCiphertext, match="shares a factor"):
+        SMALL.decrypt([SMALL.p * 3])
+    with pytest.raises(InvalidCiphertext, match="shares a factor"):
+        SMALL.decrypt_short([SMALL.q])
+
+
+@pytest.mark.parametrize("window", [1, 3, 8])
+def test_fixed_base_powers(window: int) -> None:
+    modulus, base = SMALL.public.square, gmpy2.mpz(12345)
+    table = FixedBase(base, modulus, 200, window)
+    for exponent in (0, 1, 255, 256, 2**200 - 1, secrets.randbits(200)):
+        assert table.power(exponent) == gmpy2.powmod(base, exponent, modulus)
+
+
+def test_obfuscators_are_given_out_once_and_encrypt_zero() -> None:
+    for key in (SMALL, SMALL.public):
+        obfuscators = Obfuscators(key, window=4)
+        obfuscators.refill(5)
+        drawn = obfuscators.draw(3) + obfuscators.draw(4) + obfuscators.draw(1)
+        assert len(set(drawn)) == 8
+        assert SMALL.decrypt(drawn) == [0] * 8
+        obfuscators.refill(2)
+        assert not set(obfuscators.draw(2)) & set(drawn)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_obfuscators_are_uniform_in_the_group_of_their_base(public: bool) -> None:
+    """p = 11, q = 17: exponents of full length reach every element equally often (chi-square, fails by chance 1e-4)."""
+    key = PrivateKey(11, 17)
+    while True:
+        obfuscators = Obfuscators(key.public if public else key, window=2)
+        found = [int(r) for r in obfuscators.draw(8000)]
+        groups = [sorted(r % square for r in found) for square in (121, 289)]
+        counts = [np.unique(group, return_counts=True)[1] for group in groups]
+        if all(len(count) > 3 for count in counts):  # a base of small order is rare for real primes, not for these
+            break
+    for count, group, square in zip(counts, groups, (121, 289), strict=True):
+        assert chisquare(count).pvalue > 1e-4
+        elements = set(group)
+        assert {a * b % square for a in elements for b in elements} == elements, "the whole group was seen"
+    assert all(pow(r, 10, 121) == 1 and pow(r, 16, 289) == 1 for r in set(found)), "N-th powers only"
+
+
+# Packing ------------------------------------------------------------------------------------------------------------
+
+
+def test_slots_of_the_usual_keys() -> None:
+    assert [Packing(1024, bits).slots for bits in (2048, 3072)] == [30, 46]
+    assert [Packing(1024, bits).words for bits in (2048, 3072)] == [35, 23]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_sums_of_packed_vectors_are_packed_sums(data: st.DataObject) -> None:
+    slot_bits = data.draw(st.sampled_from([16, 40, 64]))
+    dimension, terms = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
+    packing = Packing(dimension, 512, slot_bits)
+    most = (2 ** (slot_bits - 1) - 1) // terms
+    numbers = st.lists(st.integers(-most, most), min_size=dimension, max_size=dimension)
+    vectors = np.array([data.draw(numbers) for _ in range(terms)], dtype=np.int64)
+    packed = [packing.pack(vector) for vector in vectors]
+    assert all(abs(word) < 2 ** (512 - CHECK_BITS) for words in packed for word in words)
+    # The definition, with Python's integers.
+    assert packed[0][0] == sum(int(v) << (slot_bits * j) for j, v in enumerate(vectors[0][: packing.slots]))
+    sums = [sum(words) for words in zip(*packed, strict=True)]
+    np.testing.assert_array_equal(packing.unpack(sums), vectors.sum(axis=0))
+
+
+def test_what_is_not_packed_is_refused() -> None:
+    packing = Packing(10, 512)
+    good = packing.pack(np.arange(10))
+    for wrong in (good[:1], [*good, 0], [good[0] + (1 << 450), good[1]], [good[0], good[1] + (1 << 64 * 5)]):
+        with pytest.raises(NotPacked):
+            packing.unpack(wrong)
+    for _ in range(200):
+        with pytest.raises(NotPacked):
+            packing.unpack([secrets.randbits(511), good[1]])
+    with pytest.raises(OutOfRange):
+        Packing(2, 512, 16).pack(np.array([1, 2**15]))
+    with pytest.raises(ValueError, match="10 integers"):
+        packing.pack(np.arange(9))
+    with pytest.raises(ValueError, match="no room"):
+        Packing(1, 128)
+    with pytest.raises(ValueError, match="empty"):
+        Packing(0, 512)
+
+
+def test_fixed_point() -> None:
+    point = FixedPoint(bound=10.0, terms=4)
+    values = np.array([0.0, -10.0, 10.0, 1 / 3, -1e-12])
+    np.testing.assert_allclose(point.decode(point.encode(values)), values, atol=2**-33, rtol=0)
+    assert point.encode(np.array([-(2.0**-32) * 1.9]), toward_zero=True) == [-1]
+    for wrong in (10.0000001, -11.0, math.nan, math.inf):
+        with pytest.raises(OutOfRange, match="beyond the bound"):
+            point.encode(np.array([0.0, wrong]))
+    with pytest.raises(OutOfRange, match="larger than its terms"):
+        point.decode(np.array([41 << 32]))
+    with pytest.raises(OutOfRange, match="larger than its terms"):
+        point.decode(np.array([11 << 32]), terms=1)
+
+
+def test_overflow_cannot_depend_on_data() -> None:
+    """(n+1) max|v| 2^F < 2^63, or there is no such fixed point; the largest vectors of one that there is are added."""
+    with pytest.raises(OutOfRange, match="a slot has 64"):
+        FixedPoint(bound=2.0**31 / 5, terms=5)
+    bound = 2.0**31 / 5 - 1
+    point, packing = FixedPoint(bound, terms=5), Packing(3, 512)
+    worst = point.encode(np.array([bound, -bound, bound]))
+    words = [5 * word for word in packing.pack(worst)]
+    np.testing.assert_array_equal(point.decode(packing.unpack(words)), 5 * np.array([bound, -bound, bound]))
+    with pytest.raises(OutOfRange):
+        FixedPoint(bound, terms=5, allowance=1 << 61)
+    with pytest.raises(ValueError, match="slots have"):
+        FixedPoint(1.0, 3, slot_bits=60)
+    with pytest.raises(ValueError, match="below slot_bits"):
+        FixedPoint(1.0, 3, fraction_bits=64)
+    with pytest.raises(ValueError, match="no sum"):
+        FixedPoint(math.nan, 3)
+
+
+def test_box_bound_is_the_largest_corner() -> None:
+    rng = np.random.default_rng(1)
+    A, lower = rng.normal(size=(3, 4)), rng.normal(size=4)
+    upper = lower + rng.uniform(0, 2, 4)
+    corners = np.array(list(itertools.product(*zip(lower, upper, strict=True))))
+    np.testing.assert_allclose(box_bound(A, lower, upper), np.abs(corners @ A.T).max(axis=0))
+    np.testing.assert_allclose(
+        box_bound(A, 0, 1), np.abs(np.array(list(itertools.product((0, 1), repeat=4))) @ A.T).max(axis=0)
+    )

@@ -1,0 +1,21 @@
+"""What mechanisms would release without their noise: to see sensitivities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.privacy.noise import Noise
+
+
+class NoNoise(Noise):
+    """Adds nothing, and records the events that it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(bytes)
+        self.events: list[Any] = []
+
+    def add(self, event: Any, values: Any) -> Any:
+        self.events.append(event)
+        return np.array(values)

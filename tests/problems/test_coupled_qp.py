@@ -1,0 +1,426 @@
+"""Coupled quadratic programs in one process: the paper's optimum, CVXPY, what is refused, noise and its price."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib.util
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.privacy.units import Price
+from discreet.problems.base import Member, Plan, SessionFailed, pack, unpack
+from discreet.problems.coupled_qp import USEFUL_NOISE, CoupledQp, _part
+from discreet.problems.numbers import Privacy
+from discreet.solvers.spds import solve
+from discreet_client import secure_sum
+from discreet_client.packing import OutOfRange
+from discreet_client.secure_sum import Parameters
+from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
+
+Floats = NDArray[np.float64]
+ROOT = Path(__file__).parents[2]
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    """The paper's example with fields replaced; `steps__iterations=3` is a field of steps."""
+    body: dict[str, Any] = copy.deepcopy(CoupledQp.example()["problem"])
+    for name, value in changes.items():
+        here, *rest = name.split("__")
+        if rest:
+            body.setdefault(here, {})[rest[0]] = value
+        else:
+            body[here] = value
+    return body
+
+
+def planned(body: dict[str, Any]) -> tuple[CoupledQp, Plan]:
+    problem = CoupledQp.model_validate(body)
+    return problem, problem.plan(None, problem.budget(None))
+
+
+def run(body: dict[str, Any]) -> dict[str, Any]:
+    problem, plan = planned(body)
+    return problem.finish(None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None).to_json()
+
+
+# What comes out -----------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_example_comes_to_its_optimum() -> None:
+    result = run(spec())
+    assert np.concatenate(result["x"]) == pytest.approx(np.concatenate(OPTIMUM), abs=TOLERANCE)
+    assert result["multipliers"] == pytest.approx(MULTIPLIERS, abs=TOLERANCE)
+    assert result["objective"] == pytest.approx(OBJECTIVE, abs=TOLERANCE)
+    assert result["violation"] < TOLERANCE
+    assert result["rounds"] == 200
+
+
+@pytest.mark.parametrize("scheme", ["masking", "paillier"])
+def test_the_encrypted_run_is_the_plaintext_run(scheme: str) -> None:
+    """200 rounds with keys of 2048 bits; the plaintext twin knows neither rounding nor keys."""
+    body = spec(encryption={"scheme": scheme, "key_bits": 2048})
+    problem, _ = planned(body)
+    parts, c, d = paper()
+    plain = solve(parts, c, d, steps=problem._steps(parts), iterations=200)
+    result = run(body)
+    ours, twin = np.concatenate([*result["x"], result["multipliers"]]), np.concatenate([*plain.x, plain.multipliers])
+    assert float(np.max(np.abs(ours - twin))) < 1e-8
+    assert result["bytes_sent"] > 0
+
+
+def random_instance(seed: int) -> dict[str, Any]:
+    """A feasible one: d leaves room around a point of the boxes."""
+    random = np.random.default_rng(seed)
+    n, m_u, m_g = int(random.integers(3, 7)), int(random.integers(1, 4)), int(random.integers(1, 4))
+    agents, slack = [], np.zeros(m_g)
+    for _ in range(n):
+        k = int(random.integers(1, 4))
+        A_u, A_g, A_q = (random.normal(size=(rows, k)) for rows in (m_u, m_g, k))
+        A_u, A_g, A_q = A_u / 2, A_g / 2, A_q / 4 + 1.5 * np.eye(k)
+        lower = -random.uniform(0, 2, k)
+        upper = random.uniform(0.5, 2, k)
+        slack += A_g @ random.uniform(lower, upper)
+        agents.append(
+            {
+                "A_u": A_u.tolist(),
+                "A_g": A_g.tolist(),
+                "A_q": A_q.tolist(),
+                "a_l": (3 * random.normal(size=k)).tolist(),
+                "lower": lower.tolist(),
+                "upper": upper.tolist(),
+            }
+        )
+    return {
+        "kind": "coupled_qp",
+        "mode": "simulation",
+        "operator": {"c": random.normal(size=m_u).tolist(), "d": (-slack - 0.1).tolist()},
+        "agents": agents,
+        "steps": {"iterations": 600},
+        "encryption": {"scheme": "masking"},
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_instances_against_cvxpy(seed: int) -> None:
+    """With steps from the problem's constants."""
+    body = random_instance(seed)
+    result = run(body)
+    problem, _ = planned(body)
+    parts = [_part(agent) for agent in problem._data()]
+    x, objective = by_cvxpy(parts, np.array(body["operator"]["c"]), np.array(body["operator"]["d"]))
+    assert np.concatenate(result["x"]) == pytest.approx(x, abs=2e-4)
+    assert result["objective"] == pytest.approx(objective, abs=1e-4)
+
+
+def test_vehicles_fill_the_valley() -> None:
+    """examples/ev_charging.py with twelve vehicles: the limit of the feeder holds, and the cost is that of CVXPY."""
+    where = importlib.util.spec_from_file_location("ev_charging", ROOT / "examples" / "ev_charging.py")
+    assert where is not None
+    assert where.loader is not None
+    example = importlib.util.module_from_spec(where)
+    where.loader.exec_module(example)
+    body = example.job(12, iterations=400)["problem"]
+    assert CoupledQp.model_validate(json.loads(json.dumps(body))).encryption.scheme == "paillier"
+    result = run({**body, "encryption": {"scheme": "masking"}})
+    x = np.array(result["x"])
+    load = np.array(example.BASELINE_KW) + x.mean(axis=0)
+    assert load.max() < example.LIMIT_KW + 2e-3
+    parts = [_part(agent) for agent in CoupledQp.model_validate(body)._data()]
+    _, objective = by_cvxpy(parts, np.array(body["operator"]["c"]), np.array(body["operator"]["d"]))
+    assert result["objective"] == pytest.approx(objective, rel=1e-3)
+
+
+def test_the_section_of_the_certificate() -> None:
+    problem, plan = planned(spec(steps__iterations=3, encryption={"scheme": "paillier", "key_bits": 2048}))
+    result = problem.finish(None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None).to_json()
+    section = problem.evidence(plan, json.dumps(result).encode())
+    assert section["protocol"] == "discreet/secure-sum/v1"
+    assert (section["scheme"], section["key_bits"], section["agents"], section["rounds"]) == ("paillier", 2048, 3, 3)
+    assert section["reveals"]["operator"].endswith("no value")
+    assert section["transcript"] == result["transcript"]
+    assert len(bytes.fromhex(result["transcript"])) == 32
+
+
+# What is refused ----------------------------------------------------------------------------------------------------
+
+
+def agents(count: int, **changes: Any) -> list[dict[str, Any]]:
+    """Copies of the paper's first agent."""
+    return [{**spec()["agents"][0], **changes} for _ in range(count)]
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"agents": spec()["agents"][:2], "steps__primal": 0.1}, "/problem/agents", "fewer than three"),
+    ({"encryption": {"key_bits": 1024}}, "/problem/encryption/key_bits", "2048 to 8192 bits.* found 1024"),
+    ({"encryption": {"key_bits": 2050}}, "/problem/encryption/key_bits", "multiple of 16"),
+    (
+        {"encryption": {"slot_bits": 32, "fraction_bits": 28}},
+        "/problem/encryption/slot_bits",
+        "need 35 bits; a slot has 32",
+    ),
+    ({"encryption": {"scheme": "masking", "slot_bits": 56}}, "/problem/encryption/slot_bits", "modulo 2"),
+    ({"encryption": {"colluding": 2}}, "/problem/encryption/colluding", "1 to 1 may collude, not 2"),
+    ({"operator__c": [1, 1e12]}, "/problem/encryption/slot_bits", "whatever the data"),
+    ({"operator": {"c": [1, 1], "d": [-1, 3.1]}}, "/problem/operator/d", "no x in the agents' boxes"),
+    ({"operator": {"c": [1], "d": [-1, 1]}}, "/problem/agents/0/A_u", "2 rows, but there are 1 entries"),
+    ({"operator": {"c": [], "d": []}}, "/problem/operator", "1 to 16384 entries"),
+    ({"steps__primal": [0.1, 0.1]}, "/problem/steps/primal", "2 step sizes for 3 agents"),
+    ({"steps": {"primal": 0.1, "iterations": 5}}, "/problem/steps", "together or not at all"),
+    ({"steps__iterations": 100_000, "encryption": {}}, "/problem/steps/iterations", "at most 600"),
+    ({"mode": "private"}, "/problem/mode", "simulation"),
+    ({"agents": {"count": 3, "coupled": 2, "constraints": 2}}, "/problem/agents", "data are needed"),
+    ({"agents": agents(3, a_l=[1, 1, 1])}, "/problem/agents/0/A_u/0", "2 columns, but a_l has 3"),
+    ({"agents": agents(3, upper=[1])}, "/problem/agents/0/upper", "1 entries for 2 variables"),
+    ({"agents": agents(3, lower=[0, 2])}, "/problem/agents/0/lower/1", "lower 2 is above upper 1"),
+    ({"agents": agents(3, A_g=[[0, 1]])}, "/problem/agents/0/A_g", "1 rows, but there are 2 entries of operator.d"),
+]
+
+
+@pytest.mark.parametrize(("changes", "pointer", "says"), REFUSED, ids=[pointer for _, pointer, _ in REFUSED])
+def test_bad_input_is_refused_by_place(changes: dict[str, Any], pointer: str, says: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        planned(spec(**changes))
+    assert refused.value.issues[0].pointer == pointer
+    assert re.search(says, refused.value.issues[0].detail)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encryption": {"scheme": "rot13"}},
+        {"steps__iterations": 0},
+        {"steps__shrink": 1.5},
+        {"agents": agents(3, upper=[math.inf, 1])},
+        {"agents": agents(3, a_l=[])},
+        {"noise": {"epsilon": 1, "delta": 0}},
+    ],
+)
+def test_fields_out_of_range_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        CoupledQp.model_validate(spec(**changes))
+
+
+def test_a_request_has_no_privacy() -> None:
+    problem = CoupledQp.model_validate(spec())
+    with pytest.raises(InvalidInput, match="leave privacy out") as refused:
+        problem.budget(Privacy.model_validate({"epsilon": 1}))
+    assert refused.value.issues[0].pointer == "/privacy"
+
+
+def test_slots_hold_whatever_the_boxes_allow() -> None:
+    """The bound comes from boxes and coefficients: no x can leave it, and a box a little larger is refused at once."""
+    widest = (
+        2.0**31 / 4 / 10
+    )  # four summands, the operator's included; the largest row of A_u of the second agent is 10
+    _, plan = planned(spec(**_upper(widest * 0.999)))
+    Parameters(**plan.parameters["sums"]).fixed_point(3)
+    with pytest.raises(InvalidInput, match="do not fit their slots"):
+        planned(spec(**_upper(widest * 1.001)))
+    with pytest.raises(OutOfRange):
+        Parameters(**{**plan.parameters["sums"], "bound": widest * 10 * 1.001}).fixed_point(3)
+
+
+def _upper(value: float) -> dict[str, Any]:
+    return {"agents": [{**agent, "upper": [1, value]} for agent in spec()["agents"]]}
+
+
+# Noise --------------------------------------------------------------------------------------------------------------
+
+
+def crowd(count: int, **noise: Any) -> dict[str, Any]:
+    return {
+        "kind": "coupled_qp",
+        "mode": "simulation",
+        "operator": {"c": [-count / 2.0], "d": [-1.0 * count]},
+        "agents": [{"A_u": [[1]], "A_g": [[1]], "A_q": [[0.1]], "a_l": [0], "upper": [1]} for _ in range(count)],
+        "steps": {"primal": 1 / (count + 1), "dual": 0.01, "iterations": 4},
+        "encryption": {"scheme": "masking"},
+        "noise": {"epsilon": 30, "delta": 1e-6, **noise},
+    }
+
+
+def test_noise_is_priced_over_all_rounds() -> None:
+    """One dearer round is not the price: the event counts all, at the sensitivity of a replaced contribution."""
+    problem, plan = planned(crowd(40))
+    (event,) = plan.events
+    assert plan.total == Price.from_json(plan.price) == event.price()
+    assert (plan.total.epsilon, plan.total.delta) == (30 * 10**9, 10**12)
+    assert event.count == problem.steps.iterations
+    clip = math.sqrt(2)  # (A_u x, A_g x) = (1, 1) at the corner of the box
+    assert event.sensitivity == pytest.approx(2 * clip * 2**32)
+    sums = Parameters(**plan.parameters["sums"])
+    assert sums.noise_sigma * 2**32 == pytest.approx(event.scale)
+    # What the honest ones of the smallest set add is the noise that is charged.
+    assert sums.share_variance(40) * (40 - sums.colluding) >= event.scale**2
+    assert plan.noise[0].standard_deviation == pytest.approx(sums.noise_sigma)
+    assert plan.neighbours.startswith("one agent's data replaced")
+
+
+def test_noise_needs_many_agents_and_says_how_many() -> None:
+    with pytest.raises(InvalidInput, match="with 3 agents the answer would be noise") as refused:
+        planned(crowd(3))
+    assert refused.value.issues[0].pointer == "/problem/noise"
+    detail = refused.value.issues[0].detail
+    needed = int(detail.split("at least ")[1].split()[0])
+    _, plan = planned(crowd(needed))
+    sigma = Parameters(**plan.parameters["sums"]).noise_sigma
+    assert sigma * math.sqrt(2) <= USEFUL_NOISE * needed * math.sqrt(2)
+    with pytest.raises(InvalidInput, match=f"at least {needed} agents"):
+        planned(crowd(needed - 1))
+
+
+def test_noise_reaches_the_sums() -> None:
+    """Two runs on the same data differ, and by about what the plan says; without noise they do not."""
+    body = crowd(40)
+    body["steps"]["iterations"] = 1
+    body["agents"] = [{**agent, "lower": [0.5]} for agent in body["agents"]]
+    _, plan = planned(body)
+    sigma = Parameters(**plan.parameters["sums"]).noise_sigma
+    first, second = (np.array(run(body)["multipliers"]) for _ in range(2))
+    assert first[0] != second[0] or first[0] == 0.0
+    moved = [np.ravel(run(body)["x"])[0] for _ in range(8)]
+    assert np.std(moved) > 0
+    exact = {np.ravel(run({**body, "noise": None})["x"])[0] for _ in range(2)}
+    assert len(exact) == 1
+    alpha = body["steps"]["primal"]
+    free = [one for one in moved if 0.5 < one < 1]
+    assert len(free) > 2
+    assert np.std(free) < 6 * alpha * sigma
+
+
+def test_a_smaller_clip_is_less_noise() -> None:
+    """A public clip scales contributions down and the noise with them."""
+    wide, narrow = (planned(crowd(60, **noise))[1].noise[0].standard_deviation for noise in ({}, {"clip": 0.5}))
+    assert narrow == pytest.approx(wide * 0.5 / math.sqrt(2), rel=1e-6)
+
+
+# A session ----------------------------------------------------------------------------------------------------------
+
+
+class Still:
+    """An optimizer that contributes the same for three rounds; with noise in the sums what it sees still differs."""
+
+    def __init__(self, value: Floats) -> None:
+        self.value, self.seen = value, list[Floats]()
+
+    def __call__(self, sums: Floats | None) -> Floats | None:
+        if sums is not None:
+            self.seen.append(sums)
+        return None if len(self.seen) == 3 else self.value
+
+
+def federated(count: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "coupled_qp",
+        "operator": {"c": [1], "d": [-1]},
+        "agents": {"count": count, "coupled": 1, "constraints": 1},
+        "steps": {"primal": 0.1, "dual": 0.1, "iterations": 3},
+        "encryption": {"scheme": "masking"},
+        "protocol": "federated",
+        "federation": {"agents": count},
+        **changes,
+    }
+
+
+class Federation:
+    """A session and its agents' machines, in this process."""
+
+    def __init__(self, count: int, **changes: Any) -> None:
+        self.problem = CoupledQp.model_validate(federated(count, **changes))
+        self.plan = self.problem.plan_federation((), self.problem.budget(None))
+        keys = [Ed25519PrivateKey.generate() for _ in range(count)]
+        self.members = [
+            Member(hashlib.sha256(raw).hexdigest(), "", raw, {})
+            for raw in (key.public_key().public_bytes_raw() for key in keys)
+        ]
+        self.session = self.problem.open_session(self.plan, self.members)
+        self.optimizers = [Still(np.array([1.0, 0.5])) for _ in keys]
+        self.machines = [
+            secure_sum.Agent(key, lambda document: True, optimizer, secure_sum.MemoryJournal())
+            for key, optimizer in zip(keys, self.optimizers, strict=True)
+        ]
+        self.broadcast = self.session.opening(Noise.secure())
+
+    def answers(self) -> dict[str, bytes]:
+        return {
+            member.fingerprint: machine.answer(self.broadcast)
+            for member, machine in zip(self.members, self.machines, strict=True)
+        }
+
+    def run(self, rounds: int | None = None) -> None:
+        for number in range(self.session.rounds if rounds is None else rounds):
+            answers = self.answers()
+            assert all(self.session.accepts(number, *one) for one in answers.items())
+            self.broadcast = self.session.step(number, answers, Noise.secure())
+
+
+def test_a_session_runs_from_opening_to_evidence() -> None:
+    run = Federation(3)
+    run.run()
+    assert run.session.done
+    for machine, optimizer in zip(run.machines, run.optimizers, strict=True):
+        machine.answer(run.broadcast)
+        assert machine.finished
+        assert np.array(optimizer.seen) == pytest.approx(np.array([[4.0, 0.5]] * 3))
+    released = unpack(pack(run.session.released()))
+    result = run.problem.finish(None, run.plan, released, lambda *step: None).to_json()
+    section = run.problem.evidence(run.plan, json.dumps(result).encode())
+    assert secure_sum.unsigned(section) == []
+    assert section["reveals"]["operator"].endswith("no value")
+    assert result["rounds"] == 3
+
+
+def test_the_state_of_a_session_holds_no_value_of_an_agent() -> None:
+    """The operator's link masks are in it, the pairwise masks and the group key are not."""
+    run = Federation(3)
+    run.run(rounds=5)
+    state = run.session.state().decode()
+    assert run.machines[0]._group_key.hex() not in state
+    for machine in run.machines:
+        for other, secret in machine._shared.items():
+            assert (secret.hex() in state) == (other == secure_sum.OPERATOR)
+
+
+def test_messages_that_are_not_the_agents_own_count_as_missing() -> None:
+    run = Federation(3)
+    run.run(rounds=3)
+    answers = run.answers()
+    names = list(answers)
+    assert not run.session.accepts(3, names[0], answers[names[1]])
+    assert not run.session.accepts(3, names[0], b"")
+    assert not run.session.accepts(3, names[0], b"short")
+    message = bytearray(answers[names[0]])
+    for place in range(0, len(message), 7):
+        message[place] ^= 1
+        assert not run.session.accepts(3, names[0], bytes(message))
+        message[place] ^= 1
+    assert run.session.accepts(3, names[0], bytes(message))
+    with pytest.raises(SessionFailed, match="protocol_broken"):
+        run.session.step(3, {names[0]: answers[names[0]], names[1]: answers[names[2]]}, Noise.secure())
+
+
+def test_noise_of_a_federated_job_is_charged_and_reaches_the_sums() -> None:
+    run = Federation(40, noise={"epsilon": 30, "delta": 1e-6, "clip": 1.2})
+    (event,) = run.plan.events
+    assert event.count == 3
+    assert event.sensitivity == pytest.approx(2.4 * 2**32)
+    assert run.plan.total.epsilon == 30 * 10**9
+    run.run()
+    sums = np.array(run.optimizers[0].seen)
+    assert all(np.array_equal(np.array(optimizer.seen), sums) for optimizer in run.optimizers)
+    error = sums - np.array([41.0, 19.0])
+    sigma = run.plan.noise[0].standard_deviation
+    assert np.all(error != 0)
+    assert float(np.max(np.abs(error))) < 8 * sigma  # six draws: beyond with probability 1e-14

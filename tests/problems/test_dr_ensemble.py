@@ -1,0 +1,317 @@
+"""Demand response: sensitivities, noise, floors, what is refused, and what survives the noise."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.problems.base import Content, canonical_bytes
+from discreet.problems.dr_ensemble import (
+    DrEnsemble,
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+    state_sequences,
+    tariff_utility,
+)
+from discreet.problems.numbers import Budget
+from tests.problems.exact import NoNoise
+
+STATES = 4
+EPSILON, DELTA = 10**9, 10**13
+
+
+def public(**values: Any) -> DrEnsemblePublic:
+    return DrEnsemblePublic.model_validate({"unit": "participant", "states": STATES, **values})
+
+
+def problem(**values: Any) -> DrEnsemble:
+    return DrEnsemble.model_validate(
+        {
+            "kind": "dr_ensemble",
+            "dataset": "dst_x",
+            "power": [0, 1, 2, 3],
+            "price": [0.2, 0.2, 1, 1, 0.2],
+            "discomfort_weight": 2,
+            "initial": [0.25] * STATES,
+            **values,
+        }
+    )
+
+
+def read(part: DrEnsemblePublic, **content: Any) -> Content:
+    return DrEnsembleDataset.read_rows(part, DrEnsembleContent.model_validate(content))
+
+
+def matrix(*rows: list[float]) -> dict[str, Any]:
+    return {"unit": "row", "states": len(rows), "min_probability": 0.1, "row_change": 0.03}
+
+
+TRAJECTORY = st.lists(st.integers(0, STATES - 1), min_size=2, max_size=9)
+OTHERS = st.lists(TRAJECTORY, min_size=2, max_size=5)
+
+
+def sums(part: DrEnsemblePublic, trajectories: list[list[int]], delta: int = 0, **values: Any) -> tuple[Any, Any]:
+    """Counts before noise and the event that their sensitivity belongs to."""
+    asked = problem(**values)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=delta))
+    noise = NoNoise()
+    counts = asked.release(part, plan, read(part, trajectories=trajectories), noise)["counts"]
+    assert noise.events == list(plan.events)
+    return counts, plan.events[0]
+
+
+@given(OTHERS, TRAJECTORY)
+def test_one_participant_added_moves_the_counts_by_the_sensitivity(others: list[list[int]], more: list[int]) -> None:
+    before, event = sums(public(), others)
+    after, _ = sums(public(), [*others, more])
+    assert (event.mechanism, event.sensitivity) == ("discrete_laplace", 1 << 20)
+    assert (after >= before).all()
+    assert event.sensitivity - STATES**2 <= (after - before).sum() <= event.sensitivity
+
+
+@given(OTHERS, TRAJECTORY, TRAJECTORY, st.sampled_from([None, 0.7, 0.2]))
+def test_one_participant_replaced_moves_the_counts_by_at_most_the_sensitivity(
+    others: list[list[int]], one: list[int], another: list[int], clip: float | None
+) -> None:
+    part = public(participants=len(others) + 1)
+    for delta in (0, DELTA):
+        first, event = sums(part, [*others, one], delta, clip=clip)
+        second, _ = sums(part, [*others, another], delta, clip=clip)
+        moved = (first - second).astype(float)
+        norm = np.abs(moved).sum() if event.mechanism == "discrete_laplace" else np.linalg.norm(moved)
+        assert norm <= event.sensitivity
+    assert event.mechanism == ("discrete_gaussian" if clip == 0.2 else "discrete_laplace")
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=6, max_size=6), min_size=2, max_size=6))
+def test_records_of_one_public_length_are_counted_exactly(trajectories: list[list[int]]) -> None:
+    counts, event = sums(public(steps=6), trajectories)
+    expected = np.zeros((STATES, STATES))
+    for each in trajectories:
+        for origin, to in itertools.pairwise(each):
+            expected[origin, to] += 1
+    assert (counts == expected.ravel()).all()
+    assert event.sensitivity == 5
+
+
+@given(OTHERS, st.randoms())
+@settings(max_examples=50)
+def test_neither_order_nor_format_matters(trajectories: list[list[int]], random: Any) -> None:
+    shuffled = list(trajectories)
+    random.shuffle(shuffled)
+    rows = [
+        {"participant": f"load {name}", "step": step, "state": state}
+        for name, each in enumerate(shuffled)
+        for step, state in enumerate(each)
+    ]
+    random.shuffle(rows)
+    table = DrEnsembleDataset.read_table(public(), pa.Table.from_pylist(rows))
+    first = b"".join(canonical_bytes(read(public(), trajectories=trajectories)))
+    assert b"".join(canonical_bytes(table)) == first
+
+
+def test_a_matrix_is_the_same_from_rows_and_table() -> None:
+    part = DrEnsemblePublic.model_validate(matrix([0.0], [0.0]) | {"states": 2})
+    rows = [[0.4, 0.6], [0.7, 0.3]]
+    table = pa.table({"from": [1, 0, 1, 0], "to": [1, 1, 0, 0], "probability": [0.3, 0.6, 0.7, 0.4]})
+    assert (read(part, transitions=rows)["transitions"] == np.array(rows)).all()
+    assert (DrEnsembleDataset.read_table(part, table)["transitions"] == np.array(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"unit": "row"}, "needs row_change"),
+        ({"row_change": 0.03}, "min_probability"),
+        ({"row_change": 0.2, "min_probability": 0.1}, "less than twice"),
+        ({"min_probability": 0.3}, "exceeds 1"),
+        ({"support": [[0, 0], [0, 0], [1, 0], [2, 0], [3, 0]]}, "twice"),
+        ({"support": [[0, 0], [1, 0], [2, 0]]}, "every state"),
+        ({"support": [[0, 4], [1, 0], [2, 0], [3, 0]]}, "0 to 3"),
+        ({"participants": 1}, "2"),
+        ({"row_change": 0.03, "min_probability": 0.1, "steps": 5}, "trajectories"),
+    ],
+)
+def test_public_parts_that_contradict_themselves_are_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        public(**values)
+
+
+SUPPORT = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "pointer"),
+    [
+        ({}, {"trajectories": [[0, 1], [4, 0]]}, "/content/trajectories/1/0"),
+        ({}, {"trajectories": [[0, 1], []]}, "/content/trajectories/1"),
+        ({}, {"trajectories": [[0, 1], [2]]}, "/content/trajectories/1"),
+        ({}, {"trajectories": [[0, 1, 2]]}, "/content/trajectories"),
+        ({"participants": 3}, {"trajectories": [[0, 1], [1, 2]]}, "/content/trajectories"),
+        ({"steps": 3}, {"trajectories": [[0, 1, 1], [1, 2]]}, "/content/trajectories/1"),
+        ({"support": SUPPORT}, {"trajectories": [[0, 1, 0], [0, 1, 2]]}, "/content/trajectories/1/2"),
+        ({}, {"transitions": [[1, 0, 0, 0]] * 4}, "/content/transitions"),
+        (matrix([], []), {"trajectories": [[0, 1], [1, 1]]}, "/content/trajectories"),
+        (matrix([], []), {"transitions": [[0.5, 0.5], [0.4, 0.7]]}, "/content/transitions/1"),
+        (matrix([], []), {"transitions": [[0.5, 0.5], [0.05, 0.95]]}, "/content/transitions/1/0"),
+        (matrix([], []), {"transitions": [[0.5, 0.5]]}, "/content/transitions"),
+        (matrix([], []), {"transitions": [[0.5, 0.5], [1.0]]}, "/content/transitions/1"),
+        (
+            {**matrix([], []), "support": [[0, 0], [0, 1], [1, 1]]},
+            {"transitions": [[0.5, 0.5], [0.5, 0.5]]},
+            "/content/transitions/1/0",
+        ),
+    ],
+)
+def test_content_is_refused_by_place(part: dict[str, Any], content: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(public(**part), **content)
+    assert pointer in {issue.pointer for issue in refused.value.issues}
+
+
+def test_tables_are_refused_by_row() -> None:
+    rows = [{"participant": 1, "step": 0, "state": 0}, {"participant": 1, "step": 2, "state": 1}]
+    with pytest.raises(InvalidInput) as refused:
+        DrEnsembleDataset.read_table(public(), pa.Table.from_pylist(rows))
+    assert refused.value.issues[0].pointer == "/content/1/step"
+    with pytest.raises(InvalidInput, match="participant"):
+        DrEnsembleDataset.read_table(public(), pa.table({"step": [0, 1], "state": [0, 1]}))
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "pointer"),
+    [
+        ({}, {"power": [1, 2]}, "/problem/power"),
+        ({}, {"initial": [0.5, 0.5]}, "/problem/initial"),
+        ({}, {"initial": [0.5, 0.5, 0.5, 0.5]}, "/problem/initial"),
+        ({}, {"price": None}, "/problem/price"),
+        ({}, {"utility": [[0] * 4] * 5}, "/problem/price"),
+        ({}, {"price": None, "utility": [[0] * 4, [0] * 3]}, "/problem/utility/1"),
+        ({}, {"method": "dirichlet"}, "/problem/method"),
+        ({}, {"policy": "taylor"}, "/problem/concentration"),
+        ({}, {"samples": 5}, "/problem/samples"),
+        ({}, {"prior": 1}, "/problem/prior"),
+        ({**matrix(), "states": 4, "unit": "row"}, {"clip": 0.5}, "/problem/clip"),
+        ({**matrix(), "states": 4}, {}, "/privacy/delta"),
+        ({"states": 2000}, {"price": [1] * 9}, "/problem/price"),
+    ],
+)
+def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=0))
+    assert pointer in {issue.pointer for issue in refused.value.issues}
+
+
+def test_small_epsilons_of_a_row_need_a_prior() -> None:
+    part = public(**{**matrix(), "states": 4})
+    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    with pytest.raises(InvalidInput, match="prior") as refused:
+        problem().plan(part, budget)
+    assert refused.value.issues[0].pointer == "/privacy/epsilon"
+    plan = problem(prior=10).plan(part, budget)
+    assert plan.total.epsilon <= budget.epsilon
+
+
+def test_the_concentration_is_that_of_the_exact_curve() -> None:
+    """At epsilon 2.1643 and delta 1e-5, floor .1 and h = .03 allow k = 50 (vectors.json) for one row."""
+    part = public(**{**matrix(), "states": 4})
+    plan = problem().plan(part, Budget(epsilon=2_164_264_267, delta=DELTA))
+    assert plan.events[0].scale == pytest.approx(50, rel=1e-4)
+    assert plan.parameters["concentration"] == plan.events[0].scale
+    whole = problem().plan(part.model_copy(update={"unit": "participant"}), Budget(epsilon=8 * EPSILON, delta=DELTA))
+    assert whole.events[0].count == STATES
+
+
+def test_rows_of_one_transition_are_not_drawn() -> None:
+    part = public(**{**matrix(), "states": 4, "unit": "participant", "support": SUPPORT})
+    asked = problem(prior=20)
+    plan = asked.plan(part, Budget(epsilon=4 * EPSILON, delta=DELTA))
+    assert plan.events[0].count == 2
+    rows = [[0.3, 0.7, 0, 0], [0.2, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    drawn = asked.release(part, plan, read(part, transitions=rows), Noise.secure())["transitions"]
+    released = np.zeros((4, 4))
+    released[part.mask()] = drawn
+    assert (released[2:] == np.array(rows)[2:]).all()
+    assert released.sum(axis=1) == pytest.approx(1)
+
+
+def test_the_noise_is_that_of_the_plan() -> None:
+    """Root mean squares of 16,000 draws; half the noise would be 50 % off, one deviation is 1 %."""
+    part = public(participants=2, steps=3)
+    asked = problem()
+    content = read(part, trajectories=[[0, 1, 2], [3, 3, 3]])
+    for delta, epsilon in ((0, EPSILON), (DELTA, 20 * EPSILON)):
+        plan = asked.plan(part, Budget(epsilon=epsilon, delta=delta))
+        noise = Noise.seeded(5)
+        draws = np.array([asked.release(part, plan, content, noise)["counts"] for _ in range(1000)], dtype=float)
+        exact = asked.release(part, plan, content, NoNoise())["counts"]
+        spread = np.sqrt(np.mean((draws - exact) ** 2)) / plan.parameters["grid"]
+        assert spread == pytest.approx(plan.noise[0].standard_deviation, rel=0.08)
+
+
+@given(st.lists(st.integers(-40, 40), min_size=16, max_size=16), st.sampled_from([None, 0.01, 0.25]))
+@settings(max_examples=60)
+def test_any_release_gives_a_floored_matrix(counts: list[int], floor: float | None) -> None:
+    part = public(participants=3, steps=6, min_probability=floor)
+    asked = problem()
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    body = asked.finish(part, plan, {"counts": np.array(counts)}, lambda *_: None).to_json()
+    transitions = np.array(body["transitions"])
+    assert transitions.sum(axis=1) == pytest.approx(1, abs=1e-12)
+    assert transitions.min() >= (floor or 1e-3) * (1 - 1e-9)
+    assert np.array(body["policy"]).sum(axis=2) == pytest.approx(1, abs=1e-12)
+    assert len(body["expected_power"]) == len(body["default_power"]) == 5
+    assert len(body["cost_to_go"]) == STATES
+    assert "cost_of_privacy" not in body
+
+
+@pytest.mark.parametrize("kind", ["exact", "taylor", "digamma", "average"])
+def test_simulations_show_the_cost_of_privacy(kind: str) -> None:
+    part = public(participants=40, steps=30)
+    rng = np.random.default_rng(4)
+    content = read(part, trajectories=rng.integers(0, STATES, (40, 30)).tolist())
+    asked = problem(policy=kind, concentration=None if kind == "exact" else 50)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    released = asked.release(part, plan, content, Noise.seeded(1)) | asked.diagnose(
+        part, plan, content, Noise.seeded(1)
+    )
+    body = asked.finish(part, plan, released, lambda *_: None).to_json()
+    cost = np.array(body["cost_of_privacy"])
+    assert cost.shape == (5, STATES)
+    assert cost[0].min() > 0
+    assert cost[-1] == pytest.approx(0)
+    exact = asked.release(part, plan, content, NoNoise()) | asked.diagnose(part, plan, content, Noise.seeded(1))
+    free = asked.finish(part, plan, exact, lambda *_: None).to_json()
+    if kind == "exact":
+        assert np.abs(free["cost_of_privacy"]).max() < 0.2 * cost.max()
+    assert free["default_power"] == pytest.approx(free["true_default_power"], rel=0.05)
+
+
+def test_control_lowers_the_load_while_power_is_dear() -> None:
+    part = public(participants=100, steps=50)
+    rng = np.random.default_rng(7)
+    content = read(part, trajectories=rng.integers(0, STATES, (100, 50)).tolist())
+    asked = problem()
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    body = asked.finish(part, plan, asked.release(part, plan, content, Noise.seeded(2)), lambda *_: None).to_json()
+    saved = np.array(body["default_power"]) - np.array(body["expected_power"])
+    assert saved[2:4].min() > 0.2
+    assert saved[0] == 0
+
+
+def test_power_becomes_states_and_tariffs_utilities() -> None:
+    assert state_sequences([[-1, 0, 0.9, 1, 5, 9]], [0, 1, 5, 6]) == [[0, 0, 0, 1, 2, 2]]
+    assert (tariff_utility([2, 3], [1, 10]) == -np.array([[2, 20], [3, 30]])).all()
+    for power, edges in (([[1, np.nan]], [0, 1, 2]), ([1, 2], [0, 1, 2]), ([[1]], [0, 2, 1])):
+        with pytest.raises(InvalidInput):
+            state_sequences(power, edges)

@@ -1,0 +1,297 @@
+"""Multi-agent problems: joint sensitivity, what is refused, and that multipliers come near the saddle point."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.problems.base import Content, Member, canonical_bytes
+from discreet.problems.multi_agent import STATE, MultiAgent, MultiAgentContent, MultiAgentDataset, MultiAgentPublic
+from discreet.problems.numbers import Budget
+from discreet.solvers.saddle_point import cloud_outputs, noise_width
+from discreet_client.agent import multi_agent
+from discreet_client.agent.agent import Round
+
+EPSILON, DELTA = 10**9, 10**15
+SCHEDULE = {"gamma": 0.05, "alpha": 0.05, "c1": 0.34, "c2": 0.25, "iterations": 3000}
+CONSTRAINTS = ["a + b - 4", "0.1 * a^2 + 0.1 * b^2 + 0.2 * c^2 - 2"]
+OBJECTIVES = {"a": "(a - 3)^2", "b": "2 * (b - 4)^2", "c": "exp(0.5 * c)"}
+
+
+def public(**values: Any) -> MultiAgentPublic:
+    agents = [{"name": name, "lower": -1, "upper": 5, "radius": 0.5} for name in "abc"]
+    return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents, **values})
+
+
+def problem(**values: Any) -> MultiAgent:
+    fixed = {"kind": "multi_agent", "dataset": "dst_x", "constraints": CONSTRAINTS, "schedule": SCHEDULE}
+    return MultiAgent.model_validate({**fixed, **values})
+
+
+def read(part: MultiAgentPublic, objectives: dict[str, str], initial: dict[str, float] | None = None) -> Content:
+    return MultiAgentDataset.read_rows(part, MultiAgentContent(objectives=objectives, initial=initial))
+
+
+@given(
+    st.integers(0, 2),
+    st.lists(st.floats(-1, 5), min_size=3, max_size=3),
+    st.lists(st.floats(-1, 1), min_size=4, max_size=4),
+)
+@settings(max_examples=80)
+def test_all_outputs_together_move_by_at_most_one_unit(who: int, start: list[float], moves: list[float]) -> None:
+    """A trajectory of four steps, moved by the radius in l2: the whole transcript in units of the event moves by 1."""
+    part, asked = public(), problem()
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    form, outputs = asked.solver_form(plan, {})
+    exact = outputs._replace(scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0)
+    norm = math.sqrt(sum(move * move for move in moves))
+    unit = outputs.scale / plan.events[0].scale
+    total = 0.0
+    for move in moves:
+        here = np.clip(start, form.lower, form.upper)
+        there = here.copy()
+        there[who] = np.clip(here[who] + (0.5 * move / norm if norm else 0.0), form.lower[who], form.upper[who])
+        values = [cloud_outputs(form, exact, states, []) for states in (here, there)]
+        moved = np.abs(values[0] - values[1])
+        assert (moved[unit == 0] < 1e-12).all()
+        total += float(((moved[unit > 0] / unit[unit > 0]) ** 2).sum())
+    assert total <= 1 + 1e-9
+    assert plan.events[0].sensitivity == 1
+
+
+def test_constant_derivatives_get_no_noise() -> None:
+    """a + b - 4 has constant gradients; the third agent is in one constraint alone."""
+    plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert {noise.quantity.removesuffix(" in each step") for noise in plan.noise} == {
+        "value of constraint 0",
+        "value of constraint 1",
+        "derivative of constraint 1 in a",
+        "derivative of constraint 1 in b",
+        "derivative of constraint 1 in c",
+    }
+
+
+def test_multipliers_come_near_the_saddle_point() -> None:
+    """min (a-3)² + 2(b-4)² with a + b <= 4 has the multiplier 4; the other constraint is slack there."""
+    part = public(agents=[{"name": name, "lower": 0, "upper": 5, "radius": 0.2} for name in "ab"])
+    asked = problem(constraints=["a + b - 4", "a^2 + b^2 - 12"], schedule={**SCHEDULE, "iterations": 20_000})
+    plan = asked.plan(part, Budget(epsilon=2 * EPSILON, delta=DELTA))
+    content = read(part, {"a": "(a - 3)^2", "b": "2 * (b - 4)^2"}, {"a": 0, "b": 0})
+    noise = Noise.seeded(1)
+    released = asked.release(part, plan, content, noise)
+    body = asked.finish(part, plan, released, lambda *_: None).to_json()
+    assert body["average_multipliers"] == pytest.approx([4, 0], abs=0.15)
+    assert "state" not in body
+    assert len(body["multiplier_path"]) == 100
+    released |= asked.diagnose(part, plan, content, Noise.seeded(1))
+    shown = asked.finish(part, plan, released, lambda *_: None).to_json()
+    assert shown["multipliers"] == body["multipliers"]
+    assert shown["average_state"] == pytest.approx({"a": 1, "b": 3}, abs=0.15)
+
+
+def test_the_noise_is_that_of_the_plan() -> None:
+    """One step from one state; spread of 4,000 releases, one deviation is 1 %."""
+    part = public()
+    asked = problem(schedule={**SCHEDULE, "iterations": 1})
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    content = read(part, OBJECTIVES)
+    noise = Noise.seeded(3)
+    draws = np.array([asked.release(part, plan, content, noise)["outputs"][0] for _ in range(4000)])
+    spread = draws.std(axis=0)
+    expected = [one.standard_deviation for one in plan.noise if "value" in one.quantity]
+    assert spread[:2] == pytest.approx(expected, rel=0.06)
+    assert sum(value > 0 for value in spread) == len(plan.noise)
+
+
+def test_the_states_are_in_nothing_that_is_released() -> None:
+    part, asked = public(), problem(schedule={**SCHEDULE, "iterations": 5})
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    released = asked.release(part, plan, read(part, OBJECTIVES), Noise.secure())
+    assert set(released) == {"steps", "multipliers", "outputs", "mean_multipliers", "mean_outputs"}
+
+
+def test_the_radius_that_hides_everything_is_named() -> None:
+    plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert any("needs its width times 54.77" in sentence for sentence in plan.assumptions)
+    wide = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 6 * 3000**0.5} for name in "abc"])
+    assert any(
+        "all of a trajectory is hidden" in s
+        for s in problem().plan(wide, Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    )
+
+
+class Given(Noise):
+    """Hands out integers that were drawn before, in their order."""
+
+    def __init__(self, drawn: Any) -> None:
+        super().__init__(bytes)
+        self._drawn = iter(drawn.ravel().tolist())
+
+    def discrete_gaussian(self, scale: float, size: Any) -> Any:
+        count = int(np.prod(size))
+        return np.array([next(self._drawn) for _ in range(count)]).reshape(size)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> None:
+    """The cloud's session and the client's own steps against the compiled loop, 200 steps of three agents."""
+    schedule = {**SCHEDULE, "iterations": 200}
+    terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
+    asked = problem(dataset=None, protocol="federated", federation=terms, schedule=schedule)
+    figures = [figure.model_dump() for figure in public().agents]
+    members = [Member(f"fingerprint {one['name']}", one.pop("name"), bytes(32), one) for one in figures]
+    plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
+    first = asked.plan_federation((), Budget(epsilon=EPSILON, delta=DELTA)).total
+    assert (first.epsilon, first.delta) == (plan.total.epsilon, plan.total.delta)
+    _, outputs = asked.solver_form(plan, {})
+    width = noise_width(outputs)
+    drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, width))
+
+    session = asked.open_session(plan, members)
+    roster = {"agents": [{"fingerprint": one.fingerprint, "name": one.name} for one in members]}
+    slopes = {"a": lambda x: 2 * (x - 3), "b": lambda x: 4 * (x - 4), "c": lambda x: 0.5 * math.exp(0.5 * x)}
+    given_noise = Given(drawn)
+    broadcast = session.opening(given_noise)
+    kept: dict[str, Any] = {}
+    for number in range(200):
+        for one in members:
+            if number == 0:
+                current = Round(0, 200, broadcast, b"", 9.0, one.fingerprint, roster, plan.parameters, b"", b"")
+                kept[one.name] = multi_agent._begun(current, 1.0)
+            else:
+                kept[one.name] = multi_agent._moved(kept[one.name], slopes[one.name], number, broadcast)
+        messages = {one.fingerprint: STATE.pack(kept[one.name]["x"]) for one in members}
+        if missing and number == 5:  # the cloud goes on with the state that it has
+            del messages["fingerprint a"]
+        broadcast = session.step(number, messages, given_noise)
+        if number == 120:
+            again = asked.open_session(plan, members)
+            again.restore(session.state())
+            session = again
+    released = session.released()
+    assert "states" not in released
+
+    job = problem(schedule=schedule)
+    job_plan = job.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert job_plan.parameters == plan.parameters
+    content = read(public(), OBJECTIVES, dict.fromkeys("abc", 1.0))
+    alone = job.release(public(), job_plan, content, Given(drawn))
+    if missing:
+        assert np.abs(released["multipliers"][:2] - alone["multipliers"][:2]).max() < 1e-9
+        assert np.abs(released["outputs"] - alone["outputs"]).max() > 1e-9
+    else:
+        for name, array in alone.items():
+            assert released[name] == pytest.approx(array, abs=1e-9)
+    body = asked.finish(None, plan, released, lambda *_: None).to_json()
+    assert body["multipliers"] == kept["a"]["multipliers"] or len(body["multipliers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("announcement", "pointer"),
+    [
+        ({}, "/lower"),
+        ({"lower": 0, "upper": 0, "radius": 1}, "/"),
+        ({"lower": 0, "upper": 1, "radius": 0}, "/radius"),
+        ({"lower": 0, "upper": 1, "radius": 1, "more": 1}, "/more"),
+        ("nothing", "/"),
+    ],
+)
+def test_announcements_are_refused_by_field(announcement: Any, pointer: str) -> None:
+    asked = problem(dataset=None, protocol="federated", federation={"agents": 2})
+    with pytest.raises(InvalidInput) as refused:
+        asked.check_announcement(announcement)
+    assert refused.value.issues[0].pointer == pointer
+
+
+def test_a_session_needs_the_agents_that_constraints_name() -> None:
+    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    with pytest.raises(InvalidInput, match="3 agents are named"):
+        problem(dataset=None, protocol="federated", federation={"agents": 2}).plan_federation((), budget)
+    asked = problem(dataset=None, protocol="federated", federation={"agents": 3})
+    strangers = [Member(name, name, bytes(32), {"lower": 0, "upper": 5, "radius": 1}) for name in ("a", "b", "z")]
+    with pytest.raises(InvalidInput) as refused:
+        asked.plan_federation(strangers, budget)
+    assert refused.value.issues[0].pointer == "/problem/constraints/1"
+    for fields in ({"dataset": "dst_x", "protocol": "federated"}, {"dataset": None}):
+        with pytest.raises(ValidationError):
+            problem(**{"federation": {"agents": 3}, **fields})
+
+
+def test_tables_and_bodies_are_the_same_dataset() -> None:
+    part = public()
+    first = read(part, OBJECTIVES, {"a": 1, "b": 2, "c": 0})
+    table = pa.table(
+        {"agent": ["c", "a", "b"], "objective": [OBJECTIVES[name] for name in "cab"], "initial": [0.0, 1.0, 2.0]}
+    )
+    second = MultiAgentDataset.read_table(part, table)
+    assert b"".join(canonical_bytes(first)) == b"".join(canonical_bytes(second))
+
+
+@pytest.mark.parametrize(
+    ("objectives", "initial", "pointer"),
+    [
+        ({"a": "b^2"}, None, "/content/objectives/a"),
+        ({"a": "-a^2"}, None, "/content/objectives/a"),
+        ({"a": "a +"}, None, "/content/objectives/a"),
+        ({"a": "__import__('os')"}, None, "/content/objectives/a"),
+        ({"a": "a^a"}, None, "/content/objectives/a"),
+        ({"a": "(" * 500 + "a" + ")" * 500}, None, "/content/objectives/a"),
+        ({"d": "d^2"}, None, "/content/objectives"),
+        ({"a": "a"}, {"a": 9}, "/content/initial/a"),
+    ],
+)
+def test_content_is_refused_by_place(objectives: Any, initial: Any, pointer: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(public(), objectives, initial)
+    assert pointer in {issue.pointer for issue in refused.value.issues}
+
+
+@pytest.mark.parametrize(
+    ("values", "pointer"),
+    [
+        ({"constraints": ["4 - a^2"]}, "/problem/constraints/0"),
+        ({"constraints": ["a - 1", "a * b"]}, "/problem/constraints/1"),
+        ({"constraints": ["d - 1"]}, "/problem/constraints/0"),
+        ({"constraints": ["a + "]}, "/problem/constraints/0"),
+        ({"constraints": ["a^2"]}, "/problem/constraints"),
+        ({"constraints": ["1 - 2"]}, "/problem/constraints"),
+        ({"constraints": ["9^9^9^9 * a - 1"]}, "/problem/constraints/0"),
+        ({}, "/privacy/delta"),
+    ],
+)
+def test_plans_are_refused_by_field(values: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        problem(**values).plan(public(), Budget(epsilon=EPSILON, delta=0))
+    assert pointer in {issue.pointer for issue in refused.value.issues}
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [{"c1": 0.2, "c2": 0.25}, {"c1": 0.8, "c2": 0.3}, {"iterations": 0}, {"gamma": 0}, {"alpha": -1}],
+)
+def test_schedules_that_need_not_converge_are_refused(schedule: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        problem(schedule={**SCHEDULE, **schedule})
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [
+        [{"name": "a", "lower": 0, "upper": 0, "radius": 1}, {"name": "b", "lower": 0, "upper": 1, "radius": 1}],
+        [{"name": "a", "lower": 0, "upper": 1, "radius": 1}] * 2,
+        [{"name": "a", "lower": 0, "upper": 1, "radius": 1}],
+        [{"name": "a", "lower": 0, "radius": 1}, {"name": "b", "lower": 0, "upper": 1, "radius": 1}],
+    ],
+)
+def test_agents_without_a_range_or_a_name_of_their_own_are_refused(agents: list[dict[str, Any]]) -> None:
+    with pytest.raises(ValidationError):
+        public(agents=agents)

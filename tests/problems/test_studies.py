@@ -1,0 +1,135 @@
+"""What the studies of `examples/` say of the papers, and what `docs/problems/` repeats of them, holds."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.privacy import calibration, printed
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+M = 100_000
+
+
+@pytest.fixture(scope="module")
+def example() -> Iterator[Any]:
+    """An example's module by its name, as its own folder sees it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        yield importlib.import_module
+
+
+# Xie et al.: the chain of 40 states at epsilon .1, delta 1e-5 -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chain(example: Any) -> Any:
+    """100,000 trajectories, registered, beside the population's A, b and C."""
+    return example("off_policy_study").chain_setting(M)
+
+
+@pytest.fixture(scope="module")
+def constant(chain: Any) -> float:
+    """The MSPBE of predicting 1 everywhere, which needs no data."""
+    found: float = chain.mspbe(np.ones(40))
+    assert found == pytest.approx(9.1e-5, rel=0.01)
+    return found
+
+
+def test_auto_is_orders_better_than_a_constant(chain: Any, constant: float) -> None:
+    median = np.median(chain.errors(20))
+    assert median < 1e-6 < constant / 50
+
+
+def test_minibatch_is_an_order_better_than_a_constant(chain: Any, constant: float) -> None:
+    assert np.median(chain.errors(3, method="minibatch")) < constant / 10
+
+
+def test_gpope_loses_to_a_constant_once_its_noise_is_honest(chain: Any, constant: float) -> None:
+    """As printed it wins, which is the paper's picture: at the price of epsilon 9.8 for the .1 that is claimed."""
+    honest, as_printed = chain.errors(20, method="gradient"), chain.errors_as_printed(20)
+    assert np.median(as_printed) < constant < np.median(honest)
+
+
+def test_output_perturbation_is_worse_than_predicting_nothing(chain: Any, constant: float) -> None:
+    nothing = chain.mspbe(np.zeros(40))
+    assert np.median(chain.errors(3, method="dp_lsw")) > nothing
+    lsl = [np.median(chain.errors(3, method="dp_lsl", regularization=penalty)) for penalty in (1e2, 1e4, 1e6, 1e8)]
+    assert min(lsl) > 100 * constant
+
+
+def test_the_true_epsilon_of_the_noise_as_printed() -> None:
+    """Lemma 1's sigma, claimed to be .1, is between 9.7 and 9.85."""
+    honest = calibration.one_draw_gaussian(1.0, 10**8, 10**13, population=M, steps=M, neighbours="replace one")
+    assert isinstance(honest, OneDrawGaussian)
+    sigma = printed.lemma_one_sigma(0.1, 1e-5, M, M)
+    assert sigma == pytest.approx(0.5704, abs=1e-4)
+    caught = honest.model_copy(update={"scale": sigma})
+    assert honest.delta(0.1) <= 1e-5 < caught.delta(9.7)
+    assert caught.delta(9.85) < 1e-5
+
+
+def test_equal_weight_of_trajectories_tilts_the_answer(example: Any) -> None:
+    """The docs' .010: the weights that MSPBE wants are above the value function, by up to .010."""
+    A, b, _ = example("simulators").chain_moments()
+    # A stage takes a geometric number of steps of mean 2: it is worth g/(2 - g) of the next, the last 1/g of that.
+    values = (0.99 / 1.01) ** np.arange(40, 0, -1) / 0.99
+    above = np.linalg.solve(A, b) - values
+    assert above.min() > 0
+    assert above.max() == pytest.approx(0.0101, abs=1e-4)
+
+
+# Hassan et al.: policies of Dirichlet draws, and what a released matrix is good for ---------------------------------
+
+
+@pytest.fixture(scope="module")
+def costs(example: Any) -> dict[tuple[float, int], dict[str, Any]]:
+    """Costs of privacy by the event's payment and k."""
+    study = example("dr_study")
+    ensemble = example("load_ensemble").generate()
+    P = study.transition_matrix(ensemble)
+    cases = [(study.TARIFFS[0], 50), (study.TARIFFS[0], 200), (study.TARIFFS[0], 1000), (study.TARIFFS[2], 50)]
+    return {(tariff[1], k): study.cost_row(ensemble, P, tariff, k, 0) for tariff, k in cases}
+
+
+def test_digamma_is_dearer_than_taylor(costs: Any) -> None:
+    assert all(row["digamma"] > row["taylor"] > 0 for row in costs.values())
+
+
+def test_costs_of_privacy_fall_with_k(costs: Any) -> None:
+    for name in ("taylor", "digamma", "average", "one draw"):
+        assert costs[1.0, 50][name] > costs[1.0, 200][name] > costs[1.0, 1000][name] > 0
+
+
+def test_the_average_is_dearest_only_at_small_k_and_dear_power(costs: Any) -> None:
+    dearest = {key: row["average"] > max(row["taylor"], row["digamma"]) for key, row in costs.items()}
+    assert dearest == {(1.0, 50): True, (1.0, 200): True, (1.0, 1000): False, (0.15, 50): False}
+    assert costs[1.0, 1000]["average"] < costs[1.0, 1000]["taylor"]
+
+
+def test_what_is_released_costs_more_than_any_policy_of_the_private_matrix(costs: Any) -> None:
+    for row in costs.values():
+        others = [row[name] for name in ("taylor", "digamma", "average", "average, sampled", "average of solves")]
+        assert row["one draw"] - 5 * row["one draw, error"] > 2 * max(others)
+
+
+def test_epsilons_of_the_paper_cannot_be_at_one_floor(example: Any) -> None:
+    """From k = 50 to 200 the paper's grows 6.2-fold, the exact one at most 3.3-fold."""
+    study = example("dr_study")
+    few, many = study.epsilons(50), study.epsilons(200)
+    growth = [many[f"floor {floor}"] / few[f"floor {floor}"] for floor in study.FLOORS]
+    assert max(growth) < 3.3 < many["paper"] / few["paper"]
+
+
+def test_most_of_an_event_survives_at_epsilon_one(example: Any) -> None:
+    capacity = example("dr_capacity")
+    small, large = capacity.survival(100), capacity.survival(1000)
+    assert large["saved share"] > 0.95
+    assert large["benefit share"] > 0.8
+    assert 0.6 < small["benefit share"] < large["benefit share"]

@@ -1,0 +1,252 @@
+"""Coupled quadratic programs between processes: three agents, one operator that can open nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.privacy.certificates import is_signed
+from discreet.problems.coupled_qp import CoupledQp
+from discreet_client import secure_sum
+from discreet_client.agent import Agent, QuadraticCost
+from discreet_client.client import ApiError
+from discreet_client.federation.identity import Identity
+from tests.conftest import eventually
+from tests.rpc.conftest import ROOT, AgentProcess, Federation
+from tests.rpc.helpers import final
+from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, TOLERANCE
+
+PAPER: list[dict[str, Any]] = CoupledQp.example()["problem"]["agents"]
+PRIMAL = (0.1, 0.016, 0.1)
+
+
+@dataclass
+class QpAgent(AgentProcess):
+    """`discreet-agent --problem agent.json` with nothing but the data."""
+
+    def start(self) -> None:
+        self.folder.mkdir(exist_ok=True, parents=True)
+        path = self.folder / "agent.json"
+        path.write_text(json.dumps({"kind": "coupled_qp", **self.problem}))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "discreet_client.agent.cli", "--problem", str(path)),
+                *("--identity", str(self.folder / "agent.key"), *self.options),
+            ],
+            env={**environment, "DISCREET_TOKEN": self.token},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def spec(scheme: str, iterations: int = 200, **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "coupled_qp",
+        "operator": {"c": [1, 1], "d": [-1, 1]},
+        "agents": {"count": 3, "coupled": 2, "constraints": 2},
+        "steps": {"primal": 0.016, "dual": 0.8, "shrink": 0.99, "iterations": iterations},
+        "encryption": {"scheme": scheme, "key_bits": 2048},
+        "protocol": "federated",
+        "federation": {"agents": 3, "join_seconds": 60.0, "round_seconds": 60.0},
+        **changes,
+    }
+
+
+def submit(where: Federation, problem: dict[str, Any]) -> str:
+    with where.client() as client:
+        return str(client.submit({"problem": problem})["id"])
+
+
+def join(where: Federation, job: str) -> list[QpAgent]:
+    """The paper's agents, in processes of their own; then the owner signs roster and parameters."""
+    agents = []
+    for place, token in enumerate(where.invite(job, 3)):
+        agent = QpAgent(where.folder / f"{job}-{place}", token, {**PAPER[place], "primal": PRIMAL[place]})
+        where.agents.append(agent)
+        agent.start()
+        agents.append(agent)
+    where.joined(job, 3)
+    where.cli("approve", job)
+    return agents
+
+
+def optimal(outcomes: list[dict[str, Any]]) -> bool:
+    found = np.concatenate([outcome["x"] for outcome in outcomes])
+    near = float(np.max(np.abs(found - np.concatenate(OPTIMUM)))) < TOLERANCE
+    return near and all(outcome["multipliers"] == pytest.approx(MULTIPLIERS, abs=TOLERANCE) for outcome in outcomes)
+
+
+@pytest.mark.parametrize("scheme", ["masking", "paillier"])
+def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str) -> None:
+    job = submit(shared, spec(scheme))
+    agents = join(shared, job)
+    outcomes = [agent.outcome() for agent in agents]
+    assert optimal(outcomes)
+    assert final(shared, job)["state"] == "succeeded"
+    with shared.client() as client:
+        answer = client.result(job)
+        checked = client.verify_certificate(answer["certificate"])
+        assert checked["valid"]
+        assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked["checks"]
+    result, certificate = answer["result"], answer["certificate"]
+    assert set(result) == {"rounds", "transcript", "evidence", "tables"}
+    assert result["rounds"] == 200
+    assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}
+    assert is_signed(certificate)
+    assert certificate["guarantee"] == {
+        "type": "cryptographic",
+        "epsilon": None,
+        "delta": None,
+        "unit": "agent",
+        "neighbours": "each agent's data, by cryptography: what agents see are the sums of all rounds",
+    }
+    section = certificate["cryptographic"]
+    assert (section["scheme"], section["rounds"]) == (scheme, 200)
+    # Every agent has signed the transcript with the key that the owner has approved.
+    assert secure_sum.unsigned(section) == []
+    keys = {Identity.open(agent.folder / "agent.key").public_key.hex() for agent in agents}
+    assert set(json.loads(section["roster"])["members"]) == keys == set(section["signatures"])
+
+
+def test_an_agent_that_is_killed_goes_on_where_it_was(shared: Federation) -> None:
+    job = submit(shared, spec("paillier", iterations=200))
+    agents = join(shared, job)
+    for beyond in (2, 20, 60):
+        eventually(lambda: shared.round_of(job) > beyond, "some rounds were run")  # noqa: B023
+        agents[1].kill()
+        assert agents[1].process is not None
+        assert agents[1].process.returncode == -signal.SIGKILL
+        agents[1].start()
+    assert optimal([agent.outcome() for agent in agents])
+    with shared.client() as client:
+        assert secure_sum.unsigned(client.result(job)["certificate"]["cryptographic"]) == []
+
+
+def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:
+    """Its folder was restored from a copy: it might answer a round twice, so it answers none."""
+    job = submit(shared, spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}))
+    agents = join(shared, job)
+    eventually(lambda: shared.round_of(job) > 5, "some rounds were run")
+    (memory,) = (agents[1].folder / "agent.state").glob("*.json")
+    copy = memory.read_bytes()
+    seen = shared.round_of(job)
+    eventually(lambda: shared.round_of(job) > seen + 5, "more rounds were run")
+    agents[1].kill()
+    memory.write_bytes(copy)
+    agents[1].start()
+    status, _, errors = agents[1].ended()
+    assert status == 1, errors
+    ended = final(shared, job)
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_missing")
+
+
+def test_an_operator_that_is_killed_goes_on_where_it_was(shared: Federation) -> None:
+    job = submit(shared, spec("masking"))
+    agents = join(shared, job)
+    eventually(lambda: shared.round_of(job) > 10, "some rounds were run")
+    shared.rpcs[-1].kill()
+    shared.rpcs[-1].wait()
+    shared.start_rpc()
+    assert optimal([agent.outcome() for agent in agents])
+    with shared.client() as client:
+        assert secure_sum.unsigned(client.result(job)["certificate"]["cryptographic"]) == []
+
+
+def test_an_agent_whose_memory_is_gone_ends_the_job(shared: Federation) -> None:
+    """Killed, and its files lost: it does not answer a round of which it knows nothing, and nothing is opened."""
+    job = submit(shared, spec("masking", federation={"agents": 3, "join_seconds": 60.0, "round_seconds": 5.0}))
+    agents = join(shared, job)
+    eventually(lambda: shared.round_of(job) > 10, "some rounds were run")
+    agents[1].kill()
+    for path in (agents[1].folder / "agent.state").iterdir():
+        path.unlink()
+    agents[1].start()
+    assert agents[1].ended()[0] == 1
+    ended = final(shared, job)
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_missing")
+    assert [agent.ended()[0] for agent in (agents[0], agents[2])] == [1, 1]
+
+
+def test_an_agent_refuses_what_its_owner_has_not_signed(shared: Federation, tmp_path: Path) -> None:
+    """The shape of its data differs from the signed parameters: AgentError, and no message."""
+    job = submit(shared, spec("masking", iterations=5))
+    tokens = shared.invite(job, 3)
+    folders = [tmp_path / str(place) for place in range(3)]
+    others = [QpAgent(folders[place], tokens[place], PAPER[place]) for place in (1, 2)]
+    for other in others:
+        shared.agents.append(other)
+        other.start()
+    wrong = QpAgent(folders[0], tokens[0], {**PAPER[0], "A_g": [[0, 1]]})
+    shared.agents.append(wrong)
+    wrong.start()
+    shared.joined(job, 3)
+    shared.cli("approve", job)
+    status, output, errors = wrong.ended()
+    assert (status, output) == (1, "")
+    assert "rows; the owner has signed" in errors
+    wide = QpAgent(folders[0], tokens[0], {**PAPER[0], "upper": 1e12})
+    shared.agents.append(wide)
+    wide.start()
+    assert "the box is too large" in wide.ended()[2]
+    with shared.client() as client:
+        client.cancel(job)
+    assert final(shared, job)["state"] == "cancelled"
+
+
+def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
+    """`Agent.solve` in this process, beside two agents of the command line."""
+    job = submit(shared, spec("masking"))
+    tokens = shared.invite(job, 3)
+    others = [
+        QpAgent(tmp_path / str(place), tokens[place], {**PAPER[place], "primal": PRIMAL[place]}) for place in (1, 2)
+    ]
+    for other in others:
+        shared.agents.append(other)
+        other.start()
+    mine = PAPER[0]
+    agent = Agent.from_token(tokens[0], tmp_path / "agent.key")
+    agent.enroll()
+    shared.joined(job, 3)
+    shared.cli("approve", job)
+    cost = QuadraticCost(np.array(mine["A_q"]), np.array(mine["a_l"]))
+    x = agent.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, primal=0.1)
+    assert x == pytest.approx(OPTIMUM[0], abs=TOLERANCE)
+    # Asked again it knows the answer.
+    again = Agent.from_token(tokens[0], tmp_path / "agent.key")
+    assert again.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1) == pytest.approx(x)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"agents": {"count": 2, "coupled": 2, "constraints": 2}}, "/problem/agents"),
+    ({"agents": PAPER}, "/problem/agents"),
+    ({"federation": {"agents": 4}}, "/problem/federation/agents"),
+    ({"federation": {"agents": 3, "quorum": 2}}, "/problem/federation/agents"),
+    ({"federation": {"agents": 3, "on_missing": "finish"}}, "/problem/federation/on_missing"),
+    ({"operator": {"c": [1], "d": [-1, 1]}}, "/problem/operator/c"),
+    ({"operator": {"c": [1, 1e11], "d": [-1, 1]}}, "/problem/operator/c/1"),
+    ({"encryption": {"key_bits": 1024}}, "/problem/encryption/key_bits"),
+    ({"steps": {"iterations": 5}}, "/problem/steps"),
+    ({"steps": {"primal": [0.1] * 3, "dual": 0.8, "iterations": 5}}, "/problem/steps/primal"),
+    ({"noise": {"epsilon": 1, "delta": 1e-6}}, "/problem/noise/clip"),
+    ({"noise": {"epsilon": 1, "delta": 1e-6, "clip": 3}}, "/problem/noise"),
+]
+
+
+@pytest.mark.parametrize(("changes", "pointer"), REFUSED, ids=[pointer for _, pointer in REFUSED])
+def test_bad_terms_are_refused_by_place(shared: Federation, changes: dict[str, Any], pointer: str) -> None:
+    with shared.client() as client, pytest.raises(ApiError) as refused:
+        client.submit({"problem": spec("paillier", **changes)})
+    assert refused.value.status == 422
+    assert refused.value.problem["errors"][0]["pointer"] == pointer

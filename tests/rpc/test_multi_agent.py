@@ -1,0 +1,108 @@
+"""The cloud multi-agent problem with agents in processes of their own, over TLS."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.postgres import EmbeddedPostgres
+from tests.conftest import eventually
+from tests.rpc.conftest import Federation, federation
+from tests.rpc.helpers import entries, final
+
+AGENTS = {
+    "x1": "(x1 - 9)^2 + x1",
+    "x2": "(x2 + 4)^4",
+    "x3": "(x3 - 1)^8",
+    "x4": "x4^2 + (x4 + 6)",
+    "x5": "(x5 + 3)^6",
+    "x6": "(x6 - 7)^2",
+    "x7": "(x7 - 5)^2",
+}
+"""The example of Hale & Egerstedt 2015, Section IV."""
+CONSTRAINTS = ["x1 + x2 + x3 - 3", "x5^2 + 1/12*x6^4 + 1/12*x7^4 - 20", "x3^2 + x4 + x6 - 1", "x6^2 + x7^2 - 5"]
+ROUNDS = 60
+
+
+def body(agents: int, **federation_terms: Any) -> dict[str, Any]:
+    return {
+        "problem": {
+            "kind": "multi_agent",
+            "constraints": CONSTRAINTS,
+            "schedule": {"gamma": 0.0005, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": ROUNDS},
+            "protocol": "federated",
+            "federation": {"agents": agents, "join_seconds": 60, **federation_terms},
+        },
+        "privacy": {"epsilon": 1, "delta": 0.01},
+    }
+
+
+def test_seven_agents_over_tls_and_one_that_is_killed(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with federation(postgres, template, tmp_path / "state", {"DISCREET_RPC_TLS": "always"}) as where:
+        with where.client() as client:
+            job = str(client.submit(body(7))["id"])
+        tokens = where.invite(job, 7)
+        limits = ("--limit-epsilon", "2", "--limit-delta", "0.05")
+        agents = []
+        for token, (name, objective) in zip(tokens, AGENTS.items(), strict=True):
+            announcement = {"lower": -10, "upper": 10, "radius": 1}
+            fields = {"kind": "multi_agent", "objective": objective, "announcement": announcement, "initial": 0}
+            agents.append(where.agent(token, "--name", name, *limits, name=name, **fields))
+        where.joined(job, 7)
+        where.approve(job)
+        eventually(lambda: where.round_of(job) >= 5, "rounds go on")
+        agents[3].kill()
+        agents[3].start()
+        outcomes = [agent.outcome() for agent in agents]
+        assert final(where, job)["state"] == "succeeded"
+        assert {outcome["state"] for outcome in outcomes} == {"succeeded"}
+        for one, other in itertools.pairwise(outcomes):
+            assert one["multipliers"] == other["multipliers"]
+        with where.client() as client:
+            answer = client.result(job)
+        assert answer["result"]["multipliers"] == outcomes[0]["multipliers"]
+        assert len(answer["result"]["multiplier_path"]) == ROUNDS
+        assert "state" not in answer["result"]
+        certificate = answer["certificate"]
+        assert certificate["guarantee"]["type"] == "approximate_dp"
+        assert certificate["guarantee"]["epsilon"] == 1
+        assert certificate["federation"]["agents"] == 7
+        charged = entries(where, job)
+        assert len(charged) == 7
+        assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "pointer"),
+    [
+        ("constraints", ["x1 +"], "/problem/constraints/0"),
+        ("dataset", "dst_x", "/problem"),
+        ("federation", None, "/problem"),
+        ("schedule", {"gamma": 1, "alpha": 1, "c1": 0.2, "c2": 0.3, "iterations": 5}, "/problem/schedule"),
+    ],
+)
+def test_bad_federated_jobs_name_the_field(shared: Federation, field: str, value: Any, pointer: str) -> None:
+    asked = body(7)
+    asked["problem"][field] = value
+    with shared.http() as http:
+        answer = http.post("/v1/jobs", json=asked, headers={"Idempotency-Key": f"bad {field}"})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"].startswith(pointer)
+
+
+def test_agents_with_bad_figures_are_refused_when_they_enrol(shared: Federation) -> None:
+    with shared.client() as client:
+        job = str(client.submit(body(7))["id"])
+    (token,) = shared.invite(job, 1)
+    fields = {"kind": "multi_agent", "objective": "(x1 - 9)^2", "announcement": {"lower": 1, "upper": 0, "radius": 1}}
+    agent = shared.agent(token, "--name", "x1", "--limit-delta", "0.05", name="x1", **fields)
+    status, _, errors = agent.ended()
+    assert status == 1
+    assert "lower must be below upper" in errors
+    with shared.client() as client:
+        client.cancel(job)

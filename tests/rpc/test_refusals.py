@@ -1,0 +1,364 @@
+"""What the server refuses, sent by hand: each with its gRPC status and a stable code."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from discreet_client.federation import signing
+from discreet_client.federation.identity import Identity
+from discreet_client.federation.links import Link
+from discreet_client.stubs import federation_pb2 as pb
+from discreet_client.stubs import federation_pb2_grpc as rpc
+from tests.rpc.conftest import Federation
+from tests.rpc.kinds import NUMBER
+
+Code = grpc.StatusCode
+
+
+class Raw:
+    """An agent that may say anything."""
+
+    def __init__(self, link: str, identity: Identity | None = None) -> None:
+        self.link = Link.parse(link)
+        self.identity = identity or Identity.generate()
+        self.channel = grpc.insecure_channel(self.link.address)
+        self.stub = rpc.FederationStub(self.channel)
+        self._open: list[Stream] = []
+
+    def enroll(self, *, skew: float = 0, token: str | None = None, tamper: bool = False, **fields: Any) -> Any:
+        content = pb.Enrolment(
+            **{
+                "token": self.link.token if token is None else token,
+                "name": "raw",
+                "unit": "trajectory",
+                "cap_epsilon": "1",
+                "cap_delta": "0",
+                "announcement": b"{}",
+                **fields,
+            }
+        ).SerializeToString()
+        nonce, now = os.urandom(16), time.time_ns() // 1_000_000 + int(skew * 1000)
+        statement = signing.enrolment(self.link.session, nonce, now, content)
+        return self.stub.Enroll(
+            pb.EnrollRequest(
+                session=self.link.session,
+                public_key=self.identity.public_key,
+                nonce=nonce,
+                timestamp_ms=now,
+                content=content + (b"\x0a\x00" if tamper else b""),
+                signature=self.identity.sign(statement),
+            )
+        )
+
+    def open(self) -> Stream:
+        stream = Stream(self)
+        self._open.append(stream)
+        return stream
+
+    def close(self) -> None:
+        for stream in self._open:
+            stream.out.put(None)
+        self.channel.close()
+
+
+class Stream:
+    """One `Participate`, message by message."""
+
+    def __init__(self, agent: Raw) -> None:
+        self.agent = agent
+        self.out: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.call = agent.stub.Participate(iter(self.out.get, None))
+        self.sequence = 0
+        self.nonce = pb.OperatorContent.FromString(next(self.call).content).challenge.nonce
+
+    def message(
+        self,
+        number: int = 0,
+        *,
+        skew: float = 0,
+        nonce: bytes | None = None,
+        sequence: int | None = None,
+        **content: Any,
+    ) -> pb.AgentMessage:
+        data = pb.AgentContent(**content).SerializeToString()
+        now = time.time_ns() // 1_000_000 + int(skew * 1000)
+        place = self.sequence if sequence is None else sequence
+        statement = signing.message(self.agent.link.session, self.nonce, place, number, now, data)
+        return pb.AgentMessage(
+            content=data,
+            round=number,
+            sequence=place,
+            timestamp_ms=now,
+            signature=self.agent.identity.sign(statement),
+        )
+
+    def send(self, *arguments: Any, **fields: Any) -> pb.AgentMessage:
+        made = self.message(*arguments, **fields)
+        self.sequence += 1
+        self.out.put(made)
+        return made
+
+    def hello(self, **fields: Any) -> pb.AgentMessage:
+        agent = self.agent
+        hello = pb.Hello(session=agent.link.session, public_key=agent.identity.public_key, nonce=self.nonce)
+        return self.send(hello=hello, **fields)
+
+    def hear(self) -> Any:
+        content = pb.OperatorContent.FromString(next(self.call).content)
+        return getattr(content, content.WhichOneof("kind"))
+
+    def accept(self) -> Any:
+        """Up to the first round."""
+        self.hello()
+        while not isinstance(start := self.hear(), pb.Start):
+            pass
+        entry = b"e" * 32
+        self.send(
+            accept=pb.Accept(
+                roster_digest=signing.digest(start.roster),
+                charge_digest=signing.digest(start.charge),
+                ledger_seq=1,
+                ledger_hash=entry,
+                ledger_signature=self.agent.identity.sign(signing.ledger_entry(entry)),
+            )
+        )
+        while not isinstance(current := self.hear(), pb.Round):
+            pass
+        return current
+
+    def refusal(self) -> tuple[Any, str]:
+        """How the stream ends."""
+        with pytest.raises(grpc.RpcError) as ended:
+            for _ in self.call:
+                pass
+        return told(ended.value)
+
+
+def told(error: Any) -> tuple[Any, str]:
+    return error.code(), dict(error.trailing_metadata()).get("discreet-code", "")
+
+
+def refused(what: Callable[[], Any]) -> tuple[Any, str]:
+    with pytest.raises(grpc.RpcError) as error:
+        what()
+    return told(error.value)
+
+
+@pytest.fixture
+def make(shared: Federation) -> Iterator[Callable[..., Raw]]:
+    made: list[Raw] = []
+
+    def one(link: str, identity: Identity | None = None) -> Raw:
+        made.append(Raw(link, identity))
+        return made[-1]
+
+    yield one
+    for agent in made:
+        agent.close()
+
+
+@pytest.fixture
+def job(shared: Federation) -> Iterator[str]:
+    made = shared.submit(agents=2, rounds=3, mode="simulation", on_missing="finish", quorum=2, round_seconds=60.0)
+    yield made
+    with shared.client() as client:
+        if client.job(made)["finished_at"] is None:
+            client.cancel(made)
+
+
+@pytest.fixture
+def pair(shared: Federation, make: Callable[..., Raw], job: str) -> tuple[Raw, Raw]:
+    """Two enrolled agents on a signed roster."""
+    agents = [make(link) for link in shared.invite(job, 2)]
+    for agent in agents:
+        agent.enroll()
+    shared.approve(job)
+    return agents[0], agents[1]
+
+
+def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> None:
+    first, second = shared.invite(job, 2)
+    agent, thief = make(first), make(first)
+    assert refused(lambda: agent.enroll(token="guess")) == (Code.UNAUTHENTICATED, "wrong_token")
+    assert refused(lambda: agent.enroll(token="")) == (Code.UNAUTHENTICATED, "wrong_token")
+    assert refused(lambda: agent.enroll(skew=120)) == (Code.UNAUTHENTICATED, "clock_skew")
+    assert refused(lambda: agent.enroll(skew=-120)) == (Code.UNAUTHENTICATED, "clock_skew")
+    assert refused(lambda: agent.enroll(tamper=True)) == (Code.UNAUTHENTICATED, "bad_signature")
+    for bad in ("", "-1", "1e9", "NaN", "2000", "0." + "1" * 31):
+        assert refused(lambda bad=bad: agent.enroll(cap_epsilon=bad)) == (Code.INVALID_ARGUMENT, "invalid_input")
+    for bad_json in (b"[]", b"{", b'{"zone": NaN}', b"{" * 100_000, b'{"radius": 1}'):
+        assert refused(lambda bad=bad_json: agent.enroll(announcement=bad))[0] == Code.INVALID_ARGUMENT
+    with shared.client() as client:
+        assert client.session(job)["agents"] == []
+    account = pb.Enrolled.FromString(agent.enroll(announcement=b'{"zone": 3}').content).account
+    again = pb.Enrolled.FromString(agent.enroll(cap_epsilon="2").content)  # the answer may have been lost
+    assert (again.account, again.fingerprint) == (account, agent.identity.fingerprint)
+    assert refused(thief.enroll) == (Code.PERMISSION_DENIED, "token_used")
+    assert refused(lambda: agent.enroll(unit="household")) == (Code.FAILED_PRECONDITION, "unit_differs")
+    with shared.client() as client:
+        assert client.budget(account)["cap"]["epsilon"] == 2
+    other = make(second.replace(Link.parse(second).session, "ses_" + "0" * 26))
+    assert refused(other.enroll) == (Code.NOT_FOUND, "not_found")
+    elsewhere = shared.submit(agents=1)
+    (foreign,) = shared.invite(elsewhere, 1)
+    assert refused(lambda: thief.enroll(token=Link.parse(foreign).token)) == (Code.UNAUTHENTICATED, "wrong_token")
+    make(second).enroll()
+    (third,) = shared.invite(job, 1)
+    assert refused(make(third).enroll) == (Code.FAILED_PRECONDITION, "session_full")
+    shared.approve(job)
+    (late,) = shared.invite(elsewhere, 1)
+    assert refused(lambda: make(first).enroll(token=Link.parse(late).token)) == (Code.UNAUTHENTICATED, "wrong_token")
+
+
+def test_streams(pair: tuple[Raw, Raw], make: Callable[..., Raw]) -> None:
+    agent, _ = pair
+    stranger = make(str(agent.link))
+    stream = stranger.open()
+    stream.hello()
+    assert stream.refusal() == (Code.PERMISSION_DENIED, "not_enrolled")
+    stream = agent.open()
+    stream.send(contribution=pb.Contribution(body=b"x"))
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "hello_expected")
+    stream = agent.open()
+    stream.hello(skew=90)
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "clock_skew")
+    stream = agent.open()
+    stream.out.put(agent.open().hello())  # recorded on another stream
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "wrong_nonce")
+    stream = agent.open()
+    lie = pb.Hello(session=agent.link.session, public_key=pair[1].identity.public_key, nonce=stream.nonce)
+    stream.send(hello=lie)
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
+    stream = agent.open()
+    stream.hello()
+    stream.hello()
+    assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")
+    stream = agent.open()
+    stream.out.put(pb.AgentMessage(content=b"\xff\xff"))
+    assert stream.refusal() == (Code.INVALID_ARGUMENT, "invalid_input")
+
+
+def test_a_newer_stream_replaces_the_older(pair: tuple[Raw, Raw]) -> None:
+    agent, _ = pair
+    older, newer = agent.open(), agent.open()
+    older.hello()
+    assert isinstance(older.hear(), pb.Start)
+    newer.hello()
+    assert older.refusal() == (Code.ABORTED, "replaced")
+    assert isinstance(newer.hear(), pb.Start)
+
+
+def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
+    """Each lie ends one stream of one agent; the other agent and the session do not notice."""
+    import threading
+
+    liar, honest = pair
+    steady = honest.open()
+    rounds: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    waiting = threading.Thread(target=lambda: rounds.put(steady.accept()), daemon=True)
+    waiting.start()
+    stream = liar.open()
+    current = stream.accept()
+    waiting.join(30)
+    assert rounds.get().broadcast == current.broadcast == b"begin"
+    answers = signing.digest(current.broadcast)
+
+    def again() -> Stream:
+        fresh = liar.open()
+        assert fresh.accept().number == 0
+        return fresh
+
+    good = pb.Contribution(body=NUMBER.pack(1), answers=answers)
+    for number in (1, 7, 2**40):
+        stream.send(number, contribution=good)
+        assert stream.refusal() == (Code.FAILED_PRECONDITION, "wrong_round")
+        stream = again()
+    stream.send(0, contribution=pb.Contribution(body=NUMBER.pack(1), answers=bytes(32)))
+    assert stream.refusal() == (Code.FAILED_PRECONDITION, "wrong_broadcast")
+    stream = again()
+    stream.send(0, contribution=good, skew=-40)
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "clock_skew")
+    stream = again()
+    message = stream.message(0, contribution=good)
+    message.round = 1  # signed for another round
+    stream.out.put(message)
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
+    stream = again()
+    stream.send(0, contribution=good, sequence=9)
+    assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")
+    stream = again()
+    stream.send(0, contribution=pb.Contribution(body=bytes((4 << 20) + 1), answers=answers))
+    assert stream.refusal() == (Code.RESOURCE_EXHAUSTED, "")
+    stream = again()
+    recorded = stream.send(0, contribution=good)
+    stream.out.put(recorded)
+    assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")
+    stream = again()  # what was accepted is kept, and may be repeated, not changed
+    stream.send(0, contribution=good)
+    stream.send(0, contribution=pb.Contribution(body=NUMBER.pack(2), answers=answers))
+    assert stream.refusal() == (Code.ALREADY_EXISTS, "contradiction")
+    assert shared.round_of(job) == 0
+    steady.send(0, contribution=good)
+    following = steady.hear()
+    assert (following.number, following.broadcast) == (1, NUMBER.pack(2))
+
+
+def test_a_flood_is_stopped(pair: tuple[Raw, Raw], shared: Federation) -> None:
+    liar, honest = pair
+    streams = [agent.open() for agent in (liar, honest)]
+    streams[1].hello()
+    start = streams[1].hear()
+    entry = bytes(32)
+    streams[1].send(
+        accept=pb.Accept(
+            roster_digest=signing.digest(start.roster),
+            charge_digest=signing.digest(start.charge),
+            ledger_hash=entry,
+            ledger_signature=honest.identity.sign(signing.ledger_entry(entry)),
+        )
+    )
+    current = streams[0].accept()
+    good = pb.Contribution(body=NUMBER.pack(1), answers=signing.digest(current.broadcast))
+    for _ in range(1000):
+        streams[0].send(0, contribution=good)
+    assert streams[0].refusal() == (Code.RESOURCE_EXHAUSTED, "too_many_messages")
+
+
+def test_what_was_accepted_must_be_what_was_charged(pair: tuple[Raw, Raw]) -> None:
+    agent, _ = pair
+    for change, code in (
+        ({"roster_digest": bytes(32)}, "wrong_roster"),
+        ({"charge_digest": bytes(32)}, "wrong_roster"),
+        ({"ledger_signature": bytes(64)}, "bad_receipt"),
+    ):
+        stream = agent.open()
+        stream.hello()
+        start = stream.hear()
+        fields = {
+            "roster_digest": signing.digest(start.roster),
+            "charge_digest": signing.digest(start.charge),
+            "ledger_hash": bytes(32),
+            "ledger_signature": agent.identity.sign(signing.ledger_entry(bytes(32))),
+        }
+        stream.send(accept=pb.Accept(**{**fields, **change}))
+        assert stream.refusal()[1] == code
+
+
+def test_health_and_reflection(shared: Federation) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{shared.rpc_port}") as channel:
+        for name in ("", "discreet.v1.Federation"):
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name))
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        (listed,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([request]))
+        names = {service.name for service in listed.list_services_response.service}
+    assert {"discreet.v1.Federation", "grpc.health.v1.Health"} <= names

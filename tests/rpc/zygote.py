@@ -1,0 +1,24 @@
+"""The zygote with the tests' kind, and of the others only coupled_qp is warmed up."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from discreet.problems.coupled_qp import CoupledQp
+from discreet.worker import zygote
+from tests.rpc import kinds
+
+
+def warm_up() -> None:
+    """What this kind needs, and its result's encoding."""
+    import pyarrow.parquet  # noqa: F401
+
+    kinds.NoisySum.rehearse_session()
+    CoupledQp.rehearse_session()
+
+
+if __name__ == "__main__":
+    kinds.register()
+    zygote._warm_up = warm_up
+    zygote.main(socket.socket(fileno=int(sys.argv[1])))
