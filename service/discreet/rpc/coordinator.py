@@ -386,8 +386,8 @@ class Coordinator:
             raise Ending("failed", code if code in self.held.problem.failures else "session_failed")
         state, broadcast = _split(answer, payload)
         used = {name: messages[name] for name in answer["used"]}
-        self._absent = names - used.keys()
-        _missing.inc(len(self._absent))
+        self._absent = names - messages.keys()  # who sent something unusable is there, and harms this round only
+        _missing.inc(len(names - used.keys()))
         _rounds.inc()
         return bool(answer["done"]), state, broadcast, used
 
