@@ -97,12 +97,13 @@ def api(
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
 ) -> None:
-    """The HTTP API alone, for production."""
+    """The HTTP API and the dashboard alone, for production."""
     from discreet.api.app import serve  # noqa: PLC0415
+    from discreet.dashboard.app import install  # noqa: PLC0415
     from discreet.telemetry import configure  # noqa: PLC0415
 
     configure()
-    serve(Settings(), host=host, port=port, descriptor=fd)
+    serve(Settings(), host=host, port=port, descriptor=fd, pages=install)
 
 
 @app.command()
@@ -386,6 +387,20 @@ def create_tenant(
     with _client(state, server, key, role="operator") as client:
         made = client.create_tenant(name)
     _print(made, as_json, lambda: print(made["id"]))
+
+
+@app.command()
+def login(
+    role: Annotated[str, typer.Option(help="Whose key of the state folder: owner or operator")] = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """A link to the dashboard that logs you in, once, within ten minutes."""
+    with _client(state, server, key, role=role) as client:
+        made = client.login_link()
+    _print(made, as_json, lambda: print(made["link"]))
 
 
 @key_app.command("create")

@@ -231,6 +231,11 @@ class Client:
         body = {"role": role, "principal": principal, **({"tenant": tenant} if tenant else {})}
         return self._json("POST", "/v1/keys", json_body=body)
 
+    def login_link(self) -> Json:
+        """A link to the dashboard that logs this key's holder in, once."""
+        made = self._json("POST", "/login/links")
+        return {**made, "link": str(self._http.base_url.join(made["path"]))}
+
     def revoke_key(self, key_id: str) -> None:
         self._send("DELETE", f"/v1/keys/{key_id}")
 

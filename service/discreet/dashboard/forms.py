@@ -1,0 +1,42 @@
+"""Forms as browsers send them."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+
+from discreet.api import bodies
+from discreet.errors import InvalidInput
+
+MAX_FIELDS = 200
+
+Form = dict[str, str]
+
+
+def is_multipart(request: Request) -> bool:
+    return request.headers.get("content-type", "").startswith("multipart/form-data")
+
+
+async def read(request: Request) -> Form:
+    """The fields of an urlencoded form, read once; of a field that comes twice the last. Limited like JSON bodies."""
+    known = getattr(request.state, "form", None)
+    if known is None:
+        # A character may take three bytes in this encoding.
+        most = 3 * request.app.state.services.settings.json_body_bytes
+        body = await bodies.read(request, most)
+        try:
+            pairs = parse_qsl(
+                body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, strict_parsing=bool(body)
+            )
+        except ValueError as error:
+            raise InvalidInput("this is not a form", code="invalid_form") from error
+        known = dict(pairs)
+        request.state.form = known
+    form: Form = known
+    return form
+
+
+def filled(form: Form, name: str) -> str | None:
+    """A field without the spaces around it; None when it is empty."""
+    return form.get(name, "").strip() or None
