@@ -18,3 +18,16 @@ def picture_format(path: Path) -> str:
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"{path.name}: a picture is one of {', '.join(FORMATS)}")
     return path.suffix[1:].lower()
+
+LOADS = ("#b9d3e6", "#79add2", "#4a7fb5", "#6a5a9e", "#a63a79", "#d62a4a", "#8f0d2b")
+"""From an empty link to the fullest one."""
+SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
+"""From nothing to much of one quantity: lightness alone tells them apart."""
+
+ON_DARK = {
+    INK: "#e6edf3",
+    **dict(zip(LINES, ("#7db7e3", "#ff8095", "#b9a7f0", "#7fd0a0", "#e5b45c", "#aab4bf"), strict=True)),
+    **dict(zip(LOADS, ("#35506a", "#3f78a8", "#62a3dc", "#b9a7f0", "#e07fb8", "#ff8095", "#ffc2a8"), strict=True)),
+    **dict(zip(SHADES, ("#17202b", "#1d3a55", "#26598a", "#4389c4", "#8fbfe6", "#e6f2fb"), strict=True)),
+}
+"""What takes the place of these colours on a dark page."""
