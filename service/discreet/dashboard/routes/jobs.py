@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from discreet.api.security import CurrentServices
+from discreet.dashboard import results
 from discreet.dashboard.pages import render
 from discreet.dashboard.sessions import Reader, Viewer
 from discreet.errors import Conflict
@@ -31,7 +32,7 @@ async def show_job(job_id: str, request: Request, services: CurrentServices, vie
     """One job: state, price, plan and, when it has one, its result."""
     row = await jobs.find(services, viewer.principal, job_id)
     result, certificate = await published(services, viewer, row)
-    charts = await drawn(row, result)
+    charts = await results.charts_of(services, viewer, row)
     return render(
         request,
         "job.html",
@@ -55,8 +56,3 @@ async def published(
     except Conflict:
         return None, None
     return await anyio.to_thread.run_sync(json.loads, text), certificate
-
-
-async def drawn(row: dict[str, Any], result: dict[str, Any] | None) -> list[Any]:
-    """The charts of a result."""
-    return []
