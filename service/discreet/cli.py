@@ -281,14 +281,19 @@ def audit(
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
     faults: Annotated[bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")] = False,
+    state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
-    from discreet.usecases.audits import run_audits  # noqa: PLC0415
+    from discreet.state import private_folder  # noqa: PLC0415
+    from discreet.usecases import audits  # noqa: PLC0415
 
-    rows = list(run_audits(names or [], short=short, faults=faults))
+    rows = list(audits.run_audits(names or [], short=short, faults=faults))
     if not rows:
         raise NotFound("there is no such mechanism or kind")
+    if save:
+        audits.save(private_folder(_settings(state).state), rows, short=short, names=names or [])
     _print([row.to_json() for row in rows], as_json, lambda: _show_audit(rows))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)

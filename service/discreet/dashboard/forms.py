@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -40,3 +41,18 @@ async def read(request: Request) -> Form:
 def filled(form: Form, name: str) -> str | None:
     """A field without the spaces around it; None when it is empty."""
     return form.get(name, "").strip() or None
+
+
+def cap(form: Form) -> dict[str, object]:
+    """The fields `epsilon` and `delta` as a cap: exact decimals, with what is no number left for the model to refuse."""
+    return {"epsilon": number(form, "epsilon"), "delta": number(form, "delta", "0")}
+
+
+def number(form: Form, name: str, default: str = "") -> object:
+    """A field as the decimal that was typed, never as a float; the text itself when it is no number."""
+    text = filled(form, name) or default
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return text
+    return value if value.is_finite() else text

@@ -33,6 +33,12 @@ async def find_tenant(connection: AsyncConnection, name: str) -> str | None:
     return (await connection.execute(select(Tenant.id).where(Tenant.name == name))).scalar_one_or_none()
 
 
+async def list_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
+    """All tenants, oldest first; the transaction must be the system's."""
+    statement = select(Tenant.id, Tenant.name, Tenant.created_at).order_by(Tenant.created_at, Tenant.id)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
 async def add_key(connection: AsyncConnection, **values: Any) -> None:
     await connection.execute(insert(Key).values(**values))
 
