@@ -27,7 +27,7 @@ from discreet.api.security import CurrentServices
 from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
-from discreet.errors import Conflict, InvalidInput, NotFound
+from discreet.errors import InvalidInput, NotFound
 from discreet.figures.plots import Chart, result_charts, session_chart
 from discreet.figures.road_map import network_map
 from discreet.problems.routing import RoadNetwork
@@ -136,7 +136,7 @@ async def show_policy(
     destination: Annotated[int | None, Query(ge=1)] = None,
     part: str = "",
 ) -> Response:
-    """The paths of one pair with their shares: a page, or with `part=answer` the fragment that a script puts into one."""
+    """The paths of one pair with their shares: a page, or with `part=answer` what a script puts into one."""
     found = await drawn(services, viewer, job_id)
     if found.row["kind"] != "routing":
         raise NotFound("only routing jobs have paths")
@@ -231,7 +231,9 @@ async def download_result(job_id: str, services: CurrentServices, viewer: Curren
 async def download_table(job_id: str, table: str, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """A large field of the result."""
     parquet = await jobs.result_table(services, viewer.principal, job_id, table)
-    return Response(parquet, media_type="application/vnd.apache.parquet", headers=_download(f"{job_id}-{table}.parquet"))
+    return Response(
+        parquet, media_type="application/vnd.apache.parquet", headers=_download(f"{job_id}-{table}.parquet")
+    )
 
 
 def _download(name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A chart with its words: what a page shows of a result, drawn where JavaScript runs and as a table where it does not."""
+"""A chart with its words: what a page shows of a result, drawn where scripts run and as a table where they do not."""
 
 from __future__ import annotations
 
@@ -56,12 +56,11 @@ def _text(value: Any) -> str:
 
 def noise_of(plan: dict[str, Any]) -> str:
     """The plan's noise in a sentence; empty where there is none."""
-    said = [
-        f"{one['distribution'].replace('_', ' ')} noise of standard deviation {one['standard_deviation']:.3g} on "
-        f"{one['quantity']}"
-        for one in plan.get("noise", ())[:1]
-    ]
-    return f" What was released has {said[0]}." if said else ""
+    for one in plan.get("noise", ()):  # the first says enough: others differ in scale alone
+        kind = one["distribution"].removesuffix("_on_grid").replace("_", " ")
+        deviation = f"{one['standard_deviation']:.3g}"
+        return f" What was released has {kind} noise of standard deviation {deviation} on {one['quantity']}."
+    return ""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ named so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,13 @@ from numpy.typing import NDArray
 
 from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
 from discreet.figures.road_map import routing_charts
-from discreet.figures.style import QUIET
-from discreet.figures.traces import Trace, bars, curve, figure, heat, matrix_axes, plain, rounded
+from discreet.figures.timelines import session_chart, spending_chart
+from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.coupled_qp import CoupledQp
 from discreet.solvers import spds
 from discreet.solvers.saddle_point import thinned
 from discreet.solvers.value_features import Fourier
+from discreet_client.updates import Steps
 
 __all__ = ["Chart", "Table", "result_charts", "session_chart", "spending_chart"]
 
@@ -125,9 +125,10 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
     more: dict[str, Any] = {}
     columns, extra = ["step", *shown], []
     if problem.get("price") is not None:
-        price = curve("price", steps, problem["price"], 5, steps=True, dashed=True, yaxis="y2", opacity=0.7)
-        traces.append(price)
-        more["yaxis2"] = {"overlaying": "y", "side": "right", "title": {"text": "price"}, "showgrid": False}
+        price = curve("price (right)", steps, problem["price"], 5, steps=True, dashed=False, yaxis="y2", opacity=0.35)
+        traces.insert(0, {**price, "fill": "tozeroy"})
+        right = {"side": "right", "title": {"text": "price"}, "showgrid": False, "tickmode": "auto", "nticks": 5}
+        more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
         columns, extra = [*columns, "price"], [problem["price"]]
     return Chart(
@@ -185,8 +186,8 @@ def _off_policy_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
     charts = []
     features = problem["features"]
     told = (
-        f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy. Nobody's return is "
-        f"in it: noise in the statistics moves all values together, more where people rarely came.{noise_of(plan)}"
+        f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy, from noised "
+        f"statistics alone. Noise moves neighbouring values together, most where people rarely came.{noise_of(plan)}"
     )
     if "values" in result:
         values = np.array(result["values"])
@@ -251,8 +252,8 @@ def _multi_agent_charts(problem: dict[str, Any], plan: dict[str, Any], result: d
             _convergence(
                 steps,
                 path,
-                "The price that each constraint puts on the agents, step by step. It follows from the noised outputs of "
-                f"the cloud, which every agent sees: the unrest that stays is noise.{noise_of(plan)}",
+                "The price that each constraint puts on the agents, step by step. It follows from the noised outputs "
+                f"of the cloud, which every agent sees: the unrest that stays is noise.{noise_of(plan)}",
             )
         )
     if "noisy_values" in result:
@@ -302,9 +303,9 @@ def _multi_agent_charts(problem: dict[str, Any], plan: dict[str, Any], result: d
 
 
 def _convergence(steps: Sequence[int], path: Floats, caption: str) -> Chart:
-    """Multipliers float64[points, m]; of many constraints those that end largest."""
-    chosen = np.sort(np.argsort(-np.abs(path[-1]), kind="stable")[:MAX_CURVES])
-    more = "" if chosen.size == path.shape[1] else f" The {chosen.size} largest of {path.shape[1]}."
+    """Multipliers float64[points, m]; of many constraints those that ever are largest."""
+    chosen = np.sort(np.argsort(-path.max(axis=0), kind="stable")[:MAX_CURVES])
+    more = "" if chosen.size == path.shape[1] else f" The {chosen.size} that rise highest of {path.shape[1]}."
     names = [f"constraint {k}" for k in chosen.tolist()]
     return Chart(
         name="convergence",
@@ -352,7 +353,8 @@ def _slack(slack: Floats, constraints: Sequence[str], error: Floats | None, plan
     return Chart(
         name="slack",
         title="Slack of the constraints",
-        caption="What is left of each constraint: 0 or more when it holds, below 0 by how much it is violated." + noise
+        caption="What is left of each constraint: 0 or more when it holds, below 0 by how much it is violated."
+        + noise
         + few,
         figure=figure([trace], x="constraint", y="slack", height=320, xaxis={"type": "category"}),
         table=Table.of(columns, rows),
@@ -401,14 +403,14 @@ def _coupled_qp_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
             ),
         )
     )
-    excess = np.array(read.operator.d) + sum(
-        (np.array(agent.A_g).reshape(-1, len(one)) @ one for agent, one in zip(read.agents, x, strict=True)),
-        np.zeros(len(read.operator.d)),
-    )
+    parts, steps = read.plain_parts()
+    excess = np.array(read.operator.d)
+    for part, one in zip(parts, x, strict=True):
+        excess = excess + part.A_g @ one
     if excess.size:
         names = [f"row {k} of the coupling constraints" for k in range(excess.size)]
         charts.append(_slack(-excess, names, None, plan))
-        path = _repeated(read, len(x))
+        path = _repeated(read, parts, steps)
         if path is not None:
             charts.append(
                 _convergence(
@@ -421,12 +423,13 @@ def _coupled_qp_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
     return charts
 
 
-def _repeated(problem: CoupledQp, agents: int) -> tuple[list[int], Floats] | None:
+def _repeated(
+    problem: CoupledQp, parts: Sequence[spds.Part], steps: Sequence[Steps]
+) -> tuple[list[int], Floats] | None:
     """Steps and multipliers of the same run without encryption; None where that takes long, or sums have noise."""
     iterations = problem.steps.iterations
-    if agents * iterations > MAX_REPEATED_UPDATES or problem.noise is not None:
+    if len(parts) * iterations > MAX_REPEATED_UPDATES or problem.noise is not None:
         return None
-    parts, steps = problem.plain_parts()
     path = [np.zeros(len(problem.operator.d))]
     spds.solve(
         parts,
@@ -439,137 +442,3 @@ def _repeated(problem: CoupledQp, agents: int) -> tuple[list[int], Floats] | Non
     )
     shown = [0, *thinned(iterations, 100).tolist()]
     return shown, np.array([path[step] for step in shown])
-
-
-# Sessions -----------------------------------------------------------------------------------------------------------
-
-
-def session_chart(session: Mapping[str, Any], job: Mapping[str, Any]) -> Chart:
-    """Who was there: when each agent enrolled, whether it is on the roster and accepted its charge, when rounds ran.
-
-    `session` as the API gives it, `job` with its times. Who answered which single round is not kept by the server.
-    """
-    moments = [one["enrolled_at"] for one in session["agents"]]
-    started, finished = job.get("started_at"), job.get("finished_at")
-    ends = finished or max([*moments, *filter(None, (session["approved_at"], started))], default=None, key=_time)
-    names: list[str] = []
-    traces: list[Trace] = []
-    rows: list[tuple[str, ...]] = []
-    seen: dict[str, int] = {}
-    for one in session["agents"]:
-        name = str(one["name"])
-        seen[name] = seen.get(name, 0) + 1
-        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    for place, (name, colour, since, until, member) in enumerate(
-        (
-            ("enrolled, waiting", QUIET, None, session["approved_at"] or ends, None),
-            ("on the roster, before the first round", "#b7791f", session["approved_at"], started or ends, True),
-            ("rounds", "#2f6f9f", started, ends, True),
-        )
-    ):
-        x: list[Any] = []
-        y: list[Any] = []
-        for agent, label in zip(session["agents"], names, strict=True):
-            begin = since or (agent["enrolled_at"] if place == 0 else None)
-            if begin is None or until is None or (member and not agent["on_roster"]):
-                continue
-            x += [_iso(begin), _iso(until), None]
-            y += [plain(label), plain(label), None]
-        if x:
-            line = {"color": colour, "width": 6 + 6 * place}
-            traces.append(
-                {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line, "hoverinfo": "x+name"}
-            )
-    for agent, label in zip(session["agents"], names, strict=True):
-        told = ("yes" if agent[field] else "no" for field in ("on_roster", "accepted"))
-        rows.append((label, agent["fingerprint"], _iso(agent["enrolled_at"]), *told))
-    least = session["terms"].get("quorum") or session["terms"]["agents"]
-    terms = (
-        "every agent of the roster answered every round, since one that misses a round ends the job"
-        if session["terms"].get("on_missing", "abort") == "abort"
-        else f"at least {least} agents answered each round; who missed one is not kept"
-    )
-    done = int(session["round"])
-    said = f"{done} exchanges are done: {terms}." if done else "No round has begun."
-    return Chart(
-        name="session",
-        title="Who was there",
-        caption=f"Each agent from its enrolment on, then the rounds. {said} Messages are sealed or noised before they "
-        "leave an agent; the server keeps none of them.",
-        figure=figure(
-            traces,
-            height=max(220, 120 + 36 * len(names)),
-            xaxis={"type": "date"},
-            yaxis={"type": "category", "autorange": "reversed"},
-        ),
-        table=Table.of(("agent", "key", "enrolled", "on the roster", "accepted its charge"), rows),
-    )
-
-
-# Budgets ------------------------------------------------------------------------------------------------------------
-
-
-def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, str, int, int]]) -> Chart:
-    """Epsilon of an account over time, by analyst; a marker for each job.
-
-    `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9, delta in 1e-18. What
-    is reserved counts from the reservation on, and no more once it is released.
-    """
-    held: dict[str, tuple[str, int, int]] = {}
-    sums: dict[str, int] = {}
-    moments: list[str] = []
-    history: list[dict[str, int]] = []
-    labels: list[str] = []
-    table = []
-    delta_sum = 0
-    for at, seq, job, principal, kind, epsilon, delta in rows:
-        if kind == "reserve" and job is not None:
-            held[job] = (principal, epsilon, delta)
-            sums[principal] = sums.get(principal, 0) + epsilon
-            delta_sum += delta
-        elif kind == "release" and job in held:
-            owner, epsilon, delta = held.pop(job)
-            sums[owner] -= epsilon
-            delta_sum -= delta
-        else:
-            continue
-        moments.append(_iso(at))
-        history.append(dict(sums))
-        labels.append(f"entry {seq}: {kind} by {plain(principal)}, {plain(job)}")
-        total = sum(sums.values())
-        table.append((_iso(at), seq, kind, job, principal, _nano(epsilon), _nano(total), f"{delta_sum / 10**18:.6g}"))
-    traces = []
-    for place, name in enumerate(sums):
-        step = curve(name, moments, [one.get(name, 0) / 10**9 for one in history], place, steps=True)
-        step |= {
-            "mode": "lines+markers",
-            "stackgroup": "spending",
-            "text": labels,
-            "hovertemplate": "%{y:.9~f} by %{fullData.name}<br>%{text}<extra></extra>",
-            "marker": {"size": 6, "symbol": "circle"},
-        }
-        traces.append(step)
-    return Chart(
-        name="spending",
-        title="Spending over time",
-        caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; each step is a job. It "
-        "is the plain sum of prices: what counts against the cap may be less, by the better of two ways to add up.",
-        figure=figure(traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}),
-        table=Table.of(
-            ("at", "entry", "kind", "job", "by", "epsilon", "sum of epsilon", "sum of delta"), table
-        ),
-    )
-
-
-def _nano(epsilon: int) -> str:
-    """Epsilon in 1e-9 as a decimal, exactly."""
-    whole, part = divmod(epsilon, 10**9)
-    return f"{whole}.{part:09d}".rstrip("0").rstrip(".")
-
-
-def _iso(at: datetime | str) -> str:
-    return at if isinstance(at, str) else at.isoformat()
-
-
-def _time(at: datetime | str) -> datetime:
-    return datetime.fromisoformat(at) if isinstance(at, str) else at

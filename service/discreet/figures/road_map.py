@@ -225,7 +225,7 @@ def _loads(roads: RoadNetwork, flows: Floats) -> Chart:
     shown = f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
     drawn = figure([trace], x=f"{shown}, fullest first", y="flow / capacity", height=320)
     drawn["layout"]["shapes"] = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"color": QUIET, "dash": "dot"}}
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"color": INK, "dash": "dot"}}
     ]
     return Chart(
         name="loads",
@@ -260,4 +260,3 @@ def _demand(demand: Floats, plan: dict[str, Any]) -> Chart:
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(("origin", "destination", "trips a period"), largest(demand, first=1)),
     )
-

@@ -19,6 +19,7 @@ def picture_format(path: Path) -> str:
         raise InvalidInput(f"{path.name}: a picture is one of {', '.join(FORMATS)}")
     return path.suffix[1:].lower()
 
+
 LOADS = ("#b9d3e6", "#79add2", "#4a7fb5", "#6a5a9e", "#a63a79", "#d62a4a", "#8f0d2b")
 """From an empty link to the fullest one."""
 SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
