@@ -271,7 +271,7 @@ class Routing(base.Problem):
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
     method: Literal["auto", "counts", "gradient"] = "auto"
-    regularization: Positive | None = Field(
+    regularization: Annotated[float, Field(gt=0, le=1e15)] | None = Field(
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
     )
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
