@@ -259,8 +259,8 @@ class Routing(base.Problem):
     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
     by k in l1 and in l2, since all may be of one pair.
 
-    `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period; how
-    far one request moves them is `unit_flow_descent.sensitivity`.
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
+    how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
     Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
@@ -331,12 +331,12 @@ class Routing(base.Problem):
 
     @classmethod
     def _gradient_case(cls) -> base.Neighbours:
-        """One period with one trip or none, on five parallel links of which one alone takes time: what the trip adds to
-        the gradient lies, but for its mean over the links, along the unit flows."""
+        """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
+        to the gradient lies, but for its mean over the links, along the unit flows."""
         public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
         links = [
             {"tail": tail, "head": head, "free_flow_time": time, "capacity": 1e6}
-            for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 4, (2, 1, 0.0))
+            for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 2, (2, 1, 0.0))
         ]
         problem = cls.model_validate(
             {

@@ -51,9 +51,7 @@ class Terms:
     max_pair: float
 
     @classmethod
-    def of(
-        cls, network: Network, latency: Latency, regularization: float, max_total: float, max_pair: float
-    ) -> Terms:
+    def of(cls, network: Network, latency: Latency, regularization: float, max_total: float, max_pair: float) -> Terms:
         """Raises ValueError for a latency that is not affine."""
         if latency.power != 1:
             raise ValueError("the gradient method needs an affine latency")

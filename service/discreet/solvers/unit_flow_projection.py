@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.solvers.path_flows import trees
 from discreet.solvers.shortest_paths import Floats, Ints, LinkIndices, graph
@@ -181,7 +180,8 @@ class UnitFlows:
         origins = int(self.origin.max(initial=-1)) + 1
         incoming = np.empty((origins, self.nodes), dtype=np.int32)
         trees(graph(self.nodes, self.first_through_node, self.tail, self.head), cost, incoming)
-        for pair, (origin, node) in enumerate(zip(self.origin.tolist(), self.destination.tolist(), strict=True)):
+        for pair, (origin, destination) in enumerate(zip(self.origin.tolist(), self.destination.tolist(), strict=True)):
+            node = destination
             while node != origin:
                 link = int(incoming[origin, node])
                 flow[pair, link] = 1.0
