@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from discreet.dashboard import assets
-from discreet.dashboard.pages import go_to, render
-from discreet.dashboard.routes import budgets, jobs, login
-
-API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
+from discreet.dashboard import assets, results
+from discreet.dashboard.pages import go_to, render, wants_page
+from discreet.dashboard.routes import admin, audit, budgets, datasets, jobs, ledger, login
 
 NEXT_STEPS = {
     401: "Log in and try again.",
@@ -33,10 +29,8 @@ NEXT_STEPS = {
 
 def install(app: FastAPI) -> None:
     """Add all pages, and show refusals as pages to people who look at pages."""
-    for module in (login, budgets, jobs, assets):
+    for module in (login, budgets, jobs, results, datasets, ledger, audit, admin, assets):
         app.include_router(module.router)
-    if find_spec("discreet.dashboard.results") is not None:
-        app.include_router(importlib.import_module("discreet.dashboard.results").router)
     for kind, handler in list(app.exception_handlers.items()):
         app.exception_handlers[kind] = _for_people(handler)
 
@@ -62,11 +56,3 @@ def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return shown
-
-
-def wants_page(request: Request) -> bool:
-    """True unless the API was asked, or a script that says what it can read: those get problem documents."""
-    path = request.url.path
-    of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
-    accepted = request.headers.get("accept", "")
-    return not of_api and not any(kind in accepted for kind in ("application/json", "text/event-stream"))

@@ -9,8 +9,10 @@ from fastapi import Request
 
 from discreet.api import bodies
 from discreet.errors import InvalidInput
+from discreet.strict_json import loads
 
 MAX_FIELDS = 200
+MAX_EXPONENT = 40
 
 Form = dict[str, str]
 
@@ -44,15 +46,17 @@ def filled(form: Form, name: str) -> str | None:
 
 
 def cap(form: Form) -> dict[str, object]:
-    """The fields `epsilon` and `delta` as a cap: exact decimals, with what is no number left for the model to refuse."""
+    """The fields `epsilon` and `delta` as a cap; what is no number is left for the model to refuse."""
     return {"epsilon": number(form, "epsilon"), "delta": number(form, "delta", "0")}
 
 
 def number(form: Form, name: str, default: str = "") -> object:
-    """A field as the decimal that was typed, never as a float; the text itself when it is no number."""
+    """A field as a body of the API would carry it, with all digits that were typed; the text when it is no number."""
     text = filled(form, name) or default
     try:
         value = Decimal(text)
+        if not text.isascii() or not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+            return text
     except InvalidOperation:
         return text
-    return value if value.is_finite() else text
+    return loads(f"{value:f}".encode())

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from discreet.dashboard import assets, rounding
+from discreet.dashboard import assets, rounding, words
 
 MENU = (
     ("/", "Budgets", ("owner", "analyst", "auditor")),
@@ -25,6 +25,8 @@ MENU = (
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "discreet_theme"
+
+API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src 'self'; "
@@ -74,6 +76,14 @@ def theme_of(request: Request) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
+def wants_page(request: Request) -> bool:
+    """True unless the API was asked, or a script that says what it can read: those get problem documents."""
+    path = request.url.path
+    of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
+    accepted = request.headers.get("accept", "")
+    return not of_api and not any(kind in accepted for kind in ("application/json", "text/event-stream"))
+
+
 # Filters ------------------------------------------------------------------------------------------------------------
 
 
@@ -113,5 +123,6 @@ environment.filters.update(
     moment=moment,
     short=short,
     pretty=pretty,
+    event_words=words.event,
     words=lambda text: str(text).replace("_", " "),
 )

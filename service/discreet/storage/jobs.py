@@ -161,8 +161,9 @@ async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None =
 async def page(
     connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Jobs of a tenant, newest first."""
-    statement = select(Job).where(Job.tenant_id == tenant_id)
+    """Jobs of a tenant, newest first, without problem and plan, which may be large."""
+    brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
+    statement = select(*brief).where(Job.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:

@@ -84,9 +84,7 @@ async def _page(
     found = await budgets.all_budgets(services, viewer.principal)
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     is_cap = budget["scope"] in budgets.CAPS
-    grants = await budgets.search(
-        services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50
-    )
+    grants = await budgets.search(services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50)
     newest = await budgets.search(services, viewer.principal, account_id=account_id, size=8)
     rows = await budgets.history(services, viewer.principal, account_id)
     chart = None

@@ -3,56 +3,267 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import uuid
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response, StreamingResponse
 
+from discreet.api import bodies
+from discreet.api.hub import ANY_JOB
+from discreet.api.responses import page_start, page_token
+from discreet.api.routes.jobs import KEEPALIVE_SECONDS, watch_job
+from discreet.api.schemas import SessionTokensRequest
 from discreet.api.security import CurrentServices
-from discreet.dashboard import results
-from discreet.dashboard.pages import render
-from discreet.dashboard.sessions import Reader, Viewer
-from discreet.errors import Conflict
-from discreet.usecases import jobs
+from discreet.dashboard import forms, results, submissions
+from discreet.dashboard.pages import environment, go_to, render
+from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.problems import DATASETS, KINDS
+from discreet.usecases import datasets, jobs, sessions
 from discreet.usecases.services import Services
 
 router = APIRouter(include_in_schema=False)
 
+PAGE = 50
+STATES = ("queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled")
+FINAL = ("succeeded", "failed", "cancelled")
+BREATH_SECONDS = 1.0
+"""The list is sent at most so often, however many jobs have news."""
+
+_TOKENS: TypeAdapter[SessionTokensRequest] = TypeAdapter(SessionTokensRequest)
+
+
+# Lists --------------------------------------------------------------------------------------------------------------
+
 
 @router.get("/jobs")
-async def show_jobs(request: Request, services: CurrentServices, viewer: Reader) -> Response:
-    """The newest jobs."""
-    rows = await jobs.page(services, viewer.principal, state=None, after=None, size=50)
-    return render(request, "jobs.html", jobs=[jobs.view(row) for row in rows])
+async def show_jobs(
+    request: Request, services: CurrentServices, viewer: Reader, state: str = "", after: str | None = None
+) -> Response:
+    """The jobs, newest first; the first page keeps itself up to date."""
+    chosen = state if state in STATES else None
+    rows = await jobs.page(services, viewer.principal, state=chosen, after=page_start(after), size=PAGE + 1)
+    return render(
+        request,
+        "jobs.html",
+        jobs=[jobs.view(row) for row in rows[:PAGE]],
+        more=page_token(rows[PAGE - 1]) if len(rows) > PAGE else None,
+        states=STATES,
+        state=chosen,
+        first=after is None,
+    )
+
+
+@router.get("/jobs/events")
+async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader, state: str = "") -> Response:
+    """The rows of the list's first page, sent again whenever one has changed: server-sent events `row` and `gone`."""
+    hub = request.app.state.hub
+    chosen = state if state in STATES else None
+
+    async def stream() -> AsyncIterator[str]:
+        shown: dict[str, str] = {}
+        with hub.waiting(ANY_JOB) as changed:
+            while not hub.closing:
+                changed.clear()
+                rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
+                now = {row["id"]: _row(jobs.view(row)) for row in reversed(rows)}
+                for job_id, html in now.items():
+                    if shown.get(job_id) != html:
+                        yield _event("row", {"id": job_id, "html": html})
+                for job_id in shown.keys() - now.keys():
+                    yield _event("gone", {"id": job_id})
+                shown = now
+                if not await hub.wait(changed, KEEPALIVE_SECONDS):
+                    yield ": still there\n\n"
+                await anyio.sleep(BREATH_SECONDS)
+
+    return StreamingResponse(
+        stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    )
+
+
+def _row(job: dict[str, Any]) -> str:
+    return environment.get_template("jobs_row.html").render(job=job)
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+# Submitting ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs/new")
+async def show_form(
+    request: Request, services: CurrentServices, viewer: Submitter, dataset: str | None = None, kind: str | None = None
+) -> Response:
+    """The form of a job: an example of the kind on the chosen dataset."""
+    rows = await datasets.page(services, viewer.principal, None, 200)
+    chosen = next((row for row in rows if row["id"] == dataset), None)
+    if chosen is not None:
+        kind = chosen["kind"]
+    if kind not in KINDS:
+        kind = rows[0]["kind"] if rows else next(iter(KINDS))
+    if chosen is None:
+        chosen = next((row for row in rows if row["kind"] == kind), None)
+    text = submissions.example_text(kind, None if chosen is None else chosen["id"])
+    return _form(request, kind=kind, dataset=chosen, rows=rows, text=text)
+
+
+@router.post("/jobs/new")
+async def price_or_submit(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Price first. A submission is taken only for the very text whose price was shown."""
+    form = await forms.read(request)
+    text = form.get("body", "")
+    rows = await datasets.page(services, viewer.principal, None, 200)
+    shown: dict[str, Any] = {"rows": rows, "text": text, "dataset": None, "kind": form.get("kind", "")}
+    try:
+        parsed = await submissions.read(text)
+        shown["kind"] = parsed.problem.kind
+        named = getattr(parsed.problem, "dataset", None)
+        shown["dataset"] = next((row for row in rows if row["id"] == named), None)
+        if form.get("action") == "submit" and form.get("priced") == submissions.fingerprint(text):
+            row = await jobs.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"page/{form.get('once', '')[:100]}",
+                request=text.encode(),
+                problem=parsed.problem,
+                privacy=parsed.privacy,
+                seed=parsed.seed,
+            )
+            return go_to(f"/jobs/{row['id']}")
+        plan = await jobs.price(services, viewer.principal, parsed.problem, parsed.privacy, parsed.seed)
+    except (InvalidInput, NotFound, Conflict) as error:
+        return _form(request, refused=error, **shown)
+    return _form(request, plan=plan, changed=form.get("action") == "submit", **shown)
+
+
+def _form(
+    request: Request,
+    *,
+    kind: str,
+    dataset: dict[str, Any] | None,
+    rows: list[dict[str, Any]],
+    text: str,
+    plan: dict[str, Any] | None = None,
+    refused: DiscreetError | None = None,
+    changed: bool = False,
+) -> Response:
+    return render(
+        request,
+        "job_new.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        kind=kind,
+        kinds=list(KINDS),
+        with_dataset=list(DATASETS),
+        names=submissions.KIND_NAMES,
+        dataset=dataset,
+        datasets=[datasets.view(row) for row in rows],
+        text=text,
+        priced=submissions.fingerprint(text),
+        once=str(uuid.uuid4()),
+        plan=plan,
+        refused=refused,
+        changed=changed,
+    )
+
+
+# One job ------------------------------------------------------------------------------------------------------------
 
 
 @router.get("/jobs/{job_id}")
 async def show_job(job_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
     """One job: state, price, plan and, when it has one, its result."""
+    return await _job_page(request, services, viewer, job_id)
+
+
+@router.get("/jobs/{job_id}/events")
+async def watch_one(
+    job_id: str,
+    request: Request,
+    services: CurrentServices,
+    viewer: Reader,
+    last_event_id: Annotated[int, Header(ge=0)] = 0,
+) -> Response:
+    """The API's own stream of the job, for the holder of a session."""
+    return await watch_job(job_id, request, services, viewer.principal, last_event_id)
+
+
+@router.post("/jobs/{job_id}/cancel")
+async def cancel(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Cancel: released in full before data were touched, charged in full afterwards."""
+    try:
+        await jobs.cancel(services, viewer.principal, job_id)
+    except Conflict as error:
+        return await _job_page(request, services, viewer, job_id, refused=error)
+    return go_to(f"/jobs/{job_id}")
+
+
+@router.get("/jobs/{job_id}/certificate")
+async def show_certificate(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """The certificate alone, for print."""
+    row, _, certificate = await jobs.result(services, viewer.principal, job_id)
+    return render(request, "certificate.html", job=jobs.view(row), certificate=certificate)
+
+
+@router.post("/jobs/{job_id}/tokens")
+async def invite(job_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Links for the agents of a federated job; they are on the answer to this form and nowhere else."""
+    form = await forms.read(request)
+    count = form.get("count", "1").strip()
+    try:
+        wanted = bodies.validate(
+            _TOKENS,
+            {
+                "owner": form.get("owner", "").strip(),
+                "count": int(count) if count.isascii() and count.isdigit() and len(count) < 6 else count,
+                "group": forms.filled(form, "group"),
+            },
+        )
+        made = await sessions.create_tokens(
+            services, viewer.principal, job_id, owner=wanted.owner, count=wanted.count, group=wanted.group
+        )
+    except (InvalidInput, Conflict, NotFound) as error:
+        return await _job_page(request, services, viewer, job_id, refused=error, form=form)
+    return await _job_page(request, services, viewer, job_id, links=made["links"] or [made["link"]])
+
+
+async def _job_page(
+    request: Request,
+    services: Services,
+    viewer: Viewer,
+    job_id: str,
+    *,
+    refused: DiscreetError | None = None,
+    form: forms.Form | None = None,
+    links: list[str] | None = None,
+) -> Response:
     row = await jobs.find(services, viewer.principal, job_id)
-    result, certificate = await published(services, viewer, row)
-    charts = await results.charts_of(services, viewer, row)
+    result: dict[str, Any] | None = None
+    certificate: dict[str, Any] | None = None
+    if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
+        _, text, certificate = await jobs.result(services, viewer.principal, job_id)
+        result = await anyio.to_thread.run_sync(json.loads, text)
+    federated = row["problem"].get("protocol") == "federated"
     return render(
         request,
         "job.html",
+        status=200 if refused is None else submissions.status_of(refused),
         job=jobs.view(row),
         problem=row["problem"],
+        problem_text=submissions.as_text(row["problem"]),
         plan=row["plan"],
         result=result,
         certificate=certificate,
-        charts=charts,
+        charts=await results.charts_of(services, viewer, row),
+        session=await sessions.show(services, viewer.principal, job_id) if federated else None,
+        ended=row["state"] in FINAL,
+        refused=refused,
+        form=form or {},
+        links=links or [],
     )
-
-
-async def published(
-    services: Services, viewer: Viewer, row: dict[str, Any]
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Result and certificate of a job, for those who may see them; None while there is none."""
-    if row["state"] != "succeeded" or not viewer.may(*jobs.SUBMITTERS):
-        return None, None
-    try:
-        _, text, certificate = await jobs.result(services, viewer.principal, row["id"])
-    except Conflict:
-        return None, None
-    return await anyio.to_thread.run_sync(json.loads, text), certificate
