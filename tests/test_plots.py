@@ -280,8 +280,8 @@ def test_spending_adds_what_is_held_by_analyst_exactly() -> None:
     ]
     chart = spending_chart(rows)
     lines = {trace["name"]: trace for trace in chart.figure["data"]}
-    assert lines["Ada"]["y"] == pytest.approx([0.100000001, 0.100000001, 0.100000001, 0.400000001])
-    assert lines["Bo"]["y"] == pytest.approx([0, 0.2, 0, 0])
+    assert lines["Ada"]["y"] == pytest.approx([0, *[0.100000001] * 3, *[0.400000001] * 2])
+    assert lines["Bo"]["y"] == pytest.approx([0, 0, 0.2, 0, 0, 0])
     assert {trace["line"]["shape"] for trace in lines.values()} == {"hv"}
     assert [row[6] for row in chart.table.rows] == ["0.100000001", "0.300000001", "0.100000001", "0.400000001"]
     assert chart.table.rows[-1][7] == "2e-06"
@@ -291,7 +291,7 @@ def test_spending_adds_what_is_held_by_analyst_exactly() -> None:
 def test_much_spending_stays_drawable_and_ends_exactly() -> None:
     chart = spending_chart([entry(k, f"job_{k}", "Ada", "reserve", 1_000_000) for k in range(3 * MAX_MOMENTS)])
     (line,) = chart.figure["data"]
-    assert len(line["x"]) == MAX_MOMENTS
+    assert len(line["x"]) == MAX_MOMENTS + 2
     assert line["y"][-1] == pytest.approx(3 * MAX_MOMENTS / 1000)
     assert (len(chart.table.rows), chart.table.left_out) == (TABLE_ROWS, 3 * MAX_MOMENTS - TABLE_ROWS)
 

@@ -59,8 +59,8 @@ class Drawn:
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
     """Every chart of a job's page: who is in its session, and its result if there is one that this viewer may see."""
     charts: list[Chart] = []
-    if _is_federated(row):
-        charts.append(await _session(services, viewer, row))
+    if _is_federated(row) and (session := await _session(services, viewer, row)).table.rows:
+        charts.append(session)
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         charts += (await drawn(services, viewer, row["id"])).charts
     return charts
