@@ -75,8 +75,8 @@ class Page(HTMLParser):
             self.forms[-1]["fields"][self._area] += data
 
     def form(self, action: str) -> dict[str, Any]:
-        """The form that posts to this address (or to one that begins so)."""
-        found = [form for form in self.forms if str(form["action"]).startswith(action)]
+        """The form that posts to this address, whatever the query."""
+        found = [form for form in self.forms if str(form["action"]).partition("?")[0] == action]
         assert found, (action, [form["action"] for form in self.forms])
         return found[0]
 
@@ -107,7 +107,8 @@ class Browser:
     def submit(
         self,
         page: Page,
-        action: str,
+        to: str,
+        /,
         *,
         follow: bool = True,
         files: Any = None,
@@ -115,7 +116,7 @@ class Browser:
         **fields: Any,
     ) -> Page:
         """Send a form of the page, with these fields filled in. `origin`: what the browser would say."""
-        form = page.form(action)
+        form = page.form(to)
         data = {**form["fields"], **fields}
         headers = {"Origin": origin or self.origin}
         answer = self.http.post(form["action"], data=data, files=files, headers=headers, follow_redirects=follow)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -55,7 +54,7 @@ class Seeded:
 
 
 @pytest.fixture(scope="module")
-def seeded(api_only: Installation) -> Iterator[Seeded]:
+def seeded(api_only: Installation) -> Seeded:
     """Names are all hostile: whatever page shows one shows it as text."""
     federated = {
         "problem": {
@@ -79,7 +78,7 @@ def seeded(api_only: Installation) -> Iterator[Seeded]:
         owner.set_cap(scope="principal", principal=f"analyst {EVIL}", epsilon=5, delta=0.1, reason=EVIL)
         job = analyst.submit(bodies.job(dataset["id"], 0.1))
         waiting = analyst.submit(federated)
-    yield Seeded(api_only, keys, dataset["id"], dataset["account"], job["id"], waiting["id"])
+    return Seeded(api_only, keys, dataset["id"], dataset["account"], job["id"], waiting["id"])
 
 
 MAY = {

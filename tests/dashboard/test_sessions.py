@@ -121,3 +121,9 @@ def test_light_and_dark_without_javascript(api_only: Installation) -> None:
         assert dict(page.tags)["html"]["data-theme"] == "dark"
         page = browser.submit(page, "/theme", theme="<script>")
         assert dict(page.tags)["html"]["data-theme"] == "dark"
+
+
+def test_nobody_sends_large_forms_without_a_login(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        page = browser.submit(browser.get("/login"), "/login", key="x" * 70_000)
+        assert (page.status, "65536" in page.text) == (413, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from urllib.parse import parse_qsl
 
+import anyio.to_thread
 from fastapi import Request
 
 from discreet.api import bodies
@@ -12,6 +13,8 @@ from discreet.errors import InvalidInput
 from discreet.strict_json import loads
 
 MAX_FIELDS = 200
+SMALL_BYTES = 1 << 16
+"""For the forms of people who are not logged in."""
 MAX_EXPONENT = 40
 
 Form = dict[str, str]
@@ -21,23 +24,28 @@ def is_multipart(request: Request) -> bool:
     return request.headers.get("content-type", "").startswith("multipart/form-data")
 
 
-async def read(request: Request) -> Form:
-    """The fields of an urlencoded form, read once; of a field that comes twice the last. Limited like JSON bodies."""
+async def read(request: Request, most: int | None = None) -> Form:
+    """The fields of an urlencoded form, read once; of a field that comes twice the last.
+
+    `most` bytes, or as much as a JSON body may have: what the field of a job or of a content then holds.
+    """
     known = getattr(request.state, "form", None)
     if known is None:
         # A character may take three bytes in this encoding.
-        most = 3 * request.app.state.services.settings.json_body_bytes
-        body = await bodies.read(request, most)
-        try:
-            pairs = parse_qsl(
-                body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, strict_parsing=bool(body)
-            )
-        except ValueError as error:
-            raise InvalidInput("this is not a form", code="invalid_form") from error
-        known = dict(pairs)
+        body = await bodies.read(request, most or 3 * request.app.state.services.settings.json_body_bytes)
+        known = await anyio.to_thread.run_sync(_parse, body) if len(body) > bodies.THREAD_BYTES else _parse(body)
         request.state.form = known
     form: Form = known
     return form
+
+
+def _parse(body: bytes) -> Form:
+    try:
+        return dict(
+            parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, strict_parsing=bool(body))
+        )
+    except ValueError as error:
+        raise InvalidInput("this is not a form", code="invalid_form") from error
 
 
 def filled(form: Form, name: str) -> str | None:

@@ -124,5 +124,6 @@ environment.filters.update(
     short=short,
     pretty=pretty,
     event_words=words.event,
+    kind=words.kind,
     words=lambda text: str(text).replace("_", " "),
 )

@@ -66,7 +66,7 @@ async def viewer(request: Request) -> Viewer:
     return found
 
 
-async def check_form(request: Request, expected: str) -> None:
+async def check_form(request: Request, expected: str, most: int | None = None) -> None:
     """Forbidden unless the request came from a page of this server and of this session.
 
     The token comes in the header of a script, or else in the form. In the address it comes only with a multipart
@@ -76,9 +76,9 @@ async def check_form(request: Request, expected: str) -> None:
         raise Forbidden("this form was sent from another site", code="foreign_origin")
     sent = request.headers.get(TOKEN_HEADER)
     if sent is None and forms.is_multipart(request):
-        sent = request.query_params.get(FORM_TOKEN)
+        sent = request.query_params.get(FORM_TOKEN, "")
     if sent is None:
-        sent = (await forms.read(request)).get(FORM_TOKEN)
+        sent = (await forms.read(request, most)).get(FORM_TOKEN)
     if sent is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise Forbidden(
             "this form is of another session: go back, load the page again and send it once more", code="stale_form"
@@ -99,7 +99,9 @@ def visitor_token(request: Request) -> tuple[str, str]:
 
 async def check_visitor(request: Request) -> None:
     """The same check as `viewer` makes, for the login form: nobody is logged in by a form of another site."""
-    await check_form(request, logins.form_token(services(request), request.cookies.get(VISITOR_COOKIE, "")))
+    await check_form(
+        request, logins.form_token(services(request), request.cookies.get(VISITOR_COOKIE, "")), forms.SMALL_BYTES
+    )
 
 
 def remember(request: Request, response: Response, opened: Opened) -> None:

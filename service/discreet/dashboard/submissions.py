@@ -15,15 +15,6 @@ from discreet.api.schemas import JobRequest
 from discreet.errors import DiscreetError
 from discreet.problems import KINDS
 
-KIND_NAMES = {
-    "routing": "Routing",
-    "dr_ensemble": "Demand response",
-    "off_policy_evaluation": "Off-policy evaluation",
-    "multi_agent": "Multi-agent coordination",
-    "coupled_qp": "Coupled quadratic program",
-}
-"""A kind that is missing here shows its own name."""
-
 NO_DATASET = "dst_…"
 
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)

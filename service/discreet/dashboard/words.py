@@ -25,6 +25,15 @@ ENTRIES = {
 }
 """Title and meaning of each kind of entry."""
 
+KIND_NAMES = {
+    "routing": "Routing",
+    "dr_ensemble": "Demand response",
+    "off_policy_evaluation": "Off-policy evaluation",
+    "multi_agent": "Multi-agent coordination",
+    "coupled_qp": "Coupled quadratic program",
+}
+"""A kind that is missing here shows its own name."""
+
 NOISE = {
     "discrete_laplace": "integers with two-sided geometric (discrete Laplace) noise",
     "discrete_laplace_on_grid": "numbers on a fine grid with discrete Laplace noise",
@@ -42,8 +51,13 @@ NORMS = {
 }
 
 
-def title(kind: str) -> str:
-    return ENTRIES[kind][0]
+def kind(name: str) -> str:
+    """The name of a kind of problem."""
+    return KIND_NAMES.get(name, name.replace("_", " "))
+
+
+def title(entry_kind: str) -> str:
+    return ENTRIES[entry_kind][0]
 
 
 def meaning(entry: Mapping[str, Any]) -> str:
@@ -55,7 +69,10 @@ def event(one: Mapping[str, Any]) -> list[str]:
     count = int(one.get("count", 1))
     times = "once" if count == 1 else f"{count:,} times, one after the other".replace(",", " ")
     noise = NOISE.get(one["noise"], f"numbers with noise of the distribution {one['noise']}")
-    said = [f"Published {times}: {noise}."]
+    said = [
+        f"Published {times}: {noise}.",
+        f"What the noise hides is whether the data differ by this: {one['neighbours']}.",
+    ]
     if one["noise"] == "dirichlet":
         said.append(f"Its concentration is {rounding.down(one['scale'])}; a larger concentration is less noise.")
     elif one["norm"] == "smooth":
@@ -64,7 +81,7 @@ def event(one: Mapping[str, Any]) -> list[str]:
         said.append(f"The scale of the noise is {rounding.down(one['scale'])}, on each published number.")
     if one["norm"] != "smooth":
         said.append(
-            f"One unit more or less can change what is published by at most {rounding.up(one['sensitivity'])},"
+            f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"
             f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that."
         )
     sampling = one.get("sampling")
@@ -77,5 +94,4 @@ def event(one: Mapping[str, Any]) -> list[str]:
             f"Charged: epsilon {rounding.up(rounding.epsilon(one['charged_epsilon']))},"
             f" delta {rounding.up(rounding.delta(one['charged_delta']))}."
         )
-    said.append(f"Nobody can tell two data sets apart that differ by this: {one['neighbours']}.")
     return said

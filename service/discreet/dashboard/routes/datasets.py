@@ -48,7 +48,6 @@ async def show_datasets(
         "datasets.html",
         datasets=[datasets.view(row) for row in rows[:PAGE]],
         more=page_token(rows[PAGE - 1]) if len(rows) > PAGE else None,
-        names=submissions.KIND_NAMES,
         deleted=request.query_params.get("deleted") is not None,
     )
 
@@ -157,7 +156,6 @@ async def _form(
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
         kinds=list(DATASETS),
-        names=submissions.KIND_NAMES,
         fields=described(kind),
         form={"name": "", "public": "", "mode": "private", "epsilon": "", "delta": "", "account": "", **form},
         accounts=[one for one in found if one["scope"] == "data"],
@@ -177,7 +175,6 @@ def _content_page(
         metadata_text=json.dumps(metadata),
         public_text=submissions.as_text(metadata.get("public")),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
-        names=submissions.KIND_NAMES,
         refused=refused,
         content=content,
     )
@@ -244,7 +241,6 @@ async def show_dataset(dataset_id: str, request: Request, services: CurrentServi
         dataset=dataset,
         public_text=submissions.as_text(dataset["public"]),
         budget=budget,
-        names=submissions.KIND_NAMES,
         fields=described(dataset["kind"]),
         registered=request.query_params.get("registered") is not None,
         known=request.query_params.get("known") is not None,

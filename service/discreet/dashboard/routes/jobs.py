@@ -161,7 +161,6 @@ def _form(
         kind=kind,
         kinds=list(KINDS),
         with_dataset=list(DATASETS),
-        names=submissions.KIND_NAMES,
         dataset=dataset,
         datasets=[datasets.view(row) for row in rows],
         text=text,

@@ -71,7 +71,6 @@ async def log_out(request: Request, services: CurrentServices, viewer: CurrentVi
     await logins.end_session(services, request.cookies[sessions.SESSION_COOKIE])
     response = go_to("/login")
     response.delete_cookie(sessions.SESSION_COOKIE, path="/")
-    response.headers["Clear-Site-Data"] = '"cache"'
     return response
 
 
@@ -80,7 +79,7 @@ async def choose_theme(request: Request) -> Response:
     """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and nothing more."""
     if not sessions.is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
-    form = await forms.read(request)
+    form = await forms.read(request, forms.SMALL_BYTES)
     response = go_to(_local(form.get("next", "/")))
     if form.get("theme") in THEMES:
         sessions.set_cookie(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
