@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from discreet.api.routes import jobs as api
 from discreet.api.security import CurrentServices
 from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
@@ -59,8 +60,8 @@ class Drawn:
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
     """Every chart of a job's page: who is in its session, and its result if there is one that this viewer may see."""
     charts: list[Chart] = []
-    if _is_federated(row):
-        charts.append(await _session(services, viewer, row))
+    if _is_federated(row) and (session := await _session(services, viewer, row)).table.rows:
+        charts.append(session)
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         charts += (await drawn(services, viewer, row["id"])).charts
     return charts
@@ -221,10 +222,9 @@ def _described(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> l
 @router.get("/jobs/{job_id}/result.json")
 async def download_result(job_id: str, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """The result with its certificate, as the API gives it."""
-    row, text, certificate = await jobs.result(services, viewer.principal, job_id)
-    head = json.dumps({"job": jobs.view(row), "certificate": certificate}, default=_json_time)
-    body = head[:-1].encode() + b', "result": ' + text + b"}"
-    return Response(body, media_type="application/json", headers=_download(f"{job_id}.json"))
+    response = await api.get_result(job_id, services, viewer.principal)
+    response.headers.update(_download(f"{job_id}.json"))
+    return response
 
 
 @router.get("/jobs/{job_id}/result/{table}.parquet")
@@ -238,10 +238,6 @@ async def download_table(job_id: str, table: str, services: CurrentServices, vie
 
 def _download(name: str) -> dict[str, str]:
     return {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-
-
-def _json_time(value: Any) -> str:
-    return str(value.isoformat())
 
 
 # plotly.js ----------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ MAX_PERIODS = 96
 MAX_FRAME_NUMBERS = 60_000
 """Numbers in all frames of a policy: more are merged into blocks of states."""
 MAX_CURVES = 12
+MAX_POINTS = 5000
+MAX_BARS = 200
 MAX_REPEATED_UPDATES = 20_000
 """Agents times iterations up to which a run on public data is done again to draw it."""
 GRID = 41
@@ -52,7 +54,7 @@ def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[st
 
 
 def _dr_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    charts = [_load(problem, plan, result)]
+    charts = [_load(problem, plan, result)] if {"default_power", "expected_power"} <= result.keys() else []
     if "transitions" in result:
         matrix = np.array(result["transitions"])
         blocks = Blocks.of(len(matrix))
@@ -119,18 +121,20 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         "true_default_power": "without control, true (simulation)",
         "true_expected_power": "with control, true (simulation)",
     }
-    shown = {name: np.array(result[field]) for field, name in names.items() if field in result}
-    steps = list(range(max((len(values) for values in shown.values()), default=0)))
+    horizon = len(result["expected_power"])
+    steps = list(range(horizon)) if horizon <= MAX_POINTS else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
+    shown = {name: np.array(result[field])[steps] for field, name in names.items() if field in result}
     traces = [curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())]
     more: dict[str, Any] = {}
     columns, extra = ["step", *shown], []
     if problem.get("price") is not None:
-        price = curve("price (right)", steps, problem["price"], 5, steps=True, dashed=False, yaxis="y2", opacity=0.35)
-        traces.insert(0, {**price, "fill": "tozeroy"})
+        tariff = np.array(problem["price"])[steps]
+        price = curve("price (right)", steps, tariff, 5, steps=True, dashed=False, yaxis="y2", opacity=0.35)
+        traces.insert(0, {**price, "fill": "tozeroy", "fillcolor": "rgba(123, 135, 148, 0.16)"})
         right = {"side": "right", "title": {"text": "price"}, "showgrid": False, "tickmode": "auto", "nticks": 5}
         more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
-        columns, extra = [*columns, "price"], [problem["price"]]
+        columns, extra = [*columns, "price"], [tariff]
     return Chart(
         name="load",
         title="Load with and without control",
@@ -261,14 +265,22 @@ def _multi_agent_charts(problem: dict[str, Any], plan: dict[str, Any], result: d
         charts.append(_slack(-values, constraints, _mean_noise(plan, len(values)), plan))
     if result.get("noisy_gradients"):
         rows = [(one["constraint"], one["agent"], float(one["value"])) for one in result["noisy_gradients"]]
+        steepest = sorted(sorted(rows, key=lambda row: -abs(row[2]))[:MAX_BARS], key=rows.index)
         charts.append(
             Chart(
                 name="gradients",
                 title="Gradients of the constraints",
                 caption="Means of the noised derivatives over the second half of the steps: how much each agent moves "
-                "each constraint where the agents stand. A derivative that is constant has no noise.",
+                "each constraint where the agents stand. A derivative that is constant has no noise."
+                + ("" if len(steepest) == len(rows) else f" The {MAX_BARS} steepest of {len(rows)}."),
                 figure=figure(
-                    [bars("derivative", [f"{k} in {plain(name)}" for k, name, _ in rows], [row[2] for row in rows])],
+                    [
+                        bars(
+                            "derivative",
+                            [f"{k} in {plain(name)}" for k, name, _ in steepest],
+                            [row[2] for row in steepest],
+                        )
+                    ],
                     x="constraint in agent",
                     y="mean noised derivative",
                     height=320,
@@ -371,12 +383,14 @@ def _coupled_qp_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
     read = CoupledQp.model_validate(problem)
     x = [np.array(one) for one in result["x"]]
     widest = max(len(one) for one in x)
-    padded = np.full((len(x), widest), np.nan)
-    for row, one in zip(padded, x, strict=True):
+    drawn_agents = x[: max(1, MAX_FRAME_NUMBERS // widest)]
+    padded = np.full((len(drawn_agents), widest), np.nan)
+    for row, one in zip(padded, drawn_agents, strict=True):
         row[: len(one)] = one
-    agents, variables = [f"agent {k}" for k in range(len(x))], list(range(widest))
+    agents, variables = [f"agent {k}" for k in range(len(padded))], list(range(widest))
+    few = "" if len(agents) == len(x) else f" The first {len(agents)} of {len(x)} agents."
     charts = []
-    if len(x) <= 3 * MAX_CURVES and widest <= 4:
+    if len(agents) <= 3 * MAX_CURVES and widest <= 4:
         traces = [bars(f"variable {k}", agents, padded[:, k], k) for k in variables]
         drawn = figure(traces, x="", y="value", height=340, barmode="group", xaxis={"type": "category"})
     else:
@@ -389,13 +403,13 @@ def _coupled_qp_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
             top=float(np.nanmax(padded)),
         )
         trace["zmin"] = float(min(0.0, np.nanmin(padded)))
-        drawn = figure([trace], x="variable", height=max(340, min(900, 120 + 16 * len(x))), **matrix_axes())
+        drawn = figure([trace], x="variable", height=max(340, min(900, 120 + 16 * len(agents))), **matrix_axes())
     charts.append(
         Chart(
             name="agents",
             title="What each agent does (simulation)",
             caption="The variables of each agent at the end. In a federated run only the agent itself knows its own; "
-            "here all data stood at the server, declared public.",
+            f"here all data stood at the server, declared public.{few}",
             figure=drawn,
             table=Table.of(
                 ("agent", "variable", "value"),

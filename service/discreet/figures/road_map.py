@@ -77,13 +77,19 @@ def network_map(
         for k in np.argsort(-ratio, kind="stable")
     ]
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
+    links = (
+        "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
+        "how full it is (flow / capacity)."
+        if paths is None
+        else "The paths of this pair in colours of their own, as wide as the share of its trips that they take; all "
+        "other links in grey, as wide as their flow."
+    )
     return Chart(
         name="network",
-        title="Flows on the network",
-        caption="Each link is a half arrow on the right of its direction: the wider, the more flow a period; the "
-        "darker or warmer, the fuller (flow / capacity). Circles with numbers are zones. The places of nodes are laid "
-        "out from the links, not from geography. All of it follows from the released demand, so noise in that moves "
-        f"flows a little, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
+        title="Flows on the network" if paths is None else "Paths on the network",
+        caption=f"{links} Circles with numbers are zones. The places of nodes are laid out from the links, not from "
+        "geography. All of it follows from the released demand, so noise in that moves flows a little, and no more "
+        f"about the trips can be read from it.{left_out}{noise_of(plan)}",
         figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
         table=Table.of(("link", "from node", "to node", "flow", "flow / capacity"), rows),
     )
@@ -107,6 +113,7 @@ def _map_figure(data: list[Trace], shape: float) -> Figure:
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
         uirevision="map",
+        meta={"shape": shape},
     )
 
 
@@ -157,7 +164,7 @@ def _paths(
         links = np.array(path["links"], dtype=np.int64)
         if not links.size:
             continue
-        widths = np.full(links.size, max(0.25, float(path["share"])) * 1.4 * widest)
+        widths = np.full(links.size, max(0.25, float(path["share"])) * widest)
         arrows = half_arrows(where, network.tail[links], network.head[links], widths, taken[links] + 0.02, radius)
         taken[links] += widths[0] + 0.01
         name = f"path {place + 1}: {100 * path['share']:.4g} %"
@@ -223,10 +230,16 @@ def _loads(roads: RoadNetwork, flows: Floats) -> Chart:
     trace |= {"text": names, "textposition": "none", "hovertemplate": "%{text}: %{y:.3f} of capacity<extra></extra>"}
     full = int((ratio > 1).sum())
     shown = f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
-    drawn = figure([trace], x=f"{shown}, fullest first", y="flow / capacity", height=320)
-    drawn["layout"]["shapes"] = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"color": INK, "dash": "dot"}}
-    ]
+    limit: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "capacity",
+        "x": [0.5, len(most) + 0.5],
+        "y": [1, 1],
+        "line": {"color": INK, "width": 1.5, "dash": "dot"},
+        "hoverinfo": "skip",
+    }
+    drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
     return Chart(
         name="loads",
         title="How full the links are",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from discreet.figures.charts import Chart, Table
@@ -118,6 +118,11 @@ def spending_chart(rows: Sequence[tuple[datetime | str, int, str | None, str, st
     if len(moments) > MAX_MOMENTS:
         kept = (thinned(len(moments), MAX_MOMENTS) - 1).tolist()
         moments, history, labels = ([part[k] for k in kept] for part in (moments, history, labels))
+    if moments:  # a little room before the first step and after the last
+        first, last = _time(moments[0]), _time(moments[-1])
+        room = max(0.06 * (last - first), timedelta(seconds=1))
+        moments = [_iso(first - room), *moments, _iso(last + room)]
+        history, labels = [{}, *history, history[-1]], ["nothing yet", *labels, "so far"]
     traces = []
     for place, name in enumerate(sums):
         step = curve(name, moments, [one.get(name, 0) / 10**9 for one in history], place, steps=True)

@@ -58,13 +58,13 @@ function themed(value, colours) {
   if (typeof value === "string") return colours[value] ?? value;
   if (Array.isArray(value)) {
     // Numbers are most of a figure, and no colours.
-    return value.length > 0 && typeof value[0] === "number" ? value : value.map((one) => themed(one, colours));
+    return typeof value[0] === "number" && typeof value.at(-1) === "number" ? value : value.map((one) => themed(one, colours));
   }
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, themed(one, colours)]));
 }
 
-function layoutOf(chart, colours, style) {
+function layoutOf(chart, colours, style, width) {
   const variable = (name) => style.getPropertyValue(name).trim();
   const axis = (given) => ({
     ...given,
@@ -73,6 +73,8 @@ function layoutOf(chart, colours, style) {
     linecolor: variable("--line"),
   });
   const layout = themed(chart.layout, colours);
+  // A map keeps its shape, so that it has no empty bands on a phone.
+  if (layout.meta) layout.height = Math.min(layout.height, Math.max(260, 110 + layout.meta.shape * width));
   for (const name of ["xaxis", "yaxis", "yaxis2"]) if (layout[name]) layout[name] = axis(layout[name]);
   return {
     ...layout,
@@ -98,6 +100,19 @@ async function show(element) {
   const data = themed(chart.data, colours);
   const place = element.dataset.frame;
   if (place !== undefined) Object.assign(data[0], chart.frames[Number(place)].data[0]);
+  const layout = layoutOf(chart, colours, style, element.clientWidth);
+  if (narrow.matches && data[0]?.colorbar) {
+    // The scale above the picture: beside it there is no room.
+    data[0].colorbar = {
+      ...data[0].colorbar,
+      orientation: "h",
+      y: 1.02,
+      yanchor: "bottom",
+      thickness: 10,
+      title: { ...data[0].colorbar.title, side: "top" },
+    };
+    layout.margin = { ...layout.margin, t: 80 };
+  }
   const config = {
     responsive: true,
     displaylogo: false,
@@ -105,7 +120,7 @@ async function show(element) {
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
     toImageButtonOptions: { format: "svg", filename: `discreet-${chart.name}` },
   };
-  await globalThis.Plotly.react(element, data, layoutOf(chart, colours, style), config);
+  await globalThis.Plotly.react(element, data, layout, config);
 }
 
 // Charts -------------------------------------------------------------------------------------------------------------
