@@ -19,7 +19,7 @@ from discreet.usecases import access, audits, verification
 from discreet.usecases.services import open_services
 from discreet.usecases.verification import Verification, Verifier
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import Installation, eventually
 from tests.dashboard.browsing import Browser, Page
 
 
@@ -286,7 +286,7 @@ def test_operators_see_health_and_tenants(service: Installation) -> None:
     with Browser.logged_in(service, service.operator_key) as browser:
         page = browser.get("/")
         assert page.response.url.path == "/admin"
-        assert "alive" in page.text  # the fixture's worker beats
+        eventually(lambda: "alive" in browser.get("/admin").text, "the fixture's worker beats")
         made = browser.submit(page, "/admin/tenants", name="new from the page")
         assert "new from the page" in made.text
         taken = browser.submit(made, "/admin/tenants", name="new from the page")
