@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def registered(browser: Browser, **values: Any) -> Page:
     assert "Step 2 of 2" in page.text, page.text
     content = json.dumps(body["content"]).encode()
     return browser.submit(page, "/datasets/upload", files={"content": ("trips.json", content)})
+
+
+def next_month() -> str:
+    return (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
 
 
 def id_in(page: Page, prefix: str) -> str:
@@ -252,7 +257,7 @@ def test_links_for_agents_need_a_fingerprint(api_only: Installation) -> None:
 def test_keys_are_shown_once(api_only: Installation) -> None:
     with Browser.logged_in(api_only) as browser:
         page = browser.submit(
-            browser.get("/admin"), "/admin/keys", principal="dora", role="auditor", expires="2999-01-01"
+            browser.get("/admin"), "/admin/keys", principal="dora", role="auditor", expires=next_month()
         )
         (key,) = re.findall(r"dsc_[0-9A-Za-z]{58}", page.text)
         admin = browser.get("/admin")

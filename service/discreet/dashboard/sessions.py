@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from discreet.api.security import services
 from discreet.dashboard import forms
 from discreet.errors import Forbidden, Unauthenticated
 from discreet.storage.tenants import Principal
 from discreet.usecases import logins
 from discreet.usecases.access import require
 from discreet.usecases.logins import Opened
+from discreet.usecases.services import Services
 
 SESSION_COOKIE = "discreet_session"
 VISITOR_COOKIE = "discreet_visitor"
@@ -53,17 +53,28 @@ class Viewer:
         return self.role in roles
 
 
+def _services(request: Request) -> Services:
+    found = request.app.state.services
+    assert isinstance(found, Services)
+    return found
+
+
 async def viewer(request: Request) -> Viewer:
     """Who is logged in. Unauthenticated when nobody is; Forbidden for a POST that no form of ours has sent."""
     cookie = request.cookies.get(SESSION_COOKIE, "")
-    login = await logins.find(services(request), cookie) if cookie else None
+    login = await logins.find(_services(request), cookie) if cookie else None
     if login is None:
         raise Unauthenticated("log in first")
-    found = Viewer(login.principal, login.tenant, logins.form_token(services(request), cookie))
+    found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie))
     request.state.viewer = found
     if request.method not in ("GET", "HEAD"):
         await check_form(request, found.csrf)
     return found
+
+
+async def is_logged_in(request: Request) -> bool:
+    """Whether the session still counts: asked by streams, which outlive the look at the beginning."""
+    return await logins.find(_services(request), request.cookies.get(SESSION_COOKIE, "")) is not None
 
 
 async def check_form(request: Request, expected: str, most: int | None = None) -> None:
@@ -94,13 +105,13 @@ def is_own_origin(request: Request) -> bool:
 def visitor_token(request: Request) -> tuple[str, str]:
     """The cookie of somebody who is not logged in, made when there is none, and the token of the login form."""
     cookie = request.cookies.get(VISITOR_COOKIE) or secrets.token_urlsafe(16)
-    return cookie, logins.form_token(services(request), cookie)
+    return cookie, logins.form_token(_services(request), cookie)
 
 
 async def check_visitor(request: Request) -> None:
     """The same check as `viewer` makes, for the login form: nobody is logged in by a form of another site."""
     await check_form(
-        request, logins.form_token(services(request), request.cookies.get(VISITOR_COOKIE, "")), forms.SMALL_BYTES
+        request, logins.form_token(_services(request), request.cookies.get(VISITOR_COOKIE, "")), forms.SMALL_BYTES
     )
 
 

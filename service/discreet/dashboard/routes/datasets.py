@@ -15,12 +15,12 @@ from starlette.responses import Response
 
 from discreet.api import bodies
 from discreet.api.problem_details import validation_issues
-from discreet.api.responses import answer, page_start, page_token
+from discreet.api.responses import answer
 from discreet.api.routes import datasets as api
 from discreet.api.schemas import DatasetRequest
 from discreet.api.security import CurrentServices
 from discreet.api.uploads import whole_registration
-from discreet.dashboard import forms, submissions
+from discreet.dashboard import forms, paging, submissions
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
@@ -42,12 +42,12 @@ async def show_datasets(
     request: Request, services: CurrentServices, viewer: Reader, after: str | None = None
 ) -> Response:
     """Datasets that are not deleted, newest first."""
-    rows = await datasets.page(services, viewer.principal, page_start(after), PAGE + 1)
+    rows = await datasets.page(services, viewer.principal, paging.place(after), PAGE + 1)
     return render(
         request,
         "datasets.html",
         datasets=[datasets.view(row) for row in rows[:PAGE]],
-        more=page_token(rows[PAGE - 1]) if len(rows) > PAGE else None,
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
         deleted=request.query_params.get("deleted") is not None,
     )
 

@@ -14,13 +14,11 @@ from starlette.responses import Response, StreamingResponse
 
 from discreet.api import bodies
 from discreet.api.hub import ANY_JOB
-from discreet.api.responses import page_start, page_token
-from discreet.api.routes.jobs import KEEPALIVE_SECONDS, watch_job
 from discreet.api.schemas import SessionTokensRequest
 from discreet.api.security import CurrentServices
-from discreet.dashboard import forms, results, submissions
+from discreet.dashboard import forms, paging, results, submissions
 from discreet.dashboard.pages import environment, go_to, render
-from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer
+from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.usecases import datasets, jobs, sessions
@@ -31,6 +29,7 @@ router = APIRouter(include_in_schema=False)
 PAGE = 50
 STATES = ("queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled")
 FINAL = ("succeeded", "failed", "cancelled")
+KEEPALIVE_SECONDS = 15.0
 BREATH_SECONDS = 1.0
 """The list is sent at most so often, however many jobs have news."""
 
@@ -46,12 +45,12 @@ async def show_jobs(
 ) -> Response:
     """The jobs, newest first; the first page keeps itself up to date."""
     chosen = state if state in STATES else None
-    rows = await jobs.page(services, viewer.principal, state=chosen, after=page_start(after), size=PAGE + 1)
+    rows = await jobs.page(services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1)
     return render(
         request,
         "jobs.html",
         jobs=[jobs.view(row) for row in rows[:PAGE]],
-        more=page_token(rows[PAGE - 1]) if len(rows) > PAGE else None,
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
         states=STATES,
         state=chosen,
         first=after is None,
@@ -67,7 +66,7 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
     async def stream() -> AsyncIterator[str]:
         shown: dict[str, str] = {}
         with hub.waiting(ANY_JOB) as changed:
-            while not hub.closing:
+            while not hub.closing and await is_logged_in(request):
                 changed.clear()
                 rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
                 now = {row["id"]: _row(jobs.view(row)) for row in reversed(rows)}
@@ -81,17 +80,21 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
                     yield ": still there\n\n"
                 await anyio.sleep(BREATH_SECONDS)
 
-    return StreamingResponse(
-        stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
+    return _stream(stream())
 
 
 def _row(job: dict[str, Any]) -> str:
     return environment.get_template("jobs_row.html").render(job=job)
 
 
-def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+def _event(name: str, data: dict[str, Any], seq: int | None = None) -> str:
+    number = "" if seq is None else f"id: {seq}\n"
+    return f"{number}event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _stream(events: AsyncIterator[str]) -> Response:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 # Submitting ---------------------------------------------------------------------------------------------------------
@@ -189,8 +192,25 @@ async def watch_one(
     viewer: Reader,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """The API's own stream of the job, for the holder of a session."""
-    return await watch_job(job_id, request, services, viewer.principal, last_event_id)
+    """The events of the API's stream, for the holder of a session; ends with the job, or with the session."""
+    await jobs.find(services, viewer.principal, job_id)
+    hub = request.app.state.hub
+
+    async def stream() -> AsyncIterator[str]:
+        after = last_event_id
+        with hub.waiting(job_id) as changed:
+            while not hub.closing and await is_logged_in(request):
+                changed.clear()
+                rows, ended = await jobs.events(services, viewer.principal, job_id, after)
+                for row in rows:
+                    after = row["seq"]
+                    yield _event(row["event"], row["data"], after)
+                if ended:
+                    return
+                if not await hub.wait(changed, KEEPALIVE_SECONDS):
+                    yield ": still there\n\n"
+
+    return _stream(stream())
 
 
 @router.post("/jobs/{job_id}/cancel")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from datetime import UTC, date, datetime, timedelta
 
 from fastapi import APIRouter, Request
@@ -12,7 +10,7 @@ from starlette.responses import Response
 from discreet.api.responses import answer
 from discreet.api.routes.ledger import export_ledger
 from discreet.api.security import CurrentServices
-from discreet.dashboard import words
+from discreet.dashboard import paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
@@ -49,10 +47,11 @@ async def show_ledger(
         job_id=job.strip() or None,
         since=_day("since", since),
         until=None if last_day is None else last_day + timedelta(days=1),
-        after=_place(after),
+        after=paging.entry_place(after),
         size=PAGE + 1,
     )
-    more = _token(rows[PAGE - 1]) if len(rows) > PAGE else None
+    last = rows[:PAGE][-1] if rows else None
+    more = paging.token(last["at"], last["account"], last["seq"]) if last and len(rows) > PAGE else None
     filters = {"account": account, "kind": kind, "job": job.strip(), "since": since, "until": until}
     return render(
         request,
@@ -143,20 +142,3 @@ def _day(name: str, text: str) -> datetime | None:
     except ValueError as error:
         raise InvalidInput("a date like 2026-11-21 is needed", pointer=f"/query/{name}") from error
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
-
-
-def _token(entry: dict[str, object]) -> str:
-    return base64.urlsafe_b64encode(json.dumps([entry["at"], entry["account"], entry["seq"]]).encode()).decode()
-
-
-def _place(token: str | None) -> tuple[datetime, str, int] | None:
-    if token is None:
-        return None
-    try:
-        at, account, seq = json.loads(base64.urlsafe_b64decode(token.encode()))
-        moment = datetime.fromisoformat(at)
-        if moment.tzinfo is None or not isinstance(account, str) or "\0" in account or not 0 < int(seq) < 2**63:
-            raise ValueError
-        return moment, account, int(seq)
-    except (ValueError, TypeError) as error:
-        raise InvalidInput("not a page of this list", pointer="/query/after") from error

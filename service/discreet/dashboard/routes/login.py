@@ -13,7 +13,7 @@ from discreet.dashboard import forms, sessions
 from discreet.dashboard.pages import THEME_COOKIE, THEMES, go_to, render
 from discreet.dashboard.sessions import CurrentViewer
 from discreet.errors import Forbidden, Unauthenticated
-from discreet.usecases import logins
+from discreet.usecases import access, logins
 
 router = APIRouter(include_in_schema=False)
 
@@ -41,7 +41,7 @@ async def log_in(request: Request, services: CurrentServices) -> Response:
     return response
 
 
-@router.post("/login/links")
+@router.post("/login/links", openapi_extra={"x-roles": list(access.ROLES)})
 async def create_link(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key and no cookie."""
     opened = await logins.create_link(services, principal)
