@@ -81,7 +81,7 @@ def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
     if kind == "dr_ensemble":
         names = [trace["name"] for trace in by_name(result_charts(*public))["load"].figure["data"]]
         assert sum("true (simulation)" in name for name in names) == 2
-    assert bool(more) == (kind in ("dr_ensemble", "multi_agent"))
+    assert more or kind == "off_policy_evaluation", "a simulation that says nothing more"
 
 
 def test_fields_that_are_tables_are_not_drawn() -> None:
@@ -134,6 +134,19 @@ def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_loa
         found += zip(sorted(map(width, polygons(trace))), np.sort(inside).tolist(), strict=True)
     wide = np.array([one for one in found if one[1] > 0.1 * flows.max()])
     assert np.ptp(wide[:, 0] / wide[:, 1]) < 0.01 * (wide[:, 0] / wide[:, 1]).mean()
+
+
+def test_the_map_of_the_method_gradient_shows_where_one_trip_of_each_pair_goes(routed: Solved) -> None:
+    problem, plan, result = routed
+    flows = np.zeros((6, 12))
+    flows[:, :6] = np.eye(6)
+    flows[0, 1] = 1
+    only = {"unit_flows": flows.tolist(), "policy": result["policy"]}
+    (chart,) = result_charts(problem, plan, only)
+    assert [float(row[3]) for row in chart.table.rows[:6]] == [2, 1, 1, 1, 1, 1]
+    assert "capacity" not in json.dumps(chart.figure)
+    assert "the released unit flows" in chart.caption
+    assert chart.table.columns == ("link", "from node", "to node", "flow")
 
 
 def test_paths_of_a_pair_lie_on_the_map_with_their_shares(routed: Solved) -> None:

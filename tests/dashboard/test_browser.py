@@ -53,7 +53,7 @@ class Tenant:
     jobs: dict[str, str] = field(default_factory=dict)
     """A succeeded job by kind."""
 
-    def tab(self, role: str | None = None, **options: Any) -> AbstractContextManager[Watched]:
+    def tab(self, **options: Any) -> AbstractContextManager[Watched]:
         return tab(self.browser, self.running.url, **options)
 
     def job(self, kind: str) -> str:
@@ -264,6 +264,7 @@ def pages_of(people: Tenant) -> list[str]:
     ]
 
 
+@pytest.mark.timeout(360)
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people: Tenant, axe: str) -> None:
     """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay text."""
     found: list[str] = []

@@ -29,8 +29,8 @@ from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
 from discreet.errors import InvalidInput, NotFound
+from discreet.figures import road_map
 from discreet.figures.plots import Chart, result_charts, session_chart
-from discreet.figures.road_map import network_map
 from discreet.problems.routing import RoadNetwork
 from discreet.usecases import jobs, sessions
 from discreet.usecases.services import Services
@@ -115,7 +115,8 @@ async def show_chart(
     if name == "session" and _is_federated(row):
         return chart_answer(await _session(services, viewer, row))
     found = await drawn(services, viewer, job_id)
-    if name == "network" and origin is not None and destination is not None:
+    has_map = any(chart.name == "network" for chart in found.charts)
+    if name == "network" and has_map and origin is not None and destination is not None:
         chosen = await _paths(services, viewer, found, origin, destination)
         return chart_answer(await anyio.to_thread.run_sync(_pair_map, found, chosen))
     for chart in found.charts:
@@ -141,7 +142,7 @@ async def show_policy(
     found = await drawn(services, viewer, job_id)
     if found.row["kind"] != "routing":
         raise NotFound("only routing jobs have paths")
-    zones = zones_of(found.result)
+    zones = zones_of(found.row["problem"], found.result)
     context: dict[str, Any] = {
         "job": jobs.view(found.row),
         "zones": zones,
@@ -166,11 +167,10 @@ async def show_policy(
     return render(request, "results/policy.html", charts=charts, **context)
 
 
-def zones_of(result: Mapping[str, Any]) -> int:
+def zones_of(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
     """Zones of a routing result; its policy has every ordered pair."""
-    if "demand" in result:
-        return len(result["demand"])
-    return max((pair["origin"] for pair in result.get("policy", ())), default=0)
+    roads = RoadNetwork.model_validate(problem["network"])
+    return road_map.zones_of(result, roads)
 
 
 async def _paths(
@@ -198,7 +198,7 @@ def _paths_of_table(parquet: bytes, origin: int, destination: int) -> list[dict[
 
 def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
     roads = RoadNetwork.model_validate(found.row["problem"]["network"])
-    return network_map(roads, found.result, found.plan, paths)
+    return road_map.network_map(roads, found.result, found.plan, paths)
 
 
 def _described(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -31,11 +31,10 @@ def routing_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[s
     """The map, how full links are, and the released demand."""
     charts = []
     roads = RoadNetwork.model_validate(problem["network"])
-    flows = np.array(result.get("link_flows", ()))
-    if flows.size and flows.size == len(roads.links):
-        if roads.nodes <= MAX_NODES:
-            charts.append(network_map(roads, result, plan))
-        charts.append(_loads(roads, flows))
+    if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
+        charts.append(network_map(roads, result, plan))
+    if "link_flows" in result:
+        charts.append(_loads(roads, np.array(result["link_flows"])))
     demand = np.array(result.get("demand", ()))
     if demand.size:
         charts.append(_demand(demand, plan))
@@ -43,8 +42,9 @@ def routing_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[s
 
 
 def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
-    """The number of zones of a result."""
-    return len(result.get("demand", ())) or roads.nodes
+    """The number of zones of a result; its policy has every ordered pair."""
+    pairs = result.get("policy", ())
+    return len(result.get("demand", ())) or max((pair["origin"] for pair in pairs), default=roads.nodes)
 
 
 def network_map(
@@ -56,8 +56,10 @@ def network_map(
     """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn above in colours of
     their own, wide as their shares, with all other links in grey."""
     network = roads.arrays(min(zones_of(result, roads), roads.nodes))
-    flow = np.array(result["link_flows"])
-    ratio = flow / network.capacity
+    counted = "link_flows" in result  # else by the method gradient, which releases how one trip of each pair goes
+    flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
+    ratio = flow / network.capacity if counted else flow
+    unit = "of capacity" if counted else "trips"
     where = inches(_places(network.nodes, network.tail.tobytes(), network.head.tobytes(), network.zones))
     radius = np.full(network.nodes, zone_radius(where, network))
     widest = 0.8 * float(radius[0])
@@ -66,32 +68,38 @@ def network_map(
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     drawn = np.argsort(-flow, kind="stable")[:MAX_LINKS]
     if paths is None:
-        data = _classes(arrows, ratio, drawn)
+        data = _classes(arrows, ratio, drawn, unit)
     else:
         data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += _paths(where, network, radius, paths, widest)
-    data += [_hover(where, network, flow, ratio, drawn), *_nodes(where, network, radius)]
+    data += [_hover(where, network, flow, ratio if counted else None, drawn), *_nodes(where, network, radius)]
     across, up = np.ptp(where, axis=0)
     rows = [
-        (int(k), int(network.tail[k]) + 1, int(network.head[k]) + 1, float(flow[k]), float(ratio[k]))
+        (int(k), int(network.tail[k]) + 1, int(network.head[k]) + 1, float(flow[k]), float(ratio[k]))[
+            : 5 if counted else 4
+        ]
         for k in np.argsort(-ratio, kind="stable")
     ]
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
         "how full it is (flow / capacity)."
+        if paths is None and counted
+        else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
+        "more of the pairs' ways lead over it, if every pair of zones had one trip."
         if paths is None
         else "The paths of this pair in colours of their own, as wide as the share of its trips that they take; all "
         "other links in grey, as wide as their flow."
     )
+    released = "the released demand" if counted else "the released unit flows"
     return Chart(
         name="network",
         title="Flows on the network" if paths is None else "Paths on the network",
         caption=f"{links} Circles with numbers are zones. The places of nodes are laid out from the links, not from "
-        "geography. All of it follows from the released demand, so noise in that moves flows a little, and no more "
-        f"about the trips can be read from it.{left_out}{noise_of(plan)}",
+        f"geography. All of it follows from {released}, so noise in that moves flows, and no more about the trips can "
+        f"be read from it.{left_out}{noise_of(plan)}",
         figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
-        table=Table.of(("link", "from node", "to node", "flow", "flow / capacity"), rows),
+        table=Table.of(("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows),
     )
 
 
@@ -117,15 +125,15 @@ def _map_figure(data: list[Trace], shape: float) -> Figure:
     )
 
 
-def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64]) -> list[Trace]:
-    """One trace of polygons a class of flow / capacity, empty classes left out."""
+def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], unit: str) -> list[Trace]:
+    """One trace of polygons a class of `ratio`, empty classes left out."""
     step = _round_step(float(ratio.max(initial=0.0)) / len(LOADS))
     place = np.minimum(ratio / step, len(LOADS) - 1).astype(np.int64)
     traces = []
     for k, colour in enumerate(LOADS):
         chosen = drawn[place[drawn] == k]
         if chosen.size:
-            traces.append(_polygons(f"{k * step:g}\u2013{(k + 1) * step:g} of capacity", arrows[chosen], colour))
+            traces.append(_polygons(f"{k * step:g}\u2013{(k + 1) * step:g} {unit}", arrows[chosen], colour))
     return traces
 
 
@@ -172,7 +180,7 @@ def _paths(
     return traces
 
 
-def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats, drawn: NDArray[np.int64]) -> Trace:
+def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats | None, drawn: NDArray[np.int64]) -> Trace:
     """Points without colour in the middle of links, on their right, that tell about them."""
     tail, head = network.tail[drawn], network.head[drawn]
     along = where[head] - where[tail]
@@ -187,7 +195,8 @@ def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats, drawn: 
         "showlegend": False,
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
-            f"link {link}: node {a + 1} to {b + 1}<br>flow {flow[link]:,.6g}, {ratio[link]:.3g} of capacity"
+            f"link {link}: node {a + 1} to {b + 1}<br>flow {flow[link]:,.6g}"
+            + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
             for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
         ],
     }
