@@ -19,7 +19,7 @@ from discreet.usecases import access, audits, verification
 from discreet.usecases.services import open_services
 from discreet.usecases.verification import Verification, Verifier
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import Installation, eventually
 from tests.dashboard.browsing import Browser, Page
 
 
@@ -125,6 +125,8 @@ def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
             page = browser.submit(form, "/datasets/new", **{"name": "x", **fields})
             assert (page.status, pointer in page.text) == (400 if fields == {"public": "{"} else 422, True), fields
             assert page.form("/datasets/new")["fields"]["name"] == fields.get("name", "x")  # what was typed stays
+        nul = browser.submit(form, "/datasets/new", name="a\0b")
+        assert (nul.status, "/name" in nul.text) == (422, True)
         content = browser.submit(form, "/datasets/new", name="x")
         typed = browser.submit(content, "/datasets/content", content='{"trips": [{"period": 0}]}')
         assert (typed.status, "/content/trips/0/origin" in typed.text) == (422, True)
@@ -286,7 +288,7 @@ def test_operators_see_health_and_tenants(service: Installation) -> None:
     with Browser.logged_in(service, service.operator_key) as browser:
         page = browser.get("/")
         assert page.response.url.path == "/admin"
-        assert "alive" in page.text  # the fixture's worker beats
+        eventually(lambda: "alive" in browser.get("/admin").text, "the fixture's worker beats")
         made = browser.submit(page, "/admin/tenants", name="new from the page")
         assert "new from the page" in made.text
         taken = browser.submit(made, "/admin/tenants", name="new from the page")
@@ -328,7 +330,11 @@ def test_entries_follow_each_other_over_pages(api_only: Installation) -> None:
         assert "No entry fits" in browser.get("/ledger?since=2999-01-01").text
         assert "No entry fits" in browser.get("/ledger?until=2000-01-01").text
         assert len(entries_of(browser.get("/ledger?since=2000-01-01&until=2999-01-01"))) == 50
-        for query, pointer in (("since=yesterday", "/query/since"), ("after=abc", "/query/after")):
+        for query, pointer in (
+            ("since=yesterday", "/query/since"),
+            ("after=abc", "/query/after"),
+            ("job=a%00b", "/query/job"),
+        ):
             page = browser.get(f"/ledger?{query}")
             assert (page.status, pointer in page.text) == (422, True)
 

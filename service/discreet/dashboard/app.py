@@ -22,6 +22,7 @@ NEXT_STEPS = {
     409: "Look at the present state of the object, then decide again. Nothing was charged by this request.",
     413: "Send less, or ask whoever runs this server to raise the limit.",
     422: "Correct what is named and send it again. Nothing was charged.",
+    429: "Wait a moment: this key has asked for more than its share. Then load the page again.",
     503: "Wait a moment and load the page again. Jobs that are queued or running are not lost.",
 }
 """What to do about a refusal, by status."""

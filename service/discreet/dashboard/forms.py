@@ -41,11 +41,20 @@ async def read(request: Request, most: int | None = None) -> Form:
 
 def _parse(body: bytes) -> Form:
     try:
-        return dict(
+        form = dict(
             parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, strict_parsing=bool(body))
         )
     except ValueError as error:
         raise InvalidInput("this is not a form", code="invalid_form") from error
+    for name, value in form.items():
+        refuse_nul(f"/{name}", value)
+    return form
+
+
+def refuse_nul(pointer: str, text: str) -> None:
+    """No text of the database holds a NUL character, and nobody types one."""
+    if "\0" in text:
+        raise InvalidInput("a NUL character", pointer=pointer)
 
 
 def filled(form: Form, name: str) -> str | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from discreet.api.responses import answer
 from discreet.api.routes.ledger import export_ledger
 from discreet.api.security import CurrentServices
-from discreet.dashboard import paging, words
+from discreet.dashboard import forms, paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
@@ -38,6 +38,8 @@ async def show_ledger(
     after: str | None = None,
 ) -> Response:
     """Entries, newest first, as far as they fit the filters."""
+    for name, text in (("account", account), ("job", job)):
+        forms.refuse_nul(f"/query/{name}", text)
     last_day = _day("until", until)
     rows = await budgets.search(
         services,
