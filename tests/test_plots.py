@@ -91,6 +91,72 @@ def test_fields_that_are_tables_are_not_drawn() -> None:
         assert result_charts(problem, plan, {**large, "tables": sorted(result.keys() - large.keys())}) == []
 
 
+SMALLEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one zone and no link": (
+        {"kind": "routing", "network": {"nodes": 1, "links": []}},
+        {"link_flows": [], "demand": [[0]], "policy": []},
+    ),
+    "three zones that nothing joins": (
+        {"kind": "routing", "network": {"nodes": 3, "links": []}},
+        {"link_flows": [], "demand": [[0] * 3] * 3, "policy": []},
+    ),
+    "no flow at all": (
+        {"kind": "routing", "network": bodies.network()},
+        {"link_flows": [0] * 12, "demand": [[0] * 3] * 3, "policy": []},
+    ),
+    "one step": (
+        {"kind": "dr_ensemble", "price": [1.0]},
+        {"transitions": [[1.0]], "policy": [], "expected_power": [1], "default_power": [1], "cost_to_go": [0]},
+    ),
+    "one state": (
+        {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0},
+        {"weights": [0], "values": [0]},
+    ),
+    "a line of values": (
+        {
+            "kind": "off_policy_evaluation",
+            "features": {"type": "fourier", "order": 1, "low": [0], "high": [2]},
+            "discount": 0,
+        },
+        {"weights": [-3, 1]},
+    ),
+    "values that are all negative": (
+        {
+            "kind": "off_policy_evaluation",
+            "features": {"type": "fourier", "order": 1, "low": [0, 0], "high": [1, 1]},
+            "discount": 0.5,
+        },
+        {"weights": [-3, 1, 0.5, 0]},
+    ),
+    "one constraint without noise": (
+        {"kind": "multi_agent", "constraints": ["x - 1"]},
+        {"multiplier_path": [{"step": 1, "multipliers": [0]}], "noisy_values": [0], "noisy_gradients": []},
+    ),
+}
+"""Results at the edge: problem and result."""
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_results_at_the_edge_are_drawn(name: str) -> None:
+    problem, result = SMALLEST[name]
+    found = result_charts(problem, {}, result)
+    assert found
+    for chart in found:
+        json.dumps(chart.to_json(), allow_nan=False)
+        for trace in chart.figure["data"]:
+            if trace["type"] == "heatmap":
+                assert trace["zmin"] < trace["zmax"]
+
+
+def test_a_value_function_in_the_plane() -> None:
+    """cos(pi x) and cos(pi y) on the unit square: the weights of order (0, 0), (0, 1), (1, 0), (1, 1)."""
+    problem, result = SMALLEST["values that are all negative"]
+    z = np.array(by_name(result_charts(problem, {}, result))["values"].figure["data"][0]["z"])
+    assert z[0, 0] == pytest.approx(-3 + 1 + 0.5)
+    assert z[0, -1] == pytest.approx(-3 + 1 - 0.5)  # x at its end, y at its beginning
+    assert z[-1, 0] == pytest.approx(-3 - 1 + 0.5)
+
+
 # Routing ------------------------------------------------------------------------------------------------------------
 
 

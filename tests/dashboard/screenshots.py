@@ -23,6 +23,8 @@ from tests.dashboard.chromium import Watched, chromium, chromium_path, tab
 from tests.dashboard.seed import tenant
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "dashboard"
+FRONT = {("budgets", "light"): "body", ("job-routing", "dark"): "#result"}
+"""Of these pages the README shows one window, from this element on."""
 QUESTIONS = {"price": 0.5, "refused": 7.0}
 """What is asked for in the pictures job-price and job-refused."""
 LOOKS = {
@@ -73,18 +75,31 @@ def question(client: Client, jobs: dict[str, str], epsilon: float) -> str:
 def take(seen: Watched, name: str, look: str) -> None:
     """One picture of the whole page."""
     seen.draw()
+    if (name, look) in FRONT:
+        seen.page.evaluate("place => document.querySelector(place).scrollIntoView()", FRONT[name, look])
+        save(seen.page.screenshot(animations="disabled"), f"front-{name}")
     seen.page.evaluate("scrollTo(0, 0)")
-    picture = Image.open(io.BytesIO(seen.page.screenshot(full_page=True, animations="disabled")))
-    small(picture.convert("RGB")).save(PICTURES / f"{name}-{look}.png", optimize=True)
+    save(seen.page.screenshot(full_page=True, animations="disabled"), f"{name}-{look}")
+
+
+def save(png: bytes, name: str) -> None:
+    small(Image.open(io.BytesIO(png)).convert("RGB")).save(PICTURES / f"{name}.png", optimize=True)
 
 
 def small(picture: Image.Image) -> Image.Image:
-    """The picture with at most 256 colours: those that are there most, so that flat ones stay as they are."""
+    """The picture with at most 256 colours: the most frequent ones, so that flat ground stays as it is, and of all the
+    others, each counted once, what stands for them best, so that thin lines keep their colours."""
     counted = picture.getcolors(maxcolors=1 << 24)
     assert counted is not None
-    most = [colour for _, colour in sorted(counted, reverse=True)[:256]]
+    colours = [colour for _, colour in sorted(counted, reverse=True)]
+    chosen, others = colours[:128], colours[128:]
+    if others:
+        strip = Image.new("RGB", (len(others), 1))
+        strip.putdata(others)
+        found = strip.quantize(128, method=Image.Quantize.MEDIANCUT).getpalette() or []
+        chosen += [tuple(found[place : place + 3]) for place in range(0, len(found), 3)]
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in most for part in colour])
+    palette.putpalette([part for colour in chosen[:256] for part in colour])
     return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 

@@ -75,6 +75,17 @@ def people(service: Installation, browser: Browser) -> Tenant:
     return Tenant(service, browser, keys)
 
 
+def test_the_watch_sees_what_the_policy_refuses(people: Tenant) -> None:
+    """A name that got into a page as markup would not run, and would not go unnoticed."""
+    with people.tab() as seen:
+        seen.go("/login")
+        seen.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", EVIL)
+        eventually(lambda: seen.page.evaluate("() => 1") and seen.complaints, "the browser complains")
+        assert any("Content Security Policy" in one for one in seen.complaints)
+        assert seen.page.evaluate("() => globalThis.hacked") is None
+        seen.complaints.clear()
+
+
 # From registration to the result ------------------------------------------------------------------------------------
 
 
@@ -264,7 +275,6 @@ def pages_of(people: Tenant) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(360)
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people: Tenant, axe: str) -> None:
     """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay text."""
     found: list[str] = []

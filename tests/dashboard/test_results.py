@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from importlib import resources
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet.dashboard import results
@@ -78,11 +81,6 @@ def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict
 
 
 def test_a_policy_in_a_table_is_looked_up_there() -> None:
-    import io
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = pa.table(
         {"origin": [1, 1, 2], "destination": [2, 2, 1], "share": [0.25, 0.75, 1.0], "links": [[0], [1, 2], [3]]}
     )
@@ -91,6 +89,12 @@ def test_a_policy_in_a_table_is_looked_up_there() -> None:
     found = results._paths_of_table(file.getvalue(), 1, 2)
     assert found == [{"links": [0], "share": 0.25}, {"links": [1, 2], "share": 0.75}]
     assert results._paths_of_table(file.getvalue(), 2, 3) == []
+
+
+def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:
+    row = {"id": "job_x", "kind": "of the future", "problem": {"kind": "of the future"}, "plan": {}}
+    found = results._draw(row, b'{"answer": 1}')
+    assert (found.result, found.charts) == ({"answer": 1}, ())
 
 
 def test_plotly_is_the_installed_one_kept_for_ever_under_its_digest(service: Installation) -> None:

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import anyio.to_thread
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import structlog
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -36,6 +37,8 @@ from discreet.usecases import jobs, sessions
 from discreet.usecases.services import Services
 
 router = APIRouter(include_in_schema=False)
+
+log = structlog.get_logger()
 
 KEPT_RESULTS = 8
 """Results whose charts stay in memory: a published result never changes."""
@@ -84,7 +87,12 @@ async def drawn(services: Services, viewer: Viewer, job_id: str) -> Drawn:
 
 def _draw(row: dict[str, Any], text: bytes) -> Drawn:
     result = json.loads(text)
-    return Drawn(row, result, tuple(result_charts(row["problem"], row["plan"], result)))
+    try:
+        charts = tuple(result_charts(row["problem"], row["plan"], result))
+    except Exception:  # a picture that cannot be made is no reason to hide the result
+        log.exception("a result could not be drawn", job=row["id"], kind=row["kind"])
+        charts = ()
+    return Drawn(row, result, charts)
 
 
 def _is_federated(row: Mapping[str, Any]) -> bool:

@@ -231,10 +231,8 @@ def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
     axes = [np.linspace(bottom, top, GRID) for bottom, top in zip(low, high, strict=True)]
     x, y = np.meshgrid(*axes, indexing="xy")
     values = (basis(np.stack([x.ravel(), y.ravel()], axis=1)) @ weights).reshape(x.shape)
-    trace = heat(
-        values, x=rounded(axes[0]), y=rounded(axes[1]), hover="x %{x}, y %{y}: %{z}", title="value", top=values.max()
-    )
-    trace["zmin"] = float(values.min())
+    trace = heat(values, x=rounded(axes[0]), y=rounded(axes[1]), hover="x %{x}, y %{y}: %{z}", title="value")
+    trace |= {"zmin": float(values.min()), "zmax": float(values.max())}
     every = slice(None, None, 10)
     table = Table.of(
         ("x", "y", "value"),
