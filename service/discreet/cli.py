@@ -34,7 +34,10 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
 ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
-PublicKeyOption = Annotated[str | None, typer.Option("--public-key", help="The key that must have signed (base64)")]
+PublicKeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
+]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 
 app = typer.Typer(

@@ -103,6 +103,8 @@ class DatasetAnswer(BaseModel):
     mode: Mode
     account: str
     created_at: datetime
+    expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
+    delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
 
 
 class DatasetPage(BaseModel):
