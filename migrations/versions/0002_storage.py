@@ -11,7 +11,8 @@ revision = "0002"
 down_revision = "0001"
 
 GRANTS = """
-GRANT UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job) ON datasets TO {role};
+GRANT UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job)
+  ON datasets TO {role};
 GRANT UPDATE (content_key_id, sealed) ON releases TO {role};
 GRANT UPDATE (mac, pepper_id) ON keys TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks, webhook_deliveries TO {role};
@@ -107,6 +108,8 @@ def downgrade() -> None:
     role = context.config.attributes["application_role"]
     if role is not None:
         quoted = op.get_bind().dialect.identifier_preparer.quote(role)
-        execute_script(f"REVOKE UPDATE (content_key_id) ON datasets FROM {quoted};"
-                       f"REVOKE UPDATE (content_key_id, sealed) ON releases FROM {quoted};"
-                       f"REVOKE UPDATE (mac) ON keys FROM {quoted};")
+        execute_script(
+            f"REVOKE UPDATE (content_key_id) ON datasets FROM {quoted};"
+            f"REVOKE UPDATE (content_key_id, sealed) ON releases FROM {quoted};"
+            f"REVOKE UPDATE (mac) ON keys FROM {quoted};"
+        )

@@ -53,7 +53,13 @@ class Settings(BaseSettings):
         default=3600.0, ge=0, description="Objects of this age that no dataset names are removed"
     )
     retention_days: int | None = Field(
-        default=None, ge=1, le=36500, description="Days that content is kept where its dataset does not say; unset: for ever"
+        default=None,
+        ge=1,
+        le=36500,
+        description="Days that content is kept where its dataset does not say; unset: for ever",
+    )
+    expiry_seconds: float = Field(
+        default=30.0, gt=0, description="How often contents are looked for whose time is over"
     )
     webhook_allow_http: bool = Field(default=False, description="Webhooks may go to http:// addresses")
     webhook_allow_private: bool = Field(default=False, description="Webhooks may go to loopback and private networks")

@@ -215,7 +215,9 @@ def _broken() -> InvalidInput:
     return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
-def _registration(chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload) -> Registration:
+def _registration(
+    chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload
+) -> Registration:
     return Registration(
         name=chosen.name,
         kind=kind,

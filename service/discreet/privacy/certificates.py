@@ -116,8 +116,8 @@ class Check:
 def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Check]:
     """Signature, price and guarantee of a certificate, from the certificate alone.
 
-    `signed_by` (base64) is the key that must have signed it, or several of which one must. The price is derived again from the mechanism events; a
-    price or a guarantee that says anything else does not hold.
+    `signed_by` (base64) is the key that must have signed it, or several of which one must. The price is derived again
+    from the mechanism events; a price or a guarantee that says anything else does not hold.
     """
     if not isinstance(body, Mapping):
         return [Check("signature", False, "this is not a certificate")]

@@ -262,13 +262,17 @@ def _check_entry(account: _Account, body: dict[str, Any]) -> None:
 
 
 def verify(
-    lines: Iterable[bytes], *, public_key: str | Collection[str] | None = None, head: Any = None, watch: Watch | None = None
+    lines: Iterable[bytes],
+    *,
+    public_key: str | Collection[str] | None = None,
+    head: Any = None,
+    watch: Watch | None = None,
 ) -> Verified:
     """Check an export, line by line. Broken names the first entry that does not hold.
 
     `public_key` (base64) is the key that must have signed, or after a rotation several of which one must; without it
-    the export's own key is taken, which the caller should compare with one that is known. `head` is an earlier (or equal) head of the same tenant, kept elsewhere:
-    every entry that it names must be there.
+    the export's own key is taken, which the caller should compare with one that is known. `head` is an earlier (or
+    equal) head of the same tenant, kept elsewhere: every entry that it names must be there.
     """
     source = iter(lines)
     own = _head_of(next(source, b""))

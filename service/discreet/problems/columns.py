@@ -31,7 +31,9 @@ class Issues:
     def where(self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any]) -> None:
         """One issue for each row where `bad` holds, with the value that stands there."""
         for row in np.flatnonzero(bad)[: MAX_ISSUES - len(self._found)]:
-            self._found.append(FieldIssue(f"{self.prefix}/{self.first + row}/{column}", f"{detail}; found {values[row]!s:.40}"))
+            self._found.append(
+                FieldIssue(f"{self.prefix}/{self.first + row}/{column}", f"{detail}; found {values[row]!s:.40}")
+            )
 
     def check(self) -> None:
         if self._found:

@@ -40,7 +40,10 @@ async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: An
 
 
 async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False) -> Row | None:
-    """A dataset that is neither deleted nor past its time; with `keep` it cannot be deleted before this transaction ends."""
+    """A dataset that is neither deleted nor past its time.
+
+    With `keep` it cannot be deleted before this transaction ends.
+    """
     statement = select(Dataset).where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, _offered())
     if keep:
         statement = statement.with_for_update(read=True)

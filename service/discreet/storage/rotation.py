@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.tables import Dataset, DatasetChunk, FederatedSession, Key, Release, Webhook
+from discreet.storage.tables import Dataset, DatasetChunk, FederatedSession, Job, Key, Release, Webhook
 
 Row = dict[str, Any]
-
 
 
 async def datasets_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
@@ -61,9 +61,7 @@ async def sessions_by_others(connection: AsyncConnection, key_id: str, most: int
 
 async def resealed_session(connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes) -> None:
     await connection.execute(
-        update(FederatedSession)
-        .where(FederatedSession.job_id == job_id)
-        .values(content_key_id=key_id, sealed=sealed)
+        update(FederatedSession).where(FederatedSession.job_id == job_id).values(content_key_id=key_id, sealed=sealed)
     )
 
 
@@ -103,3 +101,13 @@ async def keys_without_pepper(connection: AsyncConnection, known: str) -> int:
     )
     return int((await connection.execute(statement)).scalar_one())
 
+
+async def open_sessions(connection: AsyncConnection, states: Sequence[str]) -> int:
+    """Federated jobs in one of these states."""
+    statement = (
+        select(func.count())
+        .select_from(FederatedSession)
+        .join(Job, Job.id == FederatedSession.job_id)
+        .where(Job.state.in_(states))
+    )
+    return int((await connection.execute(statement)).scalar_one())

@@ -221,9 +221,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         chunks = [] if row["object_name"] else [part async for part in datasets.chunks(connection, dataset_id)]
     secrets = services.secrets
     if row["wrapped_key"] is None:
-        return await anyio.to_thread.run_sync(
-            sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks
-        )
+        return await anyio.to_thread.run_sync(sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks)
     parts: Iterator[bytes] = iter(chunks)
     if row["object_name"] is not None:
         if services.objects is None:
@@ -279,27 +277,34 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> No
         await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
 
 
-async def sweep(services: Services) -> int:
-    """Erase contents whose time is over, and objects that belong to no dataset; the number of both.
-
-    Objects are looked at only when they are older than any registration takes from object to row.
-    """
+async def expire(services: Services) -> int:
+    """Erase contents whose time is over; the number of them."""
+    gone = []
     async with services.database.transaction(SYSTEM) as connection:
-        gone = []
         for row in await datasets.expired(connection):
             # Asked again under the row's lock: a job may have been accepted between the look and the lock.
             if not await jobs.active_of_dataset(connection, row["id"]):
                 await datasets.erase(connection, row["tenant_id"], row["id"])
                 gone.append(row)
+    for row in gone:
+        if row["object_name"] is not None and services.objects is not None:
+            await anyio.to_thread.run_sync(services.objects.erase, row["object_name"])
+    return len(gone)
+
+
+async def remove_orphans(services: Services) -> int:
+    """Remove objects that belong to no dataset with content; the number of them.
+
+    Only those that are older than any registration takes from object to row.
+    """
     if services.objects is None:
-        return len(gone)
+        return 0
     names = await anyio.to_thread.run_sync(services.objects.older_than, services.settings.orphan_seconds)
     async with services.database.transaction(SYSTEM) as connection:
-        kept = await datasets.objects_of(connection, names)
-    orphans = {*names, *(row["object_name"] for row in gone if row["object_name"])} - kept
+        orphans = set(names) - await datasets.objects_of(connection, names)
     for name in sorted(orphans):
         await anyio.to_thread.run_sync(services.objects.erase, name)
-    return len({row["id"] for row in gone} | orphans)
+    return len(orphans)
 
 
 def view(row: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,8 @@ async def export(services: Services, principal: Principal) -> AsyncIterator[byte
 
 
 async def check_certificate(services: Services, principal: Principal, body: Any) -> dict[str, Any]:
-    """Signature by a key of this service, the one in use or one before it, price from the events, guarantee, and inclusion in the tenant's ledger."""
+    """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, and
+    inclusion in the tenant's ledger."""
     require(principal, "owner", "analyst", "auditor")
     secrets = services.secrets
     checks = certificates.check(body, (certificates.public_key(secrets.signer), *secrets.other_signing_keys))

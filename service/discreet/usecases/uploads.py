@@ -184,4 +184,3 @@ class Reader:
             self._process.kill()
             self._process.wait()
         self._process = self._control = None
-
