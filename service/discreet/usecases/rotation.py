@@ -68,7 +68,8 @@ async def _datasets(services: Services) -> int:
                 continue
             chunks = [part async for part in datasets.chunks(connection, row["id"])]
             plain = sealing.unseal(keys, row["content_key_id"], row["id"], chunks)
-            data_key, parts = sealing.new_data_key(), []
+            data_key = sealing.new_data_key()
+            parts: list[bytes] = []
             writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
             writer.write(plain)
             writer.finish()
