@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import faults
-from discreet.errors import PayloadTooLarge, Unavailable
+from discreet.errors import InvalidInput, PayloadTooLarge, Unavailable
 from discreet.problems.base import unpack
 from discreet.storage import sealing
 from discreet.usecases import datasets
@@ -589,3 +589,13 @@ def test_sums_of_batches_are_those_of_the_whole() -> None:
     assert found["trips"].tolist() == expected
     assert found["trips"].dtype == np.int64
     assert routing.RoutingDataset.read_table(public, table)["trips"].tolist() == expected
+    for bound in ("max_total", "max_pair"):
+        most = {"max_total": sum(sums.values()), "max_pair": max(sums.values())}[bound]
+        for limit, keeps in ((most, True), (1, False)):
+            bounded = public.model_copy(update={bound: limit})
+            batches = iter(table.to_batches(max_chunksize=37))
+            if keeps:
+                routing.RoutingDataset.read_batches(bounded, batches, table.schema)
+            else:
+                with pytest.raises(InvalidInput, match=bound):
+                    routing.RoutingDataset.read_batches(bounded, batches, table.schema)
