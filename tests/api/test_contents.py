@@ -23,10 +23,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import faults
-from discreet.errors import InvalidInput, PayloadTooLarge, Unavailable
+from discreet.errors import Conflict, InvalidInput, PayloadTooLarge, Unavailable
 from discreet.problems.base import unpack
 from discreet.storage import sealing
-from discreet.usecases import datasets
+from discreet.storage.secrets import Kind, stage
+from discreet.usecases import datasets, rotation
 from discreet.usecases.services import Services, open_services
 from discreet_client.client import ApiError, Client
 from tests import bodies
@@ -450,7 +451,7 @@ def test_a_job_that_waits_keeps_its_content(stored: Installation, sql: Callable[
 # Rotation -----------------------------------------------------------------------------------------------------------
 
 
-def rotation(running: Installation, *arguments: str, status: int = 0) -> Any:
+def discreet(running: Installation, *arguments: str) -> Any:
     """What `discreet secrets …` prints, beside running processes."""
     done = subprocess.run(
         [sys.executable, "-m", "discreet", "secrets", *arguments, "--json"],
@@ -460,8 +461,16 @@ def rotation(running: Installation, *arguments: str, status: int = 0) -> Any:
         timeout=110,
         check=False,
     )
-    assert done.returncode == status, done.stderr
-    return json.loads(done.stdout) if status == 0 else done.stderr
+    return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+
+def rotated(running: Installation, kind: Kind) -> Any:
+    return inside(running, lambda services: rotation.rotate(services, running.settings.secrets_path, kind))
+
+
+def retired(running: Installation, kind: Kind, key_id: str, **options: bool) -> Any:
+    path = running.settings.secrets_path
+    return inside(running, lambda services: rotation.retire(services, path, kind, key_id, **options))
 
 
 def test_master_keys_rotate_while_everything_runs(stored: Installation, sql: Callable[..., Any]) -> None:
@@ -477,14 +486,14 @@ def test_master_keys_rotate_while_everything_runs(stored: Installation, sql: Cal
 
         sealed = (stored.settings.state / "objects" / dataset["id"]).read_bytes()
         old = secrets.content_key_id
-        assert "rows cannot be read" in rotation(stored, "retire", "content", old, status=1)
-        done = rotation(stored, "rotate", "content")
+        assert "rows cannot be read" in discreet(stored, "retire", "content", old)
+        done = discreet(stored, "rotate", "content")
         assert done["moved"] >= 2
         assert sql("SELECT count(*) FROM datasets WHERE deleted_at IS NULL AND content_key_id <> %s", done["used"]) == [
             (0,)
         ]
         assert sql("SELECT wrapped_key IS NULL FROM datasets WHERE id = %s", oldest["id"]) == [(False,)]
-        rotation(stored, "retire", "content", old)
+        assert discreet(stored, "retire", "content", old) == {"kind": "content", "retired": old}
         assert old not in inside(stored, secrets_of).content_keys
         assert (stored.settings.state / "objects" / dataset["id"]).read_bytes() == sealed
         for row in (dataset, oldest, client.register(bodies.dataset())):
@@ -499,16 +508,17 @@ def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callab
     with stored.client() as client:
         dataset = client.register(bodies.dataset())
     secrets = inside(stored, secrets_of)
-    staged = rotation(stored, "rotate", "content", "--stage")["staged"]
+    staged = stage(stored.settings.secrets_path, "content")
     wrapped = sealing.wrap(
         replace(inside(stored, secrets_of), content_key_id=staged),
         dataset["id"],
         sealing.unwrap(secrets, secrets.content_key_id, dataset["id"], *of(sql, dataset["id"])),
     )
     sql("UPDATE datasets SET content_key_id = %s, wrapped_key = %s WHERE id = %s", staged, wrapped, dataset["id"])
-    assert "1 rows cannot be read" in rotation(stored, "retire", "content", staged, status=1)
-    assert rotation(stored, "rewrap")["moved"] == 1
-    rotation(stored, "retire", "content", staged)
+    with pytest.raises(Conflict, match="1 rows cannot be read"):
+        retired(stored, "content", staged)
+    assert inside(stored, rotation.rewrap) == 1
+    retired(stored, "content", staged)
     with stored.client() as client:
         assert client.wait(client.submit(bodies.job(dataset["id"]))["id"])["state"] == "succeeded"
 
@@ -529,19 +539,20 @@ def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> 
         head = client.ledger_head()
 
         old = inside(stored, secrets_of).pepper_id
-        rotation(stored, "rotate", "pepper")
+        rotated(stored, "pepper")
         assert inside(stored, secrets_of).pepper_id != old
         assert client.budgets()  # the old key counts, and is now under the new pepper
-        assert "were not used" in rotation(stored, "retire", "pepper", old, status=1)
+        with pytest.raises(Conflict, match="were not used"):
+            retired(stored, "pepper", old)
         fresh = stored.key_of("analyst")  # the operator's key moves too
         with stored.client(unused) as auditor:
             assert auditor.budgets()
-        rotation(stored, "retire", "pepper", old, "--force")
+        retired(stored, "pepper", old, force=True)
         for key in (stored.owner_key, stored.operator_key, unused, fresh):
             with stored.http(key) as http:
                 assert http.get("/v1/jobs").status_code == (403 if key == stored.operator_key else 200)
 
-        rotation(stored, "rotate", "signing")
+        rotated(stored, "signing")
         after = client.ledger_head()
         assert after["public_key"] != head["public_key"]
         assert client.verify_certificate(certificate)["valid"]
