@@ -183,6 +183,9 @@ class DatasetSettings(Frozen):
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
 
+    ROW_BYTES: ClassVar[int] = 0
+    """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
+
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)

@@ -182,7 +182,8 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
             raise InvalidInput(issues_of(error.errors(include_url=False), value)).under("/content") from None
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     try:
-        schema, batches = (_csv if job["format"] == "csv" else _parquet)(file)
+        schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
+        _check_rows(kind, rows, job["content_bytes"])
         return kind.read_batches(public, _guarded(batches, name), schema)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
@@ -190,14 +191,22 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
         raise _unreadable(name) from error
 
 
-def _parquet(file: BinaryIO) -> tuple[Any, Iterator[Any]]:
+def _check_rows(kind: Any, rows: int, most: int) -> None:
+    if rows * kind.ROW_BYTES > most:
+        size = f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory"
+        raise PayloadTooLarge(f"{size}; a content may take {most}")
+
+
+def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
+    """Schema and number of rows, from the footer alone, and the batches."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     parquet = pq.ParquetFile(file, pre_buffer=False)
-    return parquet.schema_arrow, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
+    rows = int(parquet.metadata.num_rows)
+    return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(file: BinaryIO) -> tuple[Any, Iterator[Any]]:
+def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     """Types are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
 
     Arrow's reader of streams fixes types by the first block, so a file that it stumbles on is read whole.
@@ -209,15 +218,14 @@ def _csv(file: BinaryIO) -> tuple[Any, Iterator[Any]]:
     try:
         with pc.open_csv(file, read_options=options) as reader:
             schema = reader.schema
-            for _ in reader:
-                pass
+            rows = sum(batch.num_rows for batch in reader)
     except pa.ArrowInvalid:
         file.seek(0)
         table = pc.read_csv(file, read_options=options)
-        return table.schema, iter(table.to_batches())
+        return table.schema, table.num_rows, iter(table.to_batches())
     file.seek(0)
     again = pc.open_csv(file, read_options=options)
-    return schema, iter(again)
+    return schema, rows, iter(again)
 
 
 def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:

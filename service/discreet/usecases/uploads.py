@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ class SealedFile:
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self.descriptor = _nameless(folder)
         except OSError as error:
             raise Unavailable(f"no room for uploads in {folder}: {error.strerror}") from error
 
@@ -85,6 +87,18 @@ class Upload:
 
     def close(self) -> None:
         self.file.close()
+
+
+def _nameless(folder: Path) -> int:
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+    # A file system that cannot (older overlays, NFS): the name is gone before anything is written.
+    descriptor, name = tempfile.mkstemp(dir=folder)
+    os.unlink(name)
+    return descriptor
 
 
 @dataclass(frozen=True)
