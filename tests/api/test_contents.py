@@ -363,8 +363,9 @@ def test_a_damaged_content_fails_the_job_and_charges_nothing(stored: Installatio
         assert [entry["kind"] for entry in client.entries(dataset["account"])] == ["open", "reserve", "release"]
 
 
-def test_storage_that_does_not_answer_fails_the_job_in_the_end(
-    stored: Installation, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["storage", "key"])
+def test_content_that_does_not_come_fails_the_job_in_the_end(
+    stored: Installation, monkeypatch: pytest.MonkeyPatch, sql: Callable[..., Any], why: str
 ) -> None:
     """Three attempts, none of which has touched data."""
     from discreet.storage.objects import Objects
@@ -382,12 +383,16 @@ def test_storage_that_does_not_answer_fails_the_job_in_the_end(
         with stored.client() as client:
             dataset = client.register(bodies.dataset())
             job = client.submit(bodies.job(dataset["id"]))
-            monkeypatch.setattr(Objects, "read", silent)
+            if why == "storage":
+                monkeypatch.setattr(Objects, "read", silent)
+            else:
+                sql("UPDATE datasets SET content_key_id = 'elsewhere' WHERE id = %s", dataset["id"])
             monkeypatch.setattr(runner, "STORAGE_SECONDS", 0.01)
             inside(stored, lambda services: runner.Runner(services, Zygote()).run(job["id"]))
             ended = client.job(job["id"])
             assert ended["error"] == {"code": "content_unavailable", "detail": steps.FAILURES["content_unavailable"]}
             assert balance(client, dataset["account"]) == (0, 0)
+            client.delete_dataset(dataset["id"])
     finally:
         for worker in stored.workers:
             worker.send_signal(signal.SIGCONT)
@@ -525,6 +530,16 @@ def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callab
     retired(stored, "content", staged)
     with stored.client() as client:
         assert client.wait(client.submit(bodies.job(dataset["id"]))["id"])["state"] == "succeeded"
+
+
+def test_rotation_names_the_content_that_does_not_open(stored: Installation, sql: Callable[..., Any]) -> None:
+    with stored.client() as client:
+        dataset = client.register(bodies.dataset())
+        sql("UPDATE datasets SET content_key_id = 'lost' WHERE id = %s", dataset["id"])
+        with pytest.raises(sealing.SealBroken, match=dataset["id"]):
+            inside(stored, rotation.rewrap)
+        client.delete_dataset(dataset["id"])
+        assert inside(stored, rotation.rewrap) == 0
 
 
 def of(sql: Callable[..., Any], dataset_id: str) -> tuple[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 from pathlib import Path
 
@@ -225,6 +226,16 @@ def test_rotation_of_the_file(tmp_path: Path) -> None:
     assert file.current.digest_key == first.digest_key
     with pytest.raises(SecretsError, match="no pepper key"):
         secrets.retire(path, "pepper", "00000000")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_root_rotates_for_the_service(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    secrets.create(path)
+    os.chown(path, 65534, 65534)
+    secrets.rotate(path, "content")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (65534, 65534, 0o600)
 
 
 def test_a_file_in_the_middle_of_being_replaced_is_read_later(tmp_path: Path) -> None:

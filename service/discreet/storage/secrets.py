@@ -158,7 +158,7 @@ def stage(path: Path, kind: Kind) -> str:
     entry = {"key": _new(), "staged": True}
     entry["id"] = random.token_hex(4) if kind == "content" else pepper_id(_key(str(entry["key"])))
     body.setdefault("content_keys" if kind == "content" else "other_peppers", []).append(entry)
-    write_private(path, json.dumps(body, indent=1))
+    _save(path, body)
     return str(entry["id"])
 
 
@@ -169,7 +169,7 @@ def rotate(path: Path, kind: Kind) -> str:
         old = Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"]))
         body.setdefault("other_signing_keys", []).append({"public_key": _public(old)})
         body["signing_key"] = _new()
-        write_private(path, json.dumps(body, indent=1))
+        _save(path, body)
         return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
     name = "content_keys" if kind == "content" else "other_peppers"
     if not any(entry.get("staged") for entry in _body(path).get(name, [])):
@@ -184,7 +184,7 @@ def rotate(path: Path, kind: Kind) -> str:
     else:
         entries.append({"id": pepper_id(_key(body["pepper"])), "key": body["pepper"]})
         body["pepper"] = chosen["key"]
-    write_private(path, json.dumps(body, indent=1))
+    _save(path, body)
     return str(chosen["id"])
 
 
@@ -203,7 +203,7 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
     if len(kept) == len(entries):
         raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
     body[name] = kept
-    write_private(path, json.dumps(body, indent=1))
+    _save(path, body)
 
 
 def overview(path: Path) -> list[dict[str, str]]:
@@ -245,6 +245,13 @@ def _body(path: Path) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise SecretsError(f"{path} is not a secrets file of this version")
     return body
+
+
+def _save(path: Path, body: dict[str, Any]) -> None:
+    owner = path.stat()
+    write_private(path, json.dumps(body, indent=1))
+    if os.geteuid() == 0:  # root rotates for a service that must still be able to read the file
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _public(key: Ed25519PrivateKey) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from discreet import faults
-from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge
+from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge, Unavailable
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
@@ -220,6 +220,8 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
             raise sealing.SealBroken("the content is not there")
         chunks = [] if row["object_name"] else [part async for part in datasets.chunks(connection, dataset_id)]
     secrets = services.secrets
+    if row["content_key_id"] not in secrets.content_keys:  # in a rotation that has not reached this machine
+        raise Unavailable("the master key of this content is not known here")
     if row["wrapped_key"] is None:
         return await anyio.to_thread.run_sync(sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks)
     parts: Iterator[bytes] = iter(chunks)

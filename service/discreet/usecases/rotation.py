@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from discreet.errors import Conflict
 from discreet.storage import datasets, rotation, sealing, secrets
 from discreet.storage.database import SYSTEM
@@ -58,25 +60,34 @@ async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, for
 async def _datasets(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        # One at a time where a content must be sealed anew, so that no more than one is in memory.
         found = await rotation.datasets_by_others(connection, keys.content_key_id, most=20)
         for row in found:
-            if row["wrapped_key"] is not None:
-                data_key = sealing.unwrap(keys, row["content_key_id"], row["id"], bytes(row["wrapped_key"]))
-                wrapped = sealing.wrap(keys, row["id"], data_key)
-                await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, None)
-                continue
-            chunks = [part async for part in datasets.chunks(connection, row["id"])]
-            plain = sealing.unseal(keys, row["content_key_id"], row["id"], chunks)
-            data_key = sealing.new_data_key()
-            parts: list[bytes] = []
-            writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
-            writer.write(plain)
-            writer.finish()
-            wrapped = sealing.wrap(keys, row["id"], data_key)
-            sealed = (writer.sealed_bytes, parts)
-            await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, sealed)
+            try:
+                await _move(connection, keys, row)
+            except sealing.SealBroken as error:
+                raise sealing.SealBroken(
+                    f"the content of dataset {row['id']} does not open: erase it, then `discreet secrets rewrap`"
+                ) from error
     return len(found)
+
+
+async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any]) -> None:
+    """One dataset under the master key in use."""
+    if row["wrapped_key"] is not None:
+        data_key = sealing.unwrap(keys, row["content_key_id"], row["id"], bytes(row["wrapped_key"]))
+        wrapped = sealing.wrap(keys, row["id"], data_key)
+        await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, None)
+        return
+    chunks = [part async for part in datasets.chunks(connection, row["id"])]
+    plain = sealing.unseal(keys, row["content_key_id"], row["id"], chunks)
+    data_key = sealing.new_data_key()
+    parts: list[bytes] = []
+    writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
+    writer.write(plain)
+    writer.finish()
+    wrapped = sealing.wrap(keys, row["id"], data_key)
+    sealed = (writer.sealed_bytes, parts)
+    await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, sealed)
 
 
 async def _releases(services: Services) -> int:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from discreet import faults
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, Unavailable
 from discreet.privacy import filters
 from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy.units import Price
@@ -34,7 +34,7 @@ FAILURES = {
     "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
     "data_erased": "the dataset was erased before the job could start",
     "content_unreadable": "the stored content of the dataset does not open: it was changed, or its key is gone",
-    "content_unavailable": "the storage of the dataset's content did not answer",
+    "content_unavailable": "the dataset's content did not come: its storage is silent, or its key is not known here",
     "release_unreadable": "what the job had released does not open any more; what touched data is charged in full",
 }
 """Fixed texts: an error made from private data would be a release."""
@@ -84,6 +84,8 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         try:
             released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
         except sealing.SealBroken:
+            if stored[0] not in services.secrets.content_keys:  # a rotation has not reached this machine yet
+                raise Unavailable("the master key of this release is not known here") from None
             async with services.database.transaction(SYSTEM) as connection:
                 if await jobs.hold(connection, job_id, row["attempt"]):
                     await _end(connection, job_id, "failed", "release_unreadable")
