@@ -1,0 +1,14 @@
+from typing import Literal
+
+RoutingMethod = Literal["auto", "counts"]
+
+ROUTING_METHOD_VALUES: set[RoutingMethod] = {
+    "auto",
+    "counts",
+}
+
+
+def check_routing_method(value: str) -> RoutingMethod:
+    if value in ROUTING_METHOD_VALUES:
+        return value
+    raise TypeError(f"Unexpected value {value!r}. Expected one of {ROUTING_METHOD_VALUES!r}")
