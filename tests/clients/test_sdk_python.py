@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import pickle
 import pty
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -258,6 +260,54 @@ def test_events_go_on_after_the_last_one(service: Installation) -> None:
     assert len(cut.asked) == len(set(cut.asked)) == len(whole)
 
 
+class Trouble(httpx.AsyncHTTPTransport):
+    """Loses the first answer to each submission, then asks for patience once, and cuts every event stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[str] = []
+        self.asked: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        submission = request.method == "POST" and request.url.path == "/v1/jobs"
+        if submission:
+            self.keys.append(request.headers["Idempotency-Key"])
+            if len(self.keys) == 2:
+                return httpx.Response(429, headers={"Retry-After": "0"})
+        response = await super().handle_async_request(request)
+        if submission and len(self.keys) == 1:
+            await response.aread()
+            raise httpx.ReadError("lost", request=request)
+        if request.url.path.endswith("/events"):
+            self.asked.append(request.headers["Last-Event-ID"])
+            text = await response.aread()
+            return httpx.Response(200, stream=AsyncCutStream(text[: text.index(b"\n\n") + 11]))
+        return response
+
+
+class AsyncCutStream(httpx.AsyncByteStream):
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.text
+        raise httpx.ReadError("cut")
+
+
+def test_the_asynchronous_client_keeps_on_too(service: Installation) -> None:
+    trouble = Trouble()
+
+    async def run() -> None:
+        async with AsyncClient(service.url, service.owner_key, transport=trouble) as client:
+            answer = await client.solve(examples(6)["coupled_qp"]["problem"])
+            assert answer.rounds > 0
+
+    asyncio.run(run())
+    assert len(trouble.keys) == 3
+    assert len(set(trouble.keys)) == 1
+    assert len(trouble.asked) == len(set(trouble.asked)) >= 2
+
+
 def test_a_stream_is_read_the_same_wherever_it_is_cut() -> None:
     stream = (
         ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: half\n".encode()
@@ -395,8 +445,10 @@ def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch, installed: bool
         bar.show("running", 1, 4)
         bar.show("succeeded", 3, 4)
         bar.close()
-        terminal.flush()
-        shown = os.read(reader, 1 << 16).decode()
+    shown = ""
+    with contextlib.suppress(OSError):  # how Linux says that the other end was closed
+        while part := os.read(reader, 1 << 16).decode():
+            shown += part
     os.close(reader)
     assert "running" in shown
     assert "1/4" in shown
@@ -412,6 +464,24 @@ def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) ->
         bar.show("running", 1, 2)
         bar.close()
     assert out.getvalue() == ""
+
+
+def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stderr is no terminal; what it can show is tqdm's to know, and without tqdm nothing is drawn."""
+
+    class ZMQInteractiveShell:
+        pass
+
+    shell = ZMQInteractiveShell()
+    ipython = ModuleType("IPython")
+    monkeypatch.setattr(ipython, "get_ipython", lambda: shell, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    bar = bars.bar(None)
+    assert type(bar) is bars.TqdmBar
+    bar.close()
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert type(bars.bar(None)) is bars.NoBar
 
 
 # Webhooks -------------------------------------------------------------------------------------------------------------

@@ -1932,6 +1932,9 @@ export interface components {
          *     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
          *     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
          *     by k in l1 and in l2, since all may be of one pair.
+         *
+         *     `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
+         *     how far one request moves them is `unit_flow_descent.sensitivity`.
          */
         Routing: {
             /**
@@ -1962,7 +1965,7 @@ export interface components {
              * @default auto
              * @enum {string}
              */
-            method?: "auto" | "counts";
+            method?: "auto" | "counts" | "gradient";
             network: components["schemas"]["RoadNetwork"];
             /**
              * Objective
@@ -1970,6 +1973,12 @@ export interface components {
              * @enum {string}
              */
             objective?: "system_optimum" | "user_equilibrium";
+            /**
+             * Regularization
+             * @description Of method gradient: alpha of its term alpha/2 |x|², in trips times time
+             * @default null
+             */
+            regularization?: number | null;
             /**
              * Relative Gap
              * @default 1e-10
@@ -2024,13 +2033,13 @@ export interface components {
         RoutingPublic: {
             /**
              * Max Pair
-             * @description Public bound on the trips of one pair in one period
+             * @description Public bound on the trips of one pair in one period, which the content must keep
              * @default null
              */
             max_pair?: number | null;
             /**
              * Max Total
-             * @description Public bound on the trips of one period
+             * @description Public bound on the trips of one period, which the content must keep
              * @default null
              */
             max_total?: number | null;

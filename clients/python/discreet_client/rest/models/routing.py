@@ -26,6 +26,9 @@ class Routing:
     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
     by k in l1 and in l2, since all may be of one pair.
 
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
+    how far one request moves them is `unit_flow_descent.sensitivity`.
+
         Attributes:
             dataset (str): Id of a dataset of kind routing
             kind (Literal['routing']):
@@ -35,6 +38,7 @@ class Routing:
             max_trips_per_person (int | None | Unset):
             method (RoutingMethod | Unset):  Default: 'auto'.
             objective (RoutingObjective | Unset):  Default: 'system_optimum'.
+            regularization (float | None | Unset): Of method gradient: alpha of its term alpha/2 |x|², in trips times time
             relative_gap (float | Unset):  Default: 1e-10.
     """
 
@@ -45,6 +49,7 @@ class Routing:
     max_trips_per_person: int | None | Unset = UNSET
     method: RoutingMethod | Unset = "auto"
     objective: RoutingObjective | Unset = "system_optimum"
+    regularization: float | None | Unset = UNSET
     relative_gap: float | Unset = 1e-10
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +83,12 @@ class Routing:
         if not isinstance(self.objective, Unset):
             objective = self.objective
 
+        regularization: float | None | Unset
+        if isinstance(self.regularization, Unset):
+            regularization = UNSET
+        else:
+            regularization = self.regularization
+
         relative_gap = self.relative_gap
 
         field_dict: dict[str, Any] = {}
@@ -97,6 +108,8 @@ class Routing:
             field_dict["method"] = method
         if objective is not UNSET:
             field_dict["objective"] = objective
+        if regularization is not UNSET:
+            field_dict["regularization"] = regularization
         if relative_gap is not UNSET:
             field_dict["relative_gap"] = relative_gap
 
@@ -159,6 +172,15 @@ class Routing:
         else:
             objective = check_routing_objective(_objective)
 
+        def _parse_regularization(data: object) -> float | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            return cast(float | None | Unset, data)
+
+        regularization = _parse_regularization(d.pop("regularization", UNSET))
+
         relative_gap = d.pop("relative_gap", UNSET)
 
         routing = cls(
@@ -169,6 +191,7 @@ class Routing:
             max_trips_per_person=max_trips_per_person,
             method=method,
             objective=objective,
+            regularization=regularization,
             relative_gap=relative_gap,
         )
 

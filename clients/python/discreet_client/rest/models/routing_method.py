@@ -1,10 +1,11 @@
 from typing import Literal
 
-RoutingMethod = Literal["auto", "counts"]
+RoutingMethod = Literal["auto", "counts", "gradient"]
 
 ROUTING_METHOD_VALUES: set[RoutingMethod] = {
     "auto",
     "counts",
+    "gradient",
 }
 
 

@@ -20,8 +20,8 @@ class RoutingPublic:
         periods (int): Periods observed, N
         unit (RoutingPublicUnit): Whom a neighbouring dataset adds or removes
         zones (int):
-        max_pair (int | None | Unset): Public bound on the trips of one pair in one period
-        max_total (int | None | Unset): Public bound on the trips of one period
+        max_pair (int | None | Unset): Public bound on the trips of one pair in one period, which the content must keep
+        max_total (int | None | Unset): Public bound on the trips of one period, which the content must keep
     """
 
     period_minutes: float
