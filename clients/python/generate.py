@@ -45,12 +45,12 @@ def readable(schema: Any) -> Any:
     Both only tell what the server does with a field that is left out; the server goes on doing it.
     """
     if isinstance(schema, dict):
-        kept = {
-            name: value
+        return {
+            # Below `properties` stand names of fields, which may be any word.
+            name: {field: readable(one) for field, one in value.items()} if name == "properties" else readable(value)
             for name, value in schema.items()
             if not (name in ("default", "example", "examples") and isinstance(value, dict | list))
         }
-        return {name: readable(value) for name, value in kept.items()}
     return [readable(value) for value in schema] if isinstance(schema, list) else schema
 
 

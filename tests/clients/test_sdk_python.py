@@ -98,6 +98,36 @@ def test_every_kind_runs_asynchronously_and_side_by_side(service: Installation) 
     asyncio.run(run())
 
 
+def test_answers_are_those_of_the_generated_models(service: Installation) -> None:
+    """Nothing that the service sends is lost or refused by the models that were made from its contract."""
+    with service.client() as client:
+        registered = client.register(bodies.dataset())
+        body = bodies.job("") | {"problem": {**bodies.job("")["problem"], "dataset": registered}}
+        job = client.submit(body)
+        client.wait(job["id"])
+        result = client.result(job["id"])
+        answers = [
+            registered,
+            client.plan(body),
+            client.plan(body["problem"], epsilon=7),
+            client.job(job["id"]),
+            client.jobs(state="succeeded", page_size=1),
+            result,
+            client.budget(registered["account"]),
+            client.grant(registered["account"], epsilon=2, delta=0, reason="more"),
+            client.set_cap(scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"),
+            *client.caps(),
+            client.ledger_head(),
+            client.verify_certificate(result["certificate"]),
+            client.create_key(role="analyst", principal="somebody"),
+        ]
+    for answer in answers:
+        again = answer.typed.to_dict()
+        assert set(again) == set(answer)
+        for name in set(answer) - {"created_at", "started_at", "finished_at", "job", "jobs", "expires_at"}:  # times
+            assert again[name] == answer[name], name
+
+
 def test_the_two_clients_have_the_same_calls() -> None:
     def calls(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}

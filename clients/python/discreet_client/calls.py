@@ -241,29 +241,35 @@ def job_body(
 
 
 def _dataset_of(body: Mapping[str, Any]) -> Any:
-    inner = body["problem"]
+    inner = body.get("problem")
     return inner.get("dataset") if isinstance(inner, Mapping) else None
 
 
-def _with_dataset(body: Json) -> Script[Json]:
-    """The body with its dataset by id: one that stands in it is registered, one that was registered has an id."""
+def _with_id(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body with the id of its dataset, where that is a registered one."""
     dataset: Any = _dataset_of(body)
-    if not isinstance(dataset, Mapping):
-        return body
-    known = dataset if "id" in dataset and "content" not in dataset else (yield from register(dataset))
-    return {**body, "problem": {**body["problem"], "dataset": known["id"]}}
+    if isinstance(dataset, Mapping) and "id" in dataset and "content" not in dataset:
+        return {**body, "problem": {**body["problem"], "dataset": dataset["id"]}}
+    return body
+
+
+def _registered(body: Json) -> Script[Mapping[str, Any]]:
+    """The body with the id of its dataset, which is registered if it stands in it as a whole."""
+    dataset: Any = _dataset_of(body)
+    if isinstance(dataset, Mapping) and "content" in dataset:
+        known = yield from register(dataset)
+        return {**body, "problem": {**body["problem"], "dataset": known["id"]}}
+    return body
 
 
 def plan(body: Mapping[str, Any]) -> Call[Document[models.PlanAnswer]]:
-    inner = _dataset_of(body)
-    if isinstance(inner, Mapping) and "id" in inner:
-        body = {**body, "problem": {**body["problem"], "dataset": inner["id"]}}
-    return _call(price_job._get_kwargs(body=_body(body)), _document(models.PlanAnswer), repeatable=True)
+    return _call(price_job._get_kwargs(body=_body(_with_id(body))), _document(models.PlanAnswer), repeatable=True)
 
 
 def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[Document[models.JobAnswer]]:
     """Repeatable: a repetition has the same key, so it is the same job and the same charge."""
-    request = submit_job._get_kwargs(body=_body(body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    key = idempotency_key or str(uuid.uuid4())
+    request = submit_job._get_kwargs(body=_body(_with_id(body)), idempotency_key=key)
     return _call(request, _document(models.JobAnswer), repeatable=True, busy_codes=("request_in_flight",))
 
 
@@ -297,8 +303,7 @@ def solve(
     body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None, tables: bool
 ) -> Script[Answer]:
     """Register what is inline, submit, follow, fetch the result and its large fields."""
-    body = yield from _with_dataset(body)
-    submitted = yield submit(body, idempotency_key)
+    submitted = yield submit((yield from _registered(body)), idempotency_key)
     bar = progress.bar(wanted)
     try:
         ended = yield Follow(submitted["id"], bar.show)
