@@ -121,6 +121,7 @@ def test_answers_are_those_of_the_generated_models(service: Installation) -> Non
             client.verify_certificate(result["certificate"]),
             client.create_key(role="analyst", principal="somebody"),
         ]
+        assert "somebody" in {key["principal"] for key in client.list_keys()}
     for answer in answers:
         again = answer.typed.to_dict()
         assert set(again) == set(answer)

@@ -299,13 +299,15 @@ class AsyncClient:
         """Operators: a new tenant."""
         return await self._run(calls.create_tenant(name))
 
-    async def create_key(self, *, role: str, principal: str, tenant: str | None = None) -> Document[models.KeyAnswer]:
-        """A new key; it is shown this once."""
-        return await self._run(calls.create_key(role, principal, tenant))
+    async def create_key(
+        self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
+    ) -> Document[models.KeyAnswer]:
+        """A new key, shown this once; `expires_at` in RFC 3339."""
+        return await self._run(calls.create_key(role, principal, tenant, expires_at))
 
-    async def keys(self) -> list[Json]:
-        """The keys of the tenant, without their secrets."""
-        return await self._run(calls.keys())
+    async def list_keys(self) -> list[Json]:
+        """The tenant's keys, without their secrets."""
+        return await self._run(calls.all_keys())
 
     async def revoke_key(self, key_id: str) -> None:
         """End a key."""

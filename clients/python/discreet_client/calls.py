@@ -402,12 +402,15 @@ def create_tenant(name: str) -> Call[Document[models.TenantAnswer]]:
     return _call(make_tenant._get_kwargs(body=_body({"name": name})), _document(models.TenantAnswer))
 
 
-def create_key(role: str, principal: str, tenant: str | None) -> Call[Document[models.KeyAnswer]]:
-    body = {"role": role, "principal": principal, **({"tenant": tenant} if tenant else {})}
+def create_key(
+    role: str, principal: str, tenant: str | None, expires_at: str | None
+) -> Call[Document[models.KeyAnswer]]:
+    stated = {"role": role, "principal": principal, "tenant": tenant, "expires_at": expires_at}
+    body = {name: value for name, value in stated.items() if value}
     return _call(make_key._get_kwargs(body=_body(body)), _document(models.KeyAnswer))
 
 
-def keys() -> Call[list[Json]]:
+def all_keys() -> Call[list[Json]]:
     return _call(list_keys._get_kwargs(), lambda response: list(response.json()["keys"]))
 
 

@@ -293,13 +293,15 @@ class Client:
         """Operators: a new tenant."""
         return self._run(calls.create_tenant(name))
 
-    def create_key(self, *, role: str, principal: str, tenant: str | None = None) -> Document[models.KeyAnswer]:
-        """A new key; it is shown this once."""
-        return self._run(calls.create_key(role, principal, tenant))
+    def create_key(
+        self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
+    ) -> Document[models.KeyAnswer]:
+        """A new key, shown this once; `expires_at` in RFC 3339."""
+        return self._run(calls.create_key(role, principal, tenant, expires_at))
 
-    def keys(self) -> list[Json]:
-        """The keys of the tenant, without their secrets."""
-        return self._run(calls.keys())
+    def list_keys(self) -> list[Json]:
+        """The tenant's keys, without their secrets."""
+        return self._run(calls.all_keys())
 
     def revoke_key(self, key_id: str) -> None:
         """End a key."""
