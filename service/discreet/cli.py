@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
@@ -846,7 +846,7 @@ def _show_jobs(found: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def _show_budgets(budgets: list[dict[str, Any]]) -> None:
+def _show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
     table = Table("id", "datasets", "unit", "cap", "spent", "reserved", "largest request")
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
