@@ -12,6 +12,8 @@ from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
 
+Role = Literal["operator", "owner", "analyst", "auditor"]
+
 
 class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
@@ -60,10 +62,12 @@ class TenantRequest(Frozen):
 class KeyRequest(Frozen):
     """An API key to make."""
 
-    role: Literal["operator", "owner", "analyst", "auditor"]
+    role: Role
     principal: Name
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
-    expires_at: datetime | None = None
+    expires_at: datetime | None = Field(
+        default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
+    )
 
 
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -320,12 +324,31 @@ class KeyAnswer(BaseModel):
 
     id: str
     key: str
-    role: str
+    role: Role
     principal: str
     tenant: str
+    expires_at: datetime | None
+
+
+class KeyEntry(BaseModel):
+    """An API key, without its secret."""
+
+    id: str
+    principal: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
 
 
 class KeyList(BaseModel):
     """The keys of the tenant, without their secrets."""
 
-    keys: list[dict[str, Any]]
+    keys: list[KeyEntry]
+
+
+class HealthAnswer(BaseModel):
+    """How a process is."""
+
+    status: str
