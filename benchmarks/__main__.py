@@ -21,6 +21,7 @@ ALL = (
     "paillier",
     "jobs",
     "ledger",
+    "api",
     "federation",
 )
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
