@@ -227,9 +227,16 @@ class Client:
     def create_tenant(self, name: str) -> Json:
         return self._json("POST", "/v1/tenants", json_body={"name": name})
 
-    def create_key(self, *, role: str, principal: str, tenant: str | None = None) -> Json:
-        body = {"role": role, "principal": principal, **({"tenant": tenant} if tenant else {})}
-        return self._json("POST", "/v1/keys", json_body=body)
+    def create_key(
+        self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
+    ) -> Json:
+        """A new key, shown this once; `expires_at` in RFC 3339."""
+        body = {"role": role, "principal": principal, "tenant": tenant, "expires_at": expires_at}
+        return self._json("POST", "/v1/keys", json_body={name: value for name, value in body.items() if value})
+
+    def list_keys(self) -> list[Json]:
+        """The tenant's keys, without their secrets."""
+        return list(self._json("GET", "/v1/keys")["keys"])
 
     def revoke_key(self, key_id: str) -> None:
         self._send("DELETE", f"/v1/keys/{key_id}")

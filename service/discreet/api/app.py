@@ -122,9 +122,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         for call in (call for path in document["paths"].values() for call in path.values()):
             content = call["responses"].get("422", {}).get("content", {})
             if "HTTPValidationError" in str(content.get("application/json")):
-                del call["responses"][
-                    "422"
-                ]  # FastAPI adds it to every path parameter; ours are any text, unknown is 404
+                # FastAPI's, for path parameters; ours are any text, and one that names nothing is 404.
+                del call["responses"]["422"]
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from discreet.errors import Limit, TooManyRequests, Unauthenticated
+from discreet.errors import Limit, TooManyRequests
 from discreet.storage import tenants
 from discreet.storage.tenants import KEYS_CHANNEL, Principal
 from discreet.usecases import access
@@ -88,9 +88,12 @@ class Keyring:
         now = time.monotonic()
         lookup = access.lookup_of(key)
         kept = self._kept.get(lookup)
-        if kept is not None and now < self._trusted_until and now < kept.expires:
-            if not hmac.compare_digest(kept.mac, access.mac_of(self._services.secrets, key)):
-                raise Unauthenticated("this API key is unknown", code="key_unknown")
+        if (
+            kept is not None
+            and now < self._trusted_until
+            and now < kept.expires
+            and hmac.compare_digest(kept.mac, access.mac_of(self._services.secrets, key))
+        ):
             self._kept.move_to_end(lookup)
             return kept.principal
         generation = self._generation
