@@ -58,6 +58,10 @@ def resource(request: Request, body: Any, kind: str = "application/json") -> Res
     return Response(content, headers=headers, media_type=kind)
 
 
+def _encoded(token: bytes) -> str:
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
 class Pages:
     """Page tokens of one list, opaque to clients: sealed with the list's name and filters, so that none can be made up
     and none of another list counts."""
@@ -69,7 +73,7 @@ class Pages:
     def token(self, *place: Any) -> str:
         """Where the next page begins."""
         text = _text(list(place)).encode()
-        return base64.urlsafe_b64encode(self._mac(text) + text).rstrip(b"=").decode()
+        return _encoded(self._mac(text) + text)
 
     def start(self, token: str | None) -> list[Any] | None:
         """The inverse of `token`; InvalidInput for a token of another list, tenant or service, and for one that was
@@ -81,7 +85,7 @@ class Pages:
         except ValueError:
             sealed = b""
         mac, text = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
-        if not hmac.compare_digest(mac, self._mac(text)):
+        if not hmac.compare_digest(mac, self._mac(text)) or _encoded(sealed) != token:
             raise InvalidInput(
                 "not a page token that this service gave for this list",
                 pointer="/query/page_token",
