@@ -13,7 +13,8 @@ down_revision = "0001"
 
 GRANTS = """
 GRANT UPDATE (last_used_at, used_window, used_requests) ON keys TO {role};
-GRANT EXECUTE ON FUNCTION open_key(text), take_requests(text, integer, integer, integer), read_budgets(text, text) TO {role};
+GRANT EXECUTE ON FUNCTION
+  open_key(text), take_requests(text, integer, integer, integer), read_budgets(text, text) TO {role};
 """
 
 
@@ -38,7 +39,8 @@ def downgrade() -> None:
     execute_script(
         """
         DROP TRIGGER keys_changed ON keys;
-        DROP FUNCTION open_key(text), take_requests(text, integer, integer, integer), tell_key(), read_budgets(text, text);
+        DROP FUNCTION
+          open_key(text), take_requests(text, integer, integer, integer), tell_key(), read_budgets(text, text);
         """
     )
     for column in ("last_used_at", "used_window", "used_requests"):
