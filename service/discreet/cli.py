@@ -299,6 +299,34 @@ def audit(
         raise typer.Exit(1)
 
 
+@app.command()
+def reproduce(
+    papers: Annotated[list[str] | None, typer.Argument(help="hassan, hale, xie, tsao, huo; all by default")] = None,
+    full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
+    from discreet import reproduce as studies  # noqa: PLC0415
+
+    chosen = papers or list(studies.NAMES)
+    if unknown := sorted(set(chosen) - set(studies.NAMES)):
+        raise NotFound(f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}")
+    reports = []
+    for name in chosen:
+        found = studies.reproduce(name, full=full)
+        reports.append(found)
+        if out is not None:
+            found.write(out)
+        if not as_json:
+            _show_report(found)
+    if markdown is not None:
+        markdown.write_text(studies.document(reports, full=full))
+    if as_json:
+        _print([found.to_json() for found in reports], as_json, lambda: None)
+
+
 # Sessions of agents ---------------------------------------------------------------------------------------------------
 
 
@@ -754,6 +782,20 @@ def _show_budgets(budgets: list[dict[str, Any]]) -> None:
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
         table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
     Console().print(table)
+
+
+def _show_report(found: Any) -> None:
+    from discreet.reproduce.report import shown  # noqa: PLC0415
+
+    table = Table(title=found.source, caption=f"seeds: {found.seeds}")
+    for column in ("figure", "paper", "honest", "ours", ""):
+        table.add_column(column, overflow="fold")
+    for line in found.lines:
+        table.add_row(line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note)
+    console = Console()
+    console.print(table)
+    for what, why in found.unreproduced:
+        console.print(f"not reproduced, {what}: {why}")
 
 
 def _show_audit(rows: list[Any]) -> None:

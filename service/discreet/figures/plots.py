@@ -450,7 +450,7 @@ def _repeated(
         steps=steps,
         iterations=iterations,
         resolution=2.0**-problem.encryption.fraction_bits,
-        watch=path.append,
+        watch=lambda agents: path.append(agents[0].multipliers.copy()),
     )
     shown = [0, *thinned(iterations, 100).tolist()]
     return shown, np.array([path[step] for step in shown])
