@@ -155,6 +155,8 @@ class OffPolicyContent(Frozen):
 class OffPolicyDataset(base.Dataset):
     """Trajectories of people under a behaviour policy."""
 
+    ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
+
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic
     content: OffPolicyContent = Field(json_schema_extra=PRIVATE)
