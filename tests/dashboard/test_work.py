@@ -33,6 +33,7 @@ def registered(browser: Browser, **values: Any) -> Page:
         public=json.dumps(body["public"]),
         epsilon=str(body["cap"]["epsilon"]),
         delta=str(body["cap"]["delta"]),
+        retention_days="30",
     )
     assert "Step 2 of 2" in page.text, page.text
     content = json.dumps(body["content"]).encode()
@@ -54,6 +55,7 @@ def test_from_data_to_certificate(service: Installation) -> None:
         page = registered(browser)
         dataset = id_in(page, "dst")
         assert "Registered." in page.text
+        assert "It is erased at" in page.text
         account = client.dataset(dataset)["account"]
 
         form = browser.get(f"/jobs/new?dataset={dataset}")
@@ -121,6 +123,7 @@ def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
             ({"epsilon": "1e999999999"}, "/cap/epsilon"),
             ({"delta": "2"}, "/cap/delta"),
             ({"mode": "open"}, "/mode"),
+            ({"retention_days": "0"}, "/retention_days"),
         ):
             page = browser.submit(form, "/datasets/new", **{"name": "x", **fields})
             assert (page.status, pointer in page.text) == (400 if fields == {"public": "{"} else 422, True), fields

@@ -10,11 +10,10 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from discreet.api import bodies
-from discreet.api.problem_details import validation_issues
 from discreet.api.responses import answer
 from discreet.api.routes import datasets as api
 from discreet.api.schemas import DatasetRequest
@@ -125,16 +124,18 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
         public = loads(form.get("public", "").encode())
     except InvalidInput as error:
         raise error.under("/public") from None
+    annotation: Any = DATASETS[kind].model_fields["public"].annotation
     try:
-        DATASETS[kind].read_public(public)
-    except ValidationError as error:
-        issues = validation_issues(error.errors(include_url=False), public)
-        raise InvalidInput(issues).under("/public") from error
+        bodies.validate(TypeAdapter(annotation), public)
+    except InvalidInput as error:
+        raise error.under("/public") from None
     account = forms.filled(form, "account")
     plain = {
         "name": form.get("name", ""),
         "mode": form.get("mode", "private"),
         **({"cap": forms.cap(form)} if account is None else {"account": account}),
+        **({"retention_days": forms.number(form, "retention_days")} if forms.filled(form, "retention_days") else {}),
+        **({"delete_after_job": True} if form.get("delete_after_job") else {}),
     }
     bodies.validate(_SETTINGS, plain)
     return {"kind": kind, **plain, "public": public}
@@ -157,7 +158,13 @@ async def _form(
         kind=kind,
         kinds=list(DATASETS),
         fields=described(kind),
-        form={"name": "", "public": "", "mode": "private", "epsilon": "", "delta": "", "account": "", **form},
+        form={
+            **dict.fromkeys(
+                ("name", "public", "epsilon", "delta", "account", "retention_days", "delete_after_job"), ""
+            ),
+            "mode": "private",
+            **form,
+        },
         accounts=[one for one in found if one["scope"] == "data"],
         refused=refused,
     )
