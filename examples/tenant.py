@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dr_capacity import job_body
 from ev_charging import job as charging
-from load_ensemble import generate
-from simulators import CHAIN_DISCOUNT, CHAIN_STATES, chain, chain_cell_rewards, chain_topology
 
+from discreet.reproduce.event_capacity import job_body
+from discreet.reproduce.load_ensemble import generate
+from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, chain, chain_cell_rewards, chain_topology
 from discreet_client.agent import Agent
 from discreet_client.agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client

@@ -421,6 +421,32 @@ def test_curves_stand_out_from_the_page(dark: bool) -> None:
         assert (max(one, ground) + 0.05) / (min(one, ground) + 0.05) >= 3, colour
 
 
+SEEN_WITH = {
+    "all cones": np.eye(3),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+}
+"""Linear sRGB as it looks (Machado, Oliveira, Fernandes 2009, severity 1)."""
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour: str, seen_with: str) -> Any:
+    """CIELAB under D65."""
+    t = TO_XYZ @ np.clip(SEEN_WITH[seen_with] @ linear(colour), 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eyes", SEEN_WITH)
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("palette", [LINES, LOADS])
+def test_colours_differ_for_every_pair_of_eyes(palette: tuple[str, ...], dark: bool, eyes: str) -> None:
+    """By 14 at least, six times what is just noticed (2.3; Mahy, Van Eycken, Oosterlinck 1994)."""
+    seen = [lab(ON_DARK[colour] if dark else colour, eyes) for colour in palette]
+    closest = min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2))
+    assert closest >= 14
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_shades_tell_more_from_less_without_colour(dark: bool) -> None:
     levels = [luminance(ON_DARK[colour] if dark else colour) for colour in SHADES]

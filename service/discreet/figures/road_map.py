@@ -24,7 +24,7 @@ MAX_NODES = 10_000
 MAX_LINKS = 4000
 """Of more links those with the largest flows are drawn."""
 NAMED_ZONES = 300
-PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#6a5a9e", "#3d8f5f", "#7b8794")
+PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
 
 
 def routing_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
