@@ -58,6 +58,13 @@ class Tenants:
             return answer
 
 
+def webhook(running: Installation) -> str:
+    with running.http() as http:
+        answer = http.post("/v1/webhooks", json={"url": "https://hooks.example.org/", "events": ["job.finished"]})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
 @pytest.fixture(scope="module")
 def tenants(api_only: Installation) -> Tenants:
     made = Tenants(api_only)
@@ -78,6 +85,7 @@ def tenants(api_only: Installation) -> Tenants:
         "account_id": dataset["account"],
         "key_id": spare["id"],
         "table": "demand",
+        "webhook_id": webhook(api_only),
     }
     return made
 
@@ -109,6 +117,9 @@ def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: 
             assert answer.status_code not in (401, 403, 404), (name, answer.text)
             assert answer.status_code < 500, (name, answer.text)
         if name.startswith("DELETE") and answer.status_code == 204:  # for the roles that follow
+            if "webhook_id" in name:
+                tenants.objects["webhook_id"] = webhook(tenants.running)
+                continue
             assert "key_id" in name
             with tenants.running.client() as owner:
                 tenants.objects["key_id"] = owner.create_key(role="auditor", principal="spare")["id"]
