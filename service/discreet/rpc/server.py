@@ -81,7 +81,7 @@ async def serve(settings: Settings, host: str, port: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with open_services(settings) as services:
-        zygote = Zygote()
+        zygote = Zygote(settings.least_isolation)
         coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}")
         server = grpc.aio.server(
             interceptors=(
