@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos up lock openapi protos
+.PHONY: help demo test check bench chaos up lock openapi protos supply
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -41,6 +41,7 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
 	@echo '[discreet] locks name no address'
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
+	@.venv/bin/python .ci/supply.py licences --check
 
 bench: ## measure against the reference solvers
 	$(call bootstrap,all)
@@ -49,6 +50,10 @@ bench: ## measure against the reference solvers
 chaos: ## kill parts of a running service for some minutes and check that nothing is lost or charged twice
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.reliability.chaos $(ARGS)
+
+supply: ## bill of materials, licences, reproducible wheels, known vulnerabilities
+	$(call bootstrap,all)
+	@.venv/bin/python .ci/supply.py all
 
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)

@@ -47,7 +47,7 @@ def _kernel_has_all() -> bool:
     prepared = Sandbox.prepare()
     if prepared.rules >= 0:
         os.close(prepared.rules)
-    return prepared.landlock > 0 and zygote.measure(Sandbox(-1, 0, ("filter",))).walls == ("seccomp filter",)
+    return prepared.landlock > 0 and zygote.measure(Sandbox.prepare(("filter",))).walls == ("seccomp filter",)
 
 
 pytestmark = pytest.mark.skipif(

@@ -207,6 +207,9 @@ def _filter(column: int, architecture: int, *, files: bool, pid: int) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
+_SOME_PID = 0x7ABCDEF1  # stands for the child's own in a filter that is made before there is a child
+
+
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
@@ -270,13 +273,19 @@ class Sandbox:
     """Landlock's descriptor, or -1."""
     landlock: int
     """Version of its interface, or 0."""
-    walls: tuple[Wall, ...] = WALLS
+    filters: tuple[bytes, bytes] | None
+    """Programs of the filter by whether files may be opened; None on an architecture without a list."""
+    walls: tuple[Wall, ...]
 
     @classmethod
     def prepare(cls, walls: tuple[Wall, ...] = WALLS) -> Sandbox:
         """To be called when everything is imported: folders of code that appear later are not known."""
         rules, version = _landlock(code_folders()) if "landlock" in walls else (-1, 0)
-        return cls(rules, version, walls)
+        machine = ARCHITECTURES.get(platform.machine())
+        filters = None
+        if "filter" in walls and machine is not None:
+            filters = (_filter(*machine, files=False, pid=_SOME_PID), _filter(*machine, files=True, pid=_SOME_PID))
+        return cls(rules, version, filters, walls)
 
     def enter(self, job: socket.socket, limits: Mapping[str, Any]) -> list[str]:
         """Shut this process in, with `job` as descriptor 3 and nothing else; the walls that the kernel let us build.
@@ -311,11 +320,11 @@ class Sandbox:
             else:
                 os.close(rules)
                 rules = -1
-        if "filter" in self.walls and (machine := ARCHITECTURES.get(platform.machine())) is not None:
-            column, architecture = machine
-            code = _filter(column, architecture, files=rules >= 0, pid=os.getpid())
+        if self.filters is not None:
+            code = self.filters[rules >= 0].replace(struct.pack("=I", _SOME_PID), struct.pack("=I", os.getpid()))
             program = _Program(len(code) // 8, code)
-            if _libc.syscall(_SECCOMP[column], 1, 0, ctypes.byref(program)) == 0:  # SECCOMP_SET_MODE_FILTER
+            seccomp = _SECCOMP[ARCHITECTURES[platform.machine()][0]]
+            if _libc.syscall(seccomp, 1, 0, ctypes.byref(program)) == 0:  # SECCOMP_SET_MODE_FILTER
                 built.append("seccomp filter")
         return built
 
