@@ -10,12 +10,16 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import structlog
 
 from discreet.errors import DiscreetError
 from discreet.worker.frames import HEADER, frame, lengths
 from discreet.worker.sandbox import Isolation, Level
+
+log = structlog.get_logger()
 
 ZYGOTE_MODULE = "discreet.worker.zygote"
 
@@ -106,8 +110,8 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there and ready to fork."""
-        return self._process is not None and self._process.returncode is None and self._control is not None
+        """Whether the process runs; one that has died is started again when it is needed."""
+        return self._control is not None and self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Start the process and wait until it has compiled and imported everything."""
@@ -208,6 +212,9 @@ class Zygote:
         if not self.isolation.suffices(self._least):
             await self.stop()
             raise NotIsolated(self.isolation, self._least)
+        if structlog.is_configured():  # a program that keeps no log would print it
+            tell = log.info if self.isolation.level == "full" else log.warning
+            tell("isolation of children", **asdict(self.isolation))
         return ours
 
 

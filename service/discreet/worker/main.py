@@ -45,7 +45,6 @@ async def serve(settings: Settings) -> None:
     async with open_services(settings) as services:
         zygote = Zygote(settings.least_isolation)
         await zygote.start()
-        _tell_isolation(zygote)
         repairs = asyncio.create_task(_repair_forever(services))
         app = queue_app(services, Runner(services, zygote))
         try:
@@ -62,12 +61,6 @@ async def serve(settings: Settings) -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await repairs
             await zygote.stop()
-
-
-def _tell_isolation(zygote: Zygote) -> None:
-    if (isolation := zygote.isolation) is not None:
-        tell = log.info if isolation.level == "full" else log.warning
-        tell("isolation of children", level=isolation.level, reached=isolation.reached, walls=isolation.walls)
 
 
 async def _repair_forever(services: Services) -> None:
