@@ -22,7 +22,9 @@ ALL = (
     "paillier",
     "jobs",
     "ledger",
+    "api",
     "federation",
+    "uploads",
 )
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"

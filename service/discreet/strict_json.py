@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import FieldIssue, InvalidInput, Limit
 
 MAX_DEPTH = 64
 
@@ -41,8 +41,10 @@ class _Repeated(dict[str, Any]):
 
 def loads(body: bytes) -> Any:
     """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8."""
-    if _depth(body) > MAX_DEPTH:
-        raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json")
+    depth = _depth(body)
+    if depth > MAX_DEPTH:
+        limit = Limit("json_depth", "levels of nesting", MAX_DEPTH, depth)
+        raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json", limit=limit)
     repeated: list[_Repeated] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,6 +83,29 @@ def escape(key: object) -> str:
 def pointer(location: Iterable[object]) -> str:
     """A JSON pointer from keys and positions."""
     return "".join(f"/{escape(part)}" for part in location)
+
+
+def issues_of(errors: Iterable[Mapping[str, Any]], body: Any) -> list[FieldIssue]:
+    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions."""
+    issues = []
+    for error in errors:
+        path: list[object] = []
+        here = body
+        location = list(error["loc"])
+        for position, part in enumerate(location):
+            in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+            if in_list or (isinstance(here, dict) and part in here):
+                here = here[part]
+            elif position < len(location) - 1 or error["type"] != "missing":
+                continue  # a branch of a union, not a field
+            path.append(part)
+        detail = error["msg"].removeprefix("Value error, ")
+        if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
+            path.append(error["ctx"]["discriminator"].strip("'"))
+            expected = error["ctx"].get("expected_tags")
+            detail = f"must be one of {expected}" if expected else "needed here"
+        issues.append(FieldIssue(pointer(path), detail))
+    return issues
 
 
 def _depth(body: bytes) -> int:

@@ -9,8 +9,11 @@ from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
+from discreet.problems.base import PRIVATE, Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
+from discreet.storage.jobs import WebhookEvent
+
+Role = Literal["operator", "owner", "analyst", "auditor"]
 
 
 class DatasetRequest(RootModel[AnyDataset]):
@@ -60,10 +63,24 @@ class TenantRequest(Frozen):
 class KeyRequest(Frozen):
     """An API key to make."""
 
-    role: Literal["operator", "owner", "analyst", "auditor"]
+    role: Role
     principal: Name
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
-    expires_at: datetime | None = None
+    expires_at: datetime | None = Field(
+        default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
+    )
+
+
+class WebhookRequest(Frozen):
+    """An address to tell of events."""
+
+    url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(description="https://…")
+    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=20)]
+    secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
+        default=None,
+        description="`whsec_` and 24 to 64 bytes in base64; made and shown once when absent",
+        json_schema_extra=PRIVATE,
+    )
 
 
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -93,6 +110,32 @@ class Figures(BaseModel):
     delta: float
 
 
+class WebhookAnswer(BaseModel):
+    """A webhook. Its secret is never returned again."""
+
+    id: str
+    url: str
+    events: list[WebhookEvent]
+    created_at: datetime
+    failing_since: datetime | None = Field(description="The first delivery that failed since the last that did not")
+    last_error: str | None = Field(
+        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number"
+    )
+    disabled_at: datetime | None = Field(description="Nothing is sent since then: it failed for too long, or said 410")
+
+
+class WebhookCreated(WebhookAnswer):
+    """A new webhook."""
+
+    secret: str
+
+
+class WebhookList(BaseModel):
+    """The webhooks of a tenant."""
+
+    webhooks: list[WebhookAnswer]
+
+
 class DatasetAnswer(BaseModel):
     """A registered dataset. Its content is never returned."""
 
@@ -103,6 +146,8 @@ class DatasetAnswer(BaseModel):
     mode: Mode
     account: str
     created_at: datetime
+    expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
+    delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
 
 
 class DatasetPage(BaseModel):
@@ -320,12 +365,31 @@ class KeyAnswer(BaseModel):
 
     id: str
     key: str
-    role: str
+    role: Role
     principal: str
     tenant: str
+    expires_at: datetime | None
+
+
+class KeyEntry(BaseModel):
+    """An API key, without its secret."""
+
+    id: str
+    principal: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
 
 
 class KeyList(BaseModel):
     """The keys of the tenant, without their secrets."""
 
-    keys: list[dict[str, Any]]
+    keys: list[KeyEntry]
+
+
+class HealthAnswer(BaseModel):
+    """How a process is."""
+
+    status: str

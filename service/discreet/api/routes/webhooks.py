@@ -1,0 +1,53 @@
+"""Webhooks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from discreet.api.bodies import json_body
+from discreet.api.operations import operation
+from discreet.api.responses import answer
+from discreet.api.schemas import WebhookCreated, WebhookList, WebhookRequest
+from discreet.api.security import CurrentPrincipal, CurrentServices
+from discreet.usecases import webhooks
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+
+
+@router.post(
+    "",
+    **operation(
+        "create_webhook",
+        roles=["owner"],
+        answers={201: WebhookCreated},
+        codes=["too_many_webhooks"],
+        body=WebhookRequest,
+    ),
+)
+async def create_webhook(
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
+) -> Response:
+    """Have an address told of events (owners). The secret that signs the messages is shown this once."""
+    made = await webhooks.create(services, principal, url=request.url, events=request.events, secret=request.secret)
+    return answer(made, 201)
+
+
+@router.get("", **operation("list_webhooks", roles=["owner"], answers={200: WebhookList}))
+async def list_webhooks(services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """The webhooks of the tenant (owners), with what went wrong last; never their secrets."""
+    return answer({"webhooks": await webhooks.list_all(services, principal)})
+
+
+@router.delete(
+    "/{webhook_id}",
+    **operation("delete_webhook", roles=["owner"], answers={204: None}, codes=["not_found"]),
+)
+async def delete_webhook(webhook_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Tell this address no more (owners)."""
+    await webhooks.remove(services, principal, webhook_id)
+    return Response(status_code=204)
