@@ -45,7 +45,7 @@ def queue_app(services: Services, runner: Runner) -> App:
 async def serve(settings: Settings) -> None:
     """Work until told to stop (SIGTERM, SIGINT)."""
     async with open_services(settings) as services:
-        zygote = Zygote()
+        zygote = Zygote(settings.least_isolation)
         await zygote.start()
         helpers = [
             asyncio.create_task(_repair_forever(services)),

@@ -81,6 +81,7 @@ class Runner:
             content = await running.touch(self._services, held)
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+                del content  # this process keeps it no longer than it must
             except ChildFailed:
                 await _pad(started, held.plan.resources.release_quantum_seconds)  # nor how long a failure took
                 raise
