@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import context, op
 
 revision = "0004"
-down_revision = "0002"
+down_revision = "0003"
 
 TABLES = ("web_sessions", "login_links")
 

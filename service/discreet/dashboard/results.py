@@ -228,9 +228,9 @@ def _described(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> l
 
 
 @router.get("/jobs/{job_id}/result.json")
-async def download_result(job_id: str, services: CurrentServices, viewer: CurrentViewer) -> Response:
+async def download_result(job_id: str, request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """The result with its certificate, as the API gives it."""
-    response = await api.get_result(job_id, services, viewer.principal)
+    response = await api.get_result(job_id, request, services, viewer.principal)
     response.headers.update(_download(f"{job_id}.json"))
     return response
 
