@@ -22,7 +22,7 @@ endef
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r task text; do \
-		printf '  make %-6s %s\n' "$$task" "$$text"; \
+		printf '  make %-11s %s\n' "$$task" "$$text"; \
 	done
 
 demo: ## start everything, run one job of every kind, print what came out
