@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Installation
+
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 
@@ -67,7 +69,11 @@ def test_the_page_of_the_api_has_every_operation() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, Path) else "",
 )
-def test_runnable_blocks_run(page: Path, block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Python blocks after the comment `runs`: each for itself, in an empty folder."""
+def test_runnable_blocks_run(
+    page: Path, block: str, service: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python blocks after the comment `runs`: each for itself, in an empty folder, against a running service."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCREET_URL", service.url)
+    monkeypatch.setenv("DISCREET_KEY", service.owner_key)
     exec(compile(block, str(page), "exec"), {"__name__": "__main__"})  # noqa: S102
