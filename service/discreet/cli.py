@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from discreet.errors import DiscreetError, InvalidInput, NotFound
+from discreet.errors import DiscreetError, InvalidInput, NotFound, Unavailable
 from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet_client.client import ApiError, Client, Unreachable
@@ -36,6 +37,10 @@ ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_U
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
 PublicKeyOption = Annotated[str | None, typer.Option("--public-key", help="The key that must have signed (base64)")]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
+
+MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
+MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
+MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -98,43 +103,75 @@ def api(
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
 ) -> None:
     """The HTTP API alone, for production."""
+    settings = _part("api")
     from discreet.api.app import serve  # noqa: PLC0415
-    from discreet.telemetry import configure  # noqa: PLC0415
 
-    configure()
-    serve(Settings(), host=host, port=port, descriptor=fd)
+    serve(settings, host=host, port=port, descriptor=fd)
 
 
 @app.command()
 def rpc(
     host: Annotated[str, typer.Option(help="Address to listen on; other than loopback: TLS")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8081,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
 ) -> None:
     """gRPC alone, for production: federated sessions and their agents."""
+    settings = _part("rpc")
     from discreet.rpc.server import serve  # noqa: PLC0415
-    from discreet.telemetry import configure  # noqa: PLC0415
 
-    configure()
-    asyncio.run(serve(Settings(), host, port))
+    asyncio.run(serve(settings, host, port, _monitor(metrics_host, metrics_port, metrics_fd)))
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
+) -> None:
     """A worker alone, for production."""
-    from discreet.telemetry import configure  # noqa: PLC0415
+    settings = _part("worker")
     from discreet.worker.main import serve  # noqa: PLC0415
 
-    configure()
-    asyncio.run(serve(Settings()))
+    asyncio.run(serve(settings, _monitor(metrics_host, metrics_port, metrics_fd)))
 
 
 @app.command()
-def migrate(as_json: JsonFlag = False) -> None:
-    """Bring the database to this version's schema."""
+def migrate(
+    to: Annotated[str, typer.Option(help="Number of a schema; this version's by default")] = "head",
+    down: Annotated[
+        bool, typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring the database to this version's schema; safe beside running processes, and to repeat."""
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
-    run_migrations(Settings())
-    _print({"migrated": True}, as_json, lambda: print("the database is up to date"))
+    schema = run_migrations(Settings(), to, down=down)
+    _print({"migrated": True, "schema": schema}, as_json, lambda: print(f"the database has schema {schema}"))
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:8080/readyz")],
+    seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For probes."""
+    import httpx  # noqa: PLC0415
+
+    try:
+        answer = httpx.get(url, timeout=seconds, trust_env=False)
+        body = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unavailable(f"{url} does not answer: {type(error).__name__}") from error
+    except ValueError as error:
+        raise Unavailable(f"{url} answers {answer.status_code} and no JSON") from error
+    if answer.status_code != httpx.codes.OK:
+        failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
+        raise Unavailable("; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}")))
+    _print(body, as_json, lambda: print(body.get("status", "ok")))
 
 
 @app.command(hidden=True)
@@ -144,12 +181,22 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
     from discreet.usecases import access  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
-    async def make() -> dict[str, str]:
-        async with open_services(Settings()) as services:
-            return await access.bootstrap(services, ("owner", "operator"))
+    # On disk before they count: whoever is killed in between begins again with the same keys, and none is lost.
+    draft = owner_key.with_name("keys.draft")
+    if draft.exists():
+        keys = json.loads(draft.read_text(encoding="utf-8"))
+    else:
+        keys = {role: access.new_key() for role in ("owner", "operator")}
+        write_private(draft, json.dumps(keys))
 
-    for role, key in asyncio.run(make()).items():
-        write_private(owner_key if role == "owner" else owner_key.with_name(f"{role}.key"), key + "\n")
+    async def make() -> bool:
+        async with open_services(Settings()) as services:
+            return await access.bootstrap(services, keys)
+
+    if asyncio.run(make()):
+        write_private(owner_key.with_name("operator.key"), keys["operator"] + "\n")
+        write_private(owner_key, keys["owner"] + "\n")  # last: its presence says that all is done
+    draft.unlink(missing_ok=True)
 
 
 # Jobs ---------------------------------------------------------------------------------------------------------------
@@ -589,6 +636,25 @@ def convert_tntp(
 
 def _settings(state: Path | None) -> Settings:
     return Settings() if state is None else Settings(state=state)
+
+
+def _part(name: str) -> Settings:
+    """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    settings = Settings()
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(name)
+    return settings
+
+
+def _monitor(host: str, port: int | None, descriptor: int | None) -> socket.socket | None:
+    from discreet.monitoring import listen  # noqa: PLC0415
+
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
+    return None if port is None else listen(host, port)
 
 
 def _ready(settings: Settings) -> str | None:

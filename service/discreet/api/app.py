@@ -13,11 +13,12 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
-from prometheus_client import Histogram
+from prometheus_client import Counter, Histogram
 from pydantic.json_schema import models_json_schema
 from starlette.middleware.base import RequestResponseEndpoint
 from starlette.responses import RedirectResponse, Response
 
+from discreet import telemetry
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
@@ -26,6 +27,7 @@ from discreet.problems import KINDS
 from discreet.problems.base import plan_example
 from discreet.settings import Settings
 from discreet.usecases.services import open_services
+from discreet.usecases.standing import Standing
 
 DESCRIPTION = (
     "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
@@ -43,6 +45,11 @@ REQUEST_MODELS = (
 )
 SHUTDOWN_SECONDS = 5
 
+UNTIMED = frozenset({("POST", "/v1/datasets")})
+"""How long content takes to register may depend on it, so no figure and no trace says it."""
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+
+_requests = Counter("discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"])
 _seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
 
 
@@ -55,10 +62,12 @@ def create_app(settings: Settings) -> FastAPI:
             hub = Hub(services.database)
             app.state.services = services
             app.state.hub = hub
+            app.state.standing = standing = Standing(services)
             # The first plan of a kind loads its compiled kernels; nobody shall wait for that.
             tasks = [asyncio.create_task(hub.listen()), asyncio.create_task(asyncio.to_thread(_plan_examples))]
             try:
-                yield
+                with standing.shown():
+                    yield
             finally:
                 for task in tasks:
                     task.cancel()
@@ -87,9 +96,14 @@ def create_app(settings: Settings) -> FastAPI:
     @app.middleware("http")
     async def measured(request: Request, call_next: RequestResponseEndpoint) -> Response:
         started = time.perf_counter()
-        response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        _seconds.labels(request.method, route, response.status_code).observe(time.perf_counter() - started)
+        with _traced(request) as span:
+            response = await call_next(request)
+            route = getattr(request.scope.get("route"), "path", "unknown")
+            span.update_name(f"{request.method} {route}")
+            span.set_attributes({"http.route": route, "http.response.status_code": response.status_code})
+        _requests.labels(request.method, route, response.status_code).inc()
+        if (request.method, route) not in UNTIMED:
+            _seconds.labels(request.method, route, response.status_code).observe(time.perf_counter() - started)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers.setdefault("Cache-Control", "no-store")
         return response
@@ -104,6 +118,13 @@ def create_app(settings: Settings) -> FastAPI:
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _traced(request: Request) -> contextlib.AbstractContextManager[telemetry.Span]:
+    """The span of a request, in the trace that its `traceparent` names if it has one."""
+    if request.url.path in UNTRACED or (request.method, request.url.path) in UNTIMED:
+        return contextlib.nullcontext(telemetry.NO_SPAN)
+    return telemetry.span(request.method, parent=request.headers.get("traceparent", ""), kind=telemetry.Kind.SERVER)
 
 
 def _plan_examples() -> None:

@@ -24,6 +24,8 @@ class Hub:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self.closing = False
+        self.listening = False
+        """Whether news of jobs come now; streams wait in vain otherwise."""
 
     @contextlib.contextmanager
     def waiting(self, job_id: str) -> Iterator[asyncio.Event]:
@@ -50,12 +52,15 @@ class Hub:
         while True:
             try:
                 async with await self._database.listen(CHANNEL) as connection:
+                    self.listening = True
                     self.wake_all()
                     async for notification in connection.notifies():
                         for event in self._waiting.get(notification.payload, ()):
                             event.set()
             except Exception as error:
                 log.warning("listener failed", error=type(error).__name__)
+            finally:
+                self.listening = False
             await asyncio.sleep(RECONNECT_SECONDS)
 
     def wake_all(self) -> None:

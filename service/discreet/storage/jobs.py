@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import rfc8785
+from prometheus_client import Counter
 from sqlalchemy import (
     BigInteger,
     Text,
@@ -39,9 +40,15 @@ Row = dict[str, Any]
 CHANNEL = "discreet_jobs"
 """Notified with a job's id at each of its events."""
 
+TRACE_SEQ = 0
+"""The number of the event that says which trace a job belongs to; streams begin behind it."""
+
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
+
+
+_ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"])
 
 
 # Submission ---------------------------------------------------------------------------------------------------------
@@ -80,11 +87,13 @@ async def submit(
     session_id: str | None = None,
     terms: Mapping[str, Any] | None = None,
     budget: Mapping[str, str] | None = None,
+    traceparent: str | None = None,
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    With `session_id` the job is federated and waits for agents. One statement, so one round trip and one transaction;
-    sent again where the connection breaks, which the idempotency key makes safe.
+    With `session_id` the job is federated and waits for agents; `traceparent` goes with it to whoever runs it. One
+    statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency key
+    makes safe.
     """
     (row,) = await database.ask(
         _SUBMIT,
@@ -109,6 +118,7 @@ async def submit(
             "session": session_id,
             "terms": None if terms is None else dict(terms),
             "budget": None if budget is None else dict(budget),
+            "traceparent": traceparent,
         },
     )
     if row["outcome"] != "accepted":
@@ -145,6 +155,13 @@ async def find_request(
     )
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (bytes(row[0]), row[1])
+
+
+async def find_trace(connection: AsyncConnection, job_id: str) -> str | None:
+    """The traceparent that the job was submitted with, if any."""
+    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == TRACE_SEQ)
+    data = (await connection.execute(statement)).scalar_one_or_none()
+    return None if data is None else str(data["traceparent"])
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -185,7 +202,7 @@ async def result_table(connection: AsyncConnection, job_id: str, name: str) -> b
 async def events(connection: AsyncConnection, job_id: str, after: int) -> list[Row]:
     statement = (
         select(JobEvent.seq, JobEvent.event, JobEvent.data)
-        .where(JobEvent.job_id == job_id, JobEvent.seq > after)
+        .where(JobEvent.job_id == job_id, JobEvent.seq > max(after, TRACE_SEQ))
         .order_by(JobEvent.seq)
     )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -274,7 +291,7 @@ async def end(
 ) -> None:
     """Bring a job, which this transaction holds, to its final state."""
     code, detail = error if error is not None else (None, None)
-    await connection.execute(
+    done = await connection.execute(
         update(Job)
         .where(Job.id == job_id)
         .values(
@@ -285,7 +302,9 @@ async def end(
             step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
             finished_at=func.clock_timestamp(),
         )
+        .returning(Job.kind)
     )
+    _ended.labels(done.scalar_one(), state).inc()
     await connection.execute(delete(Release).where(Release.job_id == job_id))
     await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
 
@@ -349,11 +368,22 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+# The trace's row belongs to a job that this very statement inserts and does not see yet: row-level security is told so
+# by the system's scope, after submit_job has set its own.
 _SUBMIT = text(
     """
-    SELECT outcome, job_id, created_at, standings FROM submit_job(
+    WITH done AS MATERIALIZED (
+      SELECT outcome, job_id, created_at, standings FROM submit_job(
         :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
         :events, :queue, :task, :channel, :session, :terms, :budget)
+    ), traced AS MATERIALIZED (
+      SELECT job_id, set_config('discreet.tenant', '*', true) AS scope FROM done
+      WHERE outcome = 'accepted' AND CAST(:traceparent AS text) IS NOT NULL
+    ), kept AS (
+      INSERT INTO job_events (job_id, seq, event, data)
+      SELECT job_id, 0, 'trace', jsonb_build_object('traceparent', CAST(:traceparent AS text)) FROM traced
+    )
+    SELECT outcome, job_id, created_at, standings FROM done
     """
 ).bindparams(
     bindparam("problem", type_=JSONB),

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet import faults
+from discreet import faults, telemetry
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
 from discreet.privacy import filters
 from discreet.privacy.units import Price
@@ -140,7 +140,8 @@ async def submit(
         known = await _known_request(connection, principal, idempotency_key, digest)
     if known is not None:
         return known
-    planned = await make_plan(services, principal, problem, privacy, seed)
+    with telemetry.span("plan", problem=problem.kind):
+        planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
@@ -163,6 +164,7 @@ async def submit(
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
+        traceparent=telemetry.traceparent(),
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":

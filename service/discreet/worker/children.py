@@ -83,6 +83,11 @@ class Zygote:
         self._control: socket.socket | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs; one that has died is started again when it is needed."""
+        return self._control is not None and self._process is not None and self._process.returncode is None
+
     async def start(self) -> None:
         """Start the process and wait until it has compiled and imported everything."""
         async with self._lock:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 
 import structlog
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued
+from prometheus_client import Counter
 
+from discreet.errors import Unavailable
+from discreet.monitoring import answering
 from discreet.settings import Settings
+from discreet.storage.migrations import check_schema
 from discreet.storage.queue import QUEUE, RUN_JOB
-from discreet.usecases import running
+from discreet.usecases import running, standing
 from discreet.usecases.services import Services, open_services
 from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
 
 log = structlog.get_logger()
+
+_repaired = Counter("discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for")
 
 GRACE_SECONDS = 8.0
 """Running jobs get so long to end when the worker is told to stop; then they go back on the queue."""
@@ -40,33 +47,51 @@ def queue_app(services: Services, runner: Runner) -> App:
     return app
 
 
-async def serve(settings: Settings) -> None:
-    """Work until told to stop (SIGTERM, SIGINT)."""
+async def serve(settings: Settings, monitor: socket.socket | None = None) -> None:
+    """Work until told to stop (SIGTERM, SIGINT). Health and metrics are answered on the listening socket `monitor`.
+
+    WrongSchema when the database is of another version: this one neither works on it nor waits for a migration.
+    """
     async with open_services(settings) as services:
         zygote = Zygote()
-        await zygote.start()
-        repairs = asyncio.create_task(_repair_forever(services))
-        app = queue_app(services, Runner(services, zygote))
-        try:
-            async with app.open_async():
-                await app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=settings.worker_concurrency,
-                    delete_jobs="always",
-                    fetch_job_polling_interval=1.0,
-                    shutdown_graceful_timeout=GRACE_SECONDS,
-                )
-        finally:
-            repairs.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await repairs
-            await zygote.stop()
+
+        async def ready() -> None:
+            if not zygote.alive:
+                raise Unavailable("the process that starts children does not run")
+
+        figures = standing.Standing(services, installation=False)
+        with figures.shown():
+            async with answering(monitor, {**standing.checks(services), "zygote": ready}):
+                await _serve(settings, services, zygote)
 
 
-async def _repair_forever(services: Services) -> None:
+async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
+    await check_schema(services.database)
+    await zygote.start()
+    repairs = asyncio.create_task(_repair_forever(services, zygote))
+    app = queue_app(services, Runner(services, zygote))
+    try:
+        async with app.open_async():
+            await app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=settings.worker_concurrency,
+                delete_jobs="always",
+                fetch_job_polling_interval=1.0,
+                shutdown_graceful_timeout=GRACE_SECONDS,
+            )
+    finally:
+        repairs.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await repairs
+        await zygote.stop()
+
+
+async def _repair_forever(services: Services, zygote: Zygote) -> None:
     while True:
         try:
+            await zygote.start()  # at once where it has died, not with the next job
             if count := await running.repair(services):
+                _repaired.inc(count)
                 log.info("jobs put back on the queue", count=count)
         except AlreadyEnqueued:  # another worker was faster
             pass
