@@ -145,4 +145,6 @@ def _export(part: str) -> None:
     provider = TracerProvider(resource=resource)  # flushed when the process ends
     timeout = None if os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") else EXPORT_SECONDS
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout)))
-    trace.set_tracer_provider(provider)
+    # Not the provider of the whole process: FastAPI would send spans of its own with it, and exceptions' texts in them.
+    global _tracer  # noqa: PLW0603
+    _tracer = provider.get_tracer("discreet")

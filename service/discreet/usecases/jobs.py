@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio.to_thread
+import structlog
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
@@ -21,6 +22,8 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
+
+log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
 
@@ -176,6 +179,7 @@ async def submit(
     if found.outcome == "refused":
         raise budgets.refusal(found.standings, total)
     if found.row is not None:
+        log.info("job accepted", job=found.job_id, kind=problem.kind)
         return found.row
     assert found.job_id is not None
     return await find(services, principal, found.job_id)

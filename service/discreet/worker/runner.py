@@ -104,6 +104,7 @@ class Runner:
         faults.point("runner.finished")
         with telemetry.span("publish"):
             await running.publish(self._services, held, output.payload, output.tables)
+        log.info("job published", attempt=held.attempt)
 
     async def _pad(self, held: Claim, began: int, started: float) -> None:
         """Wait for the quantum, and only then tell traces and metrics: they see padded durations too."""
