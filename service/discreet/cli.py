@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import os
 import socket
 import sys
@@ -153,6 +154,53 @@ def migrate(
 
 
 @app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="A folder to make; it will hold the keys of all data")],
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Back up an embedded installation, running or not: database, secrets, keys, and the heads of its ledgers."""
+    from discreet.backup import backup as write_backup  # noqa: PLC0415
+
+    made = write_backup(_settings(state), folder)
+    entries = sum(head["seq"] for head in made["heads"])
+    told = f"{folder}: schema {made['schema']}, {entries} ledger entries; it holds all keys"
+    _print(made, as_json, lambda: print(told))
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A backup")],
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given."""
+    from discreet.backup import restore as read_backup  # noqa: PLC0415
+
+    found = read_backup(_settings(state), folder, [_read_json(one) for one in head or ()])
+
+    def show() -> None:
+        entries = sum(one["entries"] for one in found["ledgers"])
+        print(f"restored as of {found['created_at']}: {entries} ledger entries verified")
+        if found["ended_jobs"]:
+            print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
+        if not head:
+            print(
+                "Warning: no head was given. What was spent after this backup is forgotten, and can be spent again:\n"
+                "compare with a head that was kept elsewhere (--head), or lower the caps by what may be missing.",
+                file=sys.stderr,
+            )
+
+    _print(found, as_json, show)
+
+
+@app.command()
 def check(
     url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:8080/readyz")],
     seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
@@ -172,6 +220,18 @@ def check(
         failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
         raise Unavailable("; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}")))
     _print(body, as_json, lambda: print(body.get("status", "ok")))
+
+
+@app.command("create-secrets")
+def create_secrets(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write them (mode 0600)")],
+    as_json: JsonFlag = False,
+) -> None:
+    """New secrets of an installation, one file for all its processes. Keep a copy in a safe place."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    secrets.create(file)
+    _print({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
 
 
 @app.command(hidden=True)
@@ -211,9 +271,11 @@ def solve(
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
     from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
 
     settings = _settings(state)
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(level=logging.WARNING)
     from discreet import solve as local  # noqa: PLC0415 - loads numba
 
     body = _read(file)

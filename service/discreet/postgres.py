@@ -631,6 +631,20 @@ class EmbeddedPostgres:
         return self._binaries
 
 
+def running_url(state: Path, role: str, database: str = DATABASE) -> str:
+    """Where the server of a state folder answers that another process holds; Unavailable when none can be seen."""
+    try:
+        password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
+        note = state / "temporary"
+        places = [state / "run", *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else [])]
+    except (OSError, ValueError, KeyError) as error:
+        raise Unavailable(f"{state} holds no database") from error
+    for place in places:
+        if (place / f".s.PGSQL.{PORT}").exists():
+            return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(place), safe='/')}&port={PORT}"
+    raise Unavailable(f"the database in {state} does not run yet; try again")
+
+
 def _runs_programs(folder: Path) -> bool:
     return not os.statvfs(folder).f_flag & os.ST_NOEXEC
 

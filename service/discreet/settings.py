@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then the environment, then a folder of credentials where a variable names one."""
         folder = next((place for name in CREDENTIALS if (place := os.environ.get(name))), None)
-        if folder is None:
+        if folder is None or not os.path.isdir(folder):  # an image names it for all its commands
             return init_settings, env_settings
         return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
 

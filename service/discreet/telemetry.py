@@ -41,9 +41,9 @@ _tracer = trace.get_tracer("discreet")
 _propagator = TraceContextTextMapPropagator()
 
 
-def configure(part: str = "", verbose: bool = False) -> None:
-    """Set up logs and traces of this process, one part of the service; warnings of libraries go the same way."""
-    level = logging.DEBUG if verbose else logging.INFO
+def configure(part: str = "", level: int = logging.INFO) -> None:
+    """Set up logs of this process and, where it is a part of the service, traces; warnings of libraries go the same
+    way. A command whose standard output is its answer needs this too: structlog would write there by itself."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

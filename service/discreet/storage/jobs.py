@@ -351,6 +351,12 @@ async def stranded(connection: AsyncConnection, queued_seconds: float, most: int
     return [(row[0], row[1]) for row in rows]
 
 
+async def unfinished(connection: AsyncConnection) -> list[tuple[str, bool]]:
+    """Jobs that could still touch data, with whether something is reserved for them; those on public data left out."""
+    rows = await connection.execute(_UNFINISHED)
+    return [(row[0], row[1]) for row in rows]
+
+
 async def forget_requests(connection: AsyncConnection, hours: int) -> None:
     """Drop idempotency keys older than their promise."""
     await connection.execute(
@@ -395,6 +401,17 @@ _SUBMIT = text(
     bindparam("session", type_=Text),
     bindparam("terms", type_=JSONB(none_as_null=True)),
     bindparam("budget", type_=JSONB(none_as_null=True)),
+)
+# A job with a stored release touches nothing any more: what is left of it is post-processing.
+_UNFINISHED = text(
+    """
+    SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
+    FROM jobs
+    WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
+      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = jobs.dataset_id AND datasets.mode = 'simulation')
+    ORDER BY id
+    """
 )
 _ADD_EVENT = text(
     """

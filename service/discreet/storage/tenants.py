@@ -33,6 +33,11 @@ async def find_tenant(connection: AsyncConnection, name: str) -> str | None:
     return (await connection.execute(select(Tenant.id).where(Tenant.name == name))).scalar_one_or_none()
 
 
+async def all_ids(connection: AsyncConnection) -> list[str]:
+    """Every tenant, in the system's scope."""
+    return list((await connection.execute(select(Tenant.id).order_by(Tenant.id))).scalars())
+
+
 async def add_key(connection: AsyncConnection, **values: Any) -> None:
     await connection.execute(insert(Key).values(**values))
 
