@@ -201,7 +201,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def make_root(root: Path) -> Path:
-    """Stands in for the base image: empty but for a copy of some of /etc and the places where `mounts` puts the rest."""
+    """Stands in for the base image: empty, with a copy of some of /etc and places where `mounts` puts the rest."""
     for name in ("usr", "etc", "proc", "dev", "tmp", "run/secrets", "opt", "var/lib", "var/tmp"):
         (root / name).mkdir(parents=True)
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -256,26 +256,26 @@ class Engine:
         user, group = service["user"].split(":")
         environment = {**self.image.environment, **service.get("environment", {})}
         words = [*(self.image.entrypoint if entrypoint else []), *command]
-        words = [re.sub(r"0\.0\.0\.0|127\.0\.0\.1", address, word) for word in words]
+        words = [re.sub(r"\b(0\.0\.0\.0|127\.0\.0\.1)\b", address, word) for word in words]
+        variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
         root = self.root
-        secrets = "\n".join(
-            f"touch {root}/run/secrets/{name} && mount --bind -o ro {self.work}/{self.compose['secrets'][name]['file']} {root}/run/secrets/{name}"
-            for name in service.get("secrets", ())
-        )
+        secrets = ""
+        for name in service.get("secrets", ()):
+            source, target = self.work / self.compose["secrets"][name]["file"], root / "run/secrets" / name
+            secrets += f"touch {target} && mount --bind -o ro {source} {target}\n"
         script = f"""
-            {mounts(root)}
             mount --bind {root} {root}
+            {mounts(root)}
             mount -t tmpfs -o mode=1777 tmpfs {root}/tmp
             mount -t tmpfs -o mode=0755 tmpfs {root}/run/secrets
             {secrets}
             mount -o remount,ro {root}/run/secrets
             mount --bind {state} {root}{self.image.volumes[0]}
             mount -o remount,bind,ro {root}
-            cd {root}{self.image.folder}
-            exec env -i {" ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())} \\
-              chroot {root} /usr/bin/setpriv --reuid {user} --regid {group} --clear-groups --bounding-set=-all \\
-              --inh-caps=-all --no-new-privs /usr/bin/env --chdir={self.image.folder} {shlex.join(words)}
-        """
+            exec chroot {root} /usr/bin/env -i --chdir={self.image.folder} {variables} \\
+              /usr/bin/setpriv --reuid {user} --regid {group} --clear-groups --bounding-set=-all --inh-caps=-all \\
+              --no-new-privs {shlex.join(words)}
+        """  # noqa: S108  the container's own /tmp
         return [*self.network, "unshare", "--mount", "/bin/sh", "-ec", script]
 
     def state(self, name: str) -> Path:
@@ -488,8 +488,10 @@ def rehearse(stages: list[Stage], work: Path) -> int:
         ]
     )
     # A network of its own: fixed ports are free, and nothing but loopback can be reached.
-    holder = subprocess.Popen(["unshare", "--net", "/bin/sh", "-c", "ip link set lo up 2>/dev/null; exec sleep 86400"])
-    time.sleep(0.5)
+    lonely = "ip link set lo up; echo up; exec sleep 86400"
+    holder = subprocess.Popen(["/usr/bin/unshare", "--net", "/bin/sh", "-ec", lonely], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
     network = ["nsenter", f"--net=/proc/{holder.pid}/ns/net", "--"]
     compose = read_compose((ROOT / "compose.yaml").read_text())
     engine = Engine(stages[-1], root, compose, work, network)

@@ -48,6 +48,11 @@ async def opened(settings: Settings) -> AsyncIterator[tuple[Services, Principal]
         yield services, await access.local_owner(services)
 
 
+async def register(services: Services, owner: Principal, body: dict[str, Any]) -> str:
+    row, _ = await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
+    return str(row["id"])
+
+
 async def submit(services: Services, owner: Principal, dataset: str) -> str:
     request = validate(_JOB, bodies.job(dataset))
     row = await jobs.submit(
@@ -92,10 +97,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
     async def before(ready: Settings) -> None:
         async with opened(ready) as (services, owner):
-            whole = whole_registration(validate(_DATASET, bodies.dataset()).root)
-            dataset, _ = await datasets.register(services, owner, whole)
+            dataset = await register(services, owner, bodies.dataset())
             for name in ("published", "released", "queued"):
-                made.jobs[name] = await submit(services, owner, dataset["id"])
+                made.jobs[name] = await submit(services, owner, dataset)
             await work(services, made.jobs["published"], publish=True)
             await work(services, made.jobs["released"], publish=False)
             made.early = await exports.head(services, owner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -56,7 +57,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a port"
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not a port"
         raise DiscreetError(f"cannot listen on port {port} of {host} for metrics: {reason}") from error
 
 

@@ -343,8 +343,12 @@ class EmbeddedPostgres:
         finally:
             # From here on the lock lives and dies with the server's processes.
             os.close(inherited)
-        with self._await_connection(give_up) as connection:
-            self._ensure_roles(connection)
+        try:
+            with self._await_connection(give_up) as connection:
+                self._ensure_roles(connection)
+        except psycopg.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise Unavailable(f"the database in {self.data} cannot be set up: {reason}") from error
 
     def _claim(self, give_up: Callable[[], bool]) -> int:
         """The lock that all processes of one server share; what a killed supervisor left behind is stopped first."""

@@ -160,6 +160,9 @@ def install(app: FastAPI) -> None:
         return document(error.status_code, code, str(error.detail))
 
     async def unavailable(request: Request, error: Exception) -> JSONResponse:
+        if isinstance(getattr(error, "orig", error), psycopg.errors.DiskFull):
+            log.error("the disk of the database is full")
+            return of_error(Unavailable("the disk of the database is full; nothing was charged by this request"))
         log.warning("database does not answer", error=type(error).__name__)
         return of_error(Unavailable("the database does not answer; try again"))
 
