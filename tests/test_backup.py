@@ -239,6 +239,39 @@ def test_rewritten_dump_does_not_pass(history: History, postgres: EmbeddedPostgr
     assert not settings.state.exists()
 
 
+def test_database_of_ones_own_is_adopted_once_it_holds(
+    history: History, postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    kept = tmp_path / "head.json"
+    with fresh_database(postgres, None) as database:
+        superuser = postgres.url(SUPERUSER, database.name)
+        backup._program(
+            "pg_restore", superuser, "--exit-on-error", str(history.running / backup.DUMP), database=database.name
+        )
+        more = {
+            "DISCREET_DATABASE_URL": database.app_url,
+            "DISCREET_SECRETS_FILE": str(history.running / "state" / "secrets.json"),
+        }
+
+        def adopt(head: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+            kept.write_text(json.dumps(head))
+            return subprocess.run(
+                [sys.executable, "-m", "discreet", "adopt", "--head", str(kept)],
+                env=clean_environment(**more),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        refused = adopt(history.late)
+        assert refused.returncode == 1
+        assert "whose head was kept" in refused.stderr
+        done = adopt(history.early)
+        assert done.stdout == (
+            f"{history.early['seq']} ledger entries verified; 1 jobs that had not ended were ended, and charged\n"
+        )
+
+
 def test_backup_is_private_and_whole(history: History) -> None:
     assert stat.S_IMODE(history.running.stat().st_mode) == 0o700
     names = {str(path.relative_to(history.running)) for path in history.running.rglob("*") if path.is_file()}

@@ -201,6 +201,32 @@ def restore(
 
 
 @app.command()
+def adopt(
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end unfinished jobs."""
+    from discreet.usecases import restoring  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    kept = [_read_json(one) for one in head or ()]
+
+    async def go() -> tuple[int, int]:
+        async with open_services(Settings()) as services:
+            verified = await restoring.check_ledger(services, kept)
+            return sum(one.entries for one in verified), await restoring.end_unfinished(services)
+
+    entries, ended = asyncio.run(go())
+    told = f"{entries} ledger entries verified; {ended} jobs that had not ended were ended, and charged"
+    _print({"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told))
+
+
+@app.command()
 def check(
     url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:8080/readyz")],
     seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
