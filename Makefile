@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos up lock openapi protos rehearse
+.PHONY: help demo test check bench chaos docs up lock openapi protos rehearse sdk
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -39,6 +39,8 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	@.venv/bin/python -m ruff format --check .
 	@echo '[discreet] mypy' && .venv/bin/python -m mypy
 	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
+	@echo '[discreet] SDKs' && .venv/bin/python clients/python/generate.py --check
+	@.venv/bin/python clients/typescript/generate.py --check
 	@echo '[discreet] locks name no address'
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
 
@@ -58,9 +60,19 @@ openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)
 	@.venv/bin/python -m discreet.api.contract > openapi/openapi.json
 
+sdk: ## write the generated parts of both SDKs again, after a change of the contract
+	$(call bootstrap,test)
+	@.venv/bin/python clients/python/generate.py
+	@.venv/bin/python clients/typescript/generate.py
+
 protos: ## write the gRPC stubs again, after a change of protos/
 	$(call bootstrap,test)
 	@PYTHONPATH=clients/python .venv/bin/python -m discreet_client.stubs.generate protos clients/python
+
+docs: ## the documentation as a site, in .site/
+	$(call bootstrap,all)
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
+	@echo '[discreet] .site/index.html'
 
 up: ## run the service here until Ctrl-C
 	$(call bootstrap,runtime)

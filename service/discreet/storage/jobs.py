@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage import webhooks
 from discreet.storage.database import Database
 from discreet.storage.ledger import Standing, standing
 from discreet.storage.queue import QUEUE, RUN_JOB
@@ -46,6 +47,15 @@ TRACE_SEQ = 0
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
+
+WebhookEvent = Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]
+"""What webhooks can be told."""
+
+_TOLD: dict[str, WebhookEvent] = {
+    "succeeded": "job.finished",
+    "failed": "job.failed",
+    "cancelled": "job.cancelled",
+}
 
 
 _ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"])
@@ -291,7 +301,7 @@ async def end(
 ) -> None:
     """Bring a job, which this transaction holds, to its final state."""
     code, detail = error if error is not None else (None, None)
-    done = await connection.execute(
+    ended = await connection.execute(
         update(Job)
         .where(Job.id == job_id)
         .values(
@@ -302,9 +312,11 @@ async def end(
             step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
             finished_at=func.clock_timestamp(),
         )
-        .returning(Job.kind)
+        .returning(Job.tenant_id, Job.kind)
     )
-    _ended.labels(done.scalar_one(), state).inc()
+    tenant_id, kind = ended.one()
+    _ended.labels(kind, state).inc()
+    await webhooks.announce(connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state})
     await connection.execute(delete(Release).where(Release.job_id == job_id))
     await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
 

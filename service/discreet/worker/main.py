@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 
 import structlog
@@ -16,7 +15,7 @@ from discreet.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.migrations import check_schema
 from discreet.storage.queue import QUEUE, RUN_JOB
-from discreet.usecases import running, standing
+from discreet.usecases import datasets, running, standing, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
@@ -43,6 +42,9 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
+        if count := await datasets.remove_orphans(services):
+            log.info("objects without a dataset removed", count=count)
+        await webhooks.forget_old(services)
 
     return app
 
@@ -68,7 +70,11 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
 async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
     await check_schema(services.database)
     await zygote.start()
-    repairs = asyncio.create_task(_repair_forever(services, zygote))
+    helpers = [
+        asyncio.create_task(_repair_forever(services, zygote)),
+        asyncio.create_task(_expire_forever(services)),
+        asyncio.create_task(webhooks.Sender(services).run()),
+    ]
     app = queue_app(services, Runner(services, zygote))
     try:
         async with app.open_async():
@@ -80,9 +86,9 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
                 shutdown_graceful_timeout=GRACE_SECONDS,
             )
     finally:
-        repairs.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await repairs
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
         await zygote.stop()
 
 
@@ -98,3 +104,13 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
         except Exception as error:
             log.warning("repair failed", error=type(error).__name__)
         await asyncio.sleep(services.settings.lease_seconds / 3)
+
+
+async def _expire_forever(services: Services) -> None:
+    while True:
+        try:
+            if count := await datasets.expire(services):
+                log.info("contents erased, their time was over", count=count)
+        except Exception as error:
+            log.warning("contents not looked at", error=type(error).__name__)
+        await asyncio.sleep(services.settings.expiry_seconds)

@@ -1,0 +1,451 @@
+"""The simulated study of Xie, Thomas & Miklau (2019), section 7, through the service's own code, on SYNTHETIC data.
+
+Every private answer here is what a job would release: plan, release and finish of the problem kind on its canonical
+content, delta 1e-5. What each answer misses is the mean squared projected Bellman error (MSPBE) of the POPULATION,
+known exactly for the chain and from an independent sample elsewhere; a release never shows it.
+
+"GPOPE as printed" has the noise of the paper's Lemma 1 and is NOT private at the epsilon that it claims; LSTD and
+WIS-LSTD are not private at all. They are what the private answers are held against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from discreet.figures import Curve, draw_curves
+from discreet.privacy import calibration
+from discreet.privacy.noise import Noise
+from discreet.privacy.printed import lemma_one_sigma
+from discreet.problems.base import Content
+from discreet.problems.numbers import Privacy
+from discreet.problems.off_policy_evaluation import (
+    OffPolicyDataset,
+    OffPolicyEvaluation,
+    OffPolicyPublic,
+    transitions_of,
+)
+from discreet.reproduce.report import Line, Report
+from discreet.reproduce.simulators import (
+    CAR_DISCOUNT,
+    CAR_HIGH,
+    CAR_HORIZON,
+    CAR_LOW,
+    CHAIN_DISCOUNT,
+    CHAIN_STATES,
+    HIV_DISCOUNT,
+    HIV_HIGH,
+    HIV_LOW,
+    Rows,
+    chain,
+    chain_cell_rewards,
+    chain_moments,
+    chain_topology,
+    hiv_treatment,
+    mountain_car,
+)
+from discreet.solvers import gradient_temporal_difference as gtd
+from discreet.solvers import least_squares_temporal_difference as lstd
+from discreet.solvers.temporal_difference import mspbe
+from discreet.solvers.value_features import Fourier, Tabular
+
+Floats = NDArray[np.float64]
+Moments = tuple[Floats, Floats, Floats]
+
+EPSILON, DELTA = 0.1, 1e-5
+DATA_SEED, REFERENCE_SEED = 11, 12
+"""Of the data of every size, and of the sample that stands for the population. Releases have the seeds 0, 1, …"""
+SIZES, FULL_SIZES = (10_000, 30_000, 100_000), (10_000, 30_000, 100_000, 300_000, 500_000)
+STEP_FACTORS, FULL_STEP_FACTORS = (0.1, 1.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0)
+STEPS_AT = 100_000
+CAR_ORDER, HIV_ORDER, HIV_REWARD = 3, 1, 3.0
+DENSE_SIZES, DENSE_FULL_SIZES = (1_000,), (1_000, 3_000, 10_000)
+DENSE_EPSILONS = (0.1, 1.0)
+REFERENCE = 10_000
+MOMENTS_FEATURES = 16
+LSL_PENALTIES = (1e2, 1e4, 1e6, 1e8)
+"""Of DP-LSL; the best is shown, though none could be chosen so in private."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A dataset as it is registered, and the A, b and C of its population."""
+
+    public: OffPolicyPublic
+    content: Content
+    problem: dict[str, Any]
+    moments: Moments
+
+    def job(self, **fields: Any) -> OffPolicyEvaluation:
+        body = {"kind": "off_policy_evaluation", "dataset": "example", **self.problem, **fields}
+        return OffPolicyEvaluation.model_validate(body)
+
+    def errors(self, releases: int, epsilon: float = EPSILON, **fields: Any) -> Floats:
+        """float64[releases]: the MSPBE of each release of one plan."""
+        job = self.job(**fields)
+        plan = job.plan(self.public, Privacy(epsilon=epsilon, delta=DELTA).budget)
+        found = np.empty(releases)
+        for seed in range(releases):
+            released = job.release(self.public, plan, self.content, Noise.seeded(seed))
+            answer = job.finish(self.public, plan, released, lambda *_: None).to_json()
+            found[seed] = self.mspbe(np.array(answer["weights"]))
+        return found
+
+    def errors_as_printed(self, releases: int, epsilon: float = EPSILON, **fields: Any) -> Floats:
+        """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is 9.8 at epsilon .1."""
+        plan = self.job(method="gradient", **fields).plan(self.public, Privacy(epsilon=epsilon, delta=DELTA).budget)
+        steps, clip = plan.parameters["steps"], plan.parameters["clip"]
+        moved = transitions_of(self.content, 1.0)
+        found = np.empty(releases)
+        for seed in range(releases):
+            theta = gtd.gradient(
+                moved,
+                Tabular(CHAIN_STATES),
+                self.problem["discount"],
+                steps=steps,
+                step_sizes=plan.parameters["step_size"] * (1 - np.arange(steps) / steps),
+                clip=clip,
+                noise_scale=clip * lemma_one_sigma(epsilon, DELTA, moved.trajectories, steps),
+                generator=np.random.default_rng(seed),
+            )
+            found[seed] = self.mspbe(theta)
+        return found
+
+    def mspbe(self, weights: Floats) -> float:
+        return mspbe(weights, *self.moments)
+
+
+def registered(rows: Rows, public: dict[str, Any]) -> tuple[OffPolicyPublic, Content]:
+    """Rows as a dataset of a public number of trajectories: the one form that every method takes."""
+    columns: dict[str, Any] = {
+        name: getattr(rows, name)
+        for name in ("trajectory", "step", "reward", "terminal", "behaviour", "target")
+        if getattr(rows, name) is not None
+    }
+    names = ("state", "next_state") if rows.state.ndim == 1 else ("x", "x_next")
+    for name, values in zip(names, (rows.state, rows.next_state), strict=True):
+        if values.ndim == 1:
+            columns[name] = values
+        else:
+            columns |= {f"{name}_{axis}": np.ascontiguousarray(values[:, axis]) for axis in range(values.shape[1])}
+    fixed = {"unit": "trajectory", "trajectories": int(rows.trajectory[-1]) + 1}
+    read = OffPolicyPublic.model_validate(fixed | public)
+    content = OffPolicyDataset.read_table(read, pa.table(columns))
+    return OffPolicyDataset.describe(read, content), content
+
+
+# The paper's Figure 1: the chain ------------------------------------------------------------------------------------
+
+
+def chain_setting(m: int, known: bool = True) -> Setting:
+    """`known`: topology and rewards are public."""
+    public: dict[str, Any] = {"states": CHAIN_STATES, "reward_bound": 1, "horizon": 1000}
+    if known:
+        public |= {"topology": chain_topology().tolist(), "rewards": chain_cell_rewards().tolist()}
+    problem = {"features": {"type": "tabular"}, "discount": CHAIN_DISCOUNT}
+    data = registered(chain(m, np.random.default_rng(DATA_SEED)), public)
+    return Setting(*data, problem, chain_moments())
+
+
+CHAIN_METHODS = (
+    "moments, topology and rewards public",
+    "moments, nothing public",
+    "minibatch",
+    "GPOPE",
+    "GPOPE as printed, NOT private",
+    "predict 1",
+    "DP-LSL",
+    "DP-LSW",
+    "LSTD, not private",
+)
+
+
+def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
+    """Median MSPBE of each of CHAIN_METHODS: over `slow` releases of minibatch, 20 of moments, `fast` of others."""
+    setting = chain_setting(m)
+    unknown = Setting(
+        setting.public.model_copy(update={"topology": None, "rewards": None}),
+        setting.content,
+        setting.problem,
+        setting.moments,
+    )
+    penalties = [np.median(setting.errors(5, method="dp_lsl", regularization=each)) for each in LSL_PENALTIES]
+    found = (
+        np.median(setting.errors(20)),
+        np.median(unknown.errors(20, method="moments")),
+        np.median(setting.errors(slow, method="minibatch")),
+        np.median(setting.errors(fast, method="gradient")),
+        np.median(setting.errors_as_printed(fast)),
+        setting.mspbe(np.ones(CHAIN_STATES)),
+        min(penalties),
+        np.median(setting.errors(5, method="dp_lsw")),
+        setting.mspbe(lstd.lstd(transitions_of(setting.content, 1.0), Tabular(CHAIN_STATES), CHAIN_DISCOUNT)),
+    )
+    return {"m": m, **{name: float(error) for name, error in zip(CHAIN_METHODS, found, strict=True)}}
+
+
+def step_sizes(
+    m: int = STEPS_AT, factors: tuple[float, ...] = STEP_FACTORS, slow: int = 3, fast: int = 9
+) -> list[dict[str, Any]]:
+    """Median MSPBE by the factor on each method's default step size. `moments` has none."""
+    setting = chain_setting(m)
+    defaults = {
+        method: setting.job(method=method)
+        .plan(setting.public, Privacy(epsilon=EPSILON, delta=DELTA).budget)
+        .parameters["step_size"]
+        for method in ("minibatch", "gradient")
+    }
+    rows = []
+    for factor in factors:
+        batch, single = (factor * defaults[method] for method in ("minibatch", "gradient"))
+        rows.append(
+            {
+                "step size": factor,
+                "minibatch": float(np.median(setting.errors(slow, method="minibatch", step_size=batch))),
+                "GPOPE": float(np.median(setting.errors(fast, method="gradient", step_size=single))),
+                CHAIN_METHODS[4]: float(np.median(setting.errors_as_printed(fast, step_size=single))),
+            }
+        )
+    return rows
+
+
+# Its Figures 2 to 4: Mountain Car and HIV treatment -----------------------------------------------------------------
+
+
+def fourier_setting(rows: Rows, reference: Rows, public: dict[str, Any], problem: dict[str, Any]) -> Setting:
+    """A dataset beside the moments of an independent sample."""
+    data = registered(rows, public)
+    known, other = registered(reference, public)
+    features = Setting(known, other, problem, (np.empty(0),) * 3).job().features
+    assert features.type == "fourier"
+    basis = Fourier(features.order, features.low, features.high)
+    return Setting(*data, problem, lstd.moments_of(transitions_of(other, np.inf), basis, problem["discount"]))
+
+
+def car_setting(m: int, off_policy: bool) -> Setting:
+    """Fourier features of order 3: 16 of them."""
+    followed = 0.5 if off_policy else 0.9
+    rows, reference = (
+        mountain_car(size, np.random.default_rng(seed), followed=followed, evaluated=0.9)
+        for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
+    )
+    if not off_policy:
+        rows, reference = (_followed(each) for each in (rows, reference))
+    public = {"features": 2, "reward_bound": 1, "horizon": CAR_HORIZON}
+    features = {"type": "fourier", "order": CAR_ORDER, "low": CAR_LOW, "high": CAR_HIGH}
+    return fourier_setting(rows, reference, public, {"features": features, "discount": CAR_DISCOUNT})
+
+
+def _followed(rows: Rows) -> Rows:
+    """Without probabilities: the policy that was followed is the one to evaluate."""
+    return Rows(
+        rows.trajectory, rows.step, rows.state, rows.action, rows.reward, rows.next_state, rows.terminal, None, None
+    )
+
+
+def hiv_setting(m: int) -> Setting:
+    """Fourier features of order 1: 64 of them. Rewards are clipped to ±3, which one in a thousand exceeds."""
+    rows, reference = (
+        hiv_treatment(size, np.random.default_rng(seed)) for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
+    )
+    for each in (rows, reference):
+        np.clip(each.reward, -HIV_REWARD, HIV_REWARD, out=each.reward)
+    public = {"features": 6, "reward_bound": HIV_REWARD, "horizon": 40}
+    features = {"type": "fourier", "order": HIV_ORDER, "low": HIV_LOW, "high": HIV_HIGH}
+    return fourier_setting(rows, reference, public, {"features": features, "discount": HIV_DISCOUNT})
+
+
+def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str, Any]]:
+    """One row an epsilon: median MSPBE relative to that of predicting 0 everywhere, which needs no data.
+
+    "best constant" is the constant that is best for the population; nobody knows it without data. `moments` is left out
+    where its noise would be on thousands of sums.
+    """
+    features = setting.job().features
+    assert features.type == "fourier"
+    basis = Fourier(features.order, features.low, features.high)
+    A, b, C = setting.moments
+    nothing = setting.mspbe(np.zeros(b.size))
+    whitened = np.linalg.pinv(np.linalg.cholesky(C + 1e-12 * np.trace(C) * np.eye(b.size)))
+    constant = np.zeros(b.size)  # the first feature is the constant 1
+    constant[0] = np.linalg.lstsq(whitened @ A[:, :1], whitened @ b, rcond=None)[0][0]
+    moved = transitions_of(setting.content, np.inf)
+    exact = lstd.wis_lstd(moved, basis, setting.problem["discount"])
+    methods = {"moments": "moments", "minibatch": "minibatch", "GPOPE": "gradient"}
+    if b.size > MOMENTS_FEATURES:
+        methods.pop("moments")
+    rows = []
+    for epsilon in DENSE_EPSILONS:
+        auto = setting.job().plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters["method"]
+        private = {
+            label: float(np.median(setting.errors(releases, epsilon, method=method))) / nothing
+            for label, method in methods.items()
+        }
+        rows.append(
+            {
+                "data": name,
+                "m": moved.trajectories,
+                "epsilon": epsilon,
+                "auto": auto,
+                **{label: private.get(label) for label in ("moments", "minibatch", "GPOPE")},
+                "best constant": setting.mspbe(constant) / nothing,
+                "WIS-LSTD, not private": setting.mspbe(exact) / nothing,
+            }
+        )
+    return rows
+
+
+# All of it ----------------------------------------------------------------------------------------------------------
+
+
+def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """All tables. "chain": MSPBE against m. "steps": against the step size. "dense": Mountain Car and HIV."""
+    dense = [
+        row
+        for name, setting in (
+            ("Mountain Car, on-policy", lambda m: car_setting(m, off_policy=False)),
+            ("Mountain Car, off-policy", lambda m: car_setting(m, off_policy=True)),
+            ("HIV, off-policy", hiv_setting),
+        )
+        for m in (DENSE_FULL_SIZES if full else DENSE_SIZES)
+        for row in dense_rows(name, setting(m))
+    ]
+    return {
+        "chain": [chain_row(m) for m in (FULL_SIZES if full else SIZES)],
+        "steps": step_sizes(factors=FULL_STEP_FACTORS if full else STEP_FACTORS),
+        "dense": dense,
+    }
+
+
+def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
+    """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off every scale.
+
+    Of Mountain Car and HIV only where there are several sizes, as with --full.
+    """
+    chain_rows, steps = found["chain"], found["steps"]
+    sizes = [row["m"] for row in chain_rows]
+    shown = [name for name in CHAIN_METHODS if not name.startswith("DP-")]
+    files = [folder / "off-policy-chain.png", folder / "off-policy-step-size.png"]
+    draw_curves(
+        [Curve(name, sizes, [row[name] for row in chain_rows], dashed="not private" in name.lower()) for name in shown],
+        files[0],
+        x="trajectories",
+        y="MSPBE",
+        title="40-state chain, epsilon 0.1, delta 1e-5",
+        scale="loglog",
+    )
+    moments, ones = ([row[CHAIN_METHODS[i]] for row in chain_rows if row["m"] == STEPS_AT] for i in (0, 5))
+    factors = [row["step size"] for row in steps]
+    draw_curves(
+        [
+            *(
+                Curve(name, factors, [row[name] for row in steps], dashed="NOT" in name)
+                for name in steps[0]
+                if name != "step size"
+            ),
+            *(Curve("predict 1", factors, ones * len(factors)) for _ in ones),
+            *(Curve("moments (no step size)", factors, moments * len(factors)) for _ in moments),
+        ],
+        files[1],
+        x="step size / default",
+        y="MSPBE",
+        title="40-state chain, 100,000 trajectories, epsilon 0.1",
+        scale="loglog",
+    )
+    for name in dict.fromkeys(row["data"] for row in found["dense"]):
+        rows = [row for row in found["dense"] if row["data"] == name]
+        by_epsilon = {e: [row for row in rows if row["epsilon"] == e] for e in DENSE_EPSILONS}
+        sizes = [row["m"] for row in by_epsilon[EPSILON]]
+        if len(sizes) < 2:
+            continue  # one point is no curve
+        curves = [
+            Curve(f"{method}, epsilon {epsilon:g}", sizes, [row[method] for row in part])
+            for method in ("moments", "minibatch", "GPOPE")
+            for epsilon, part in by_epsilon.items()
+            # GPOPE's two curves coincide, and at .1 moments are noise.
+            if part[0][method] is not None and (method == "minibatch" or epsilon > EPSILON)
+        ]
+        curves += [
+            Curve(method, sizes, [row[method] for row in by_epsilon[EPSILON]], dashed=True)
+            for method in ("best constant", "WIS-LSTD, not private")
+        ]
+        files.append(folder / f"off-policy-{name.lower().replace(', ', '-').replace(' ', '-')}.png")
+        draw_curves(curves, files[-1], x="trajectories", y="MSPBE / MSPBE of predicting 0", title=name, scale="loglog")
+    return files
+
+
+def report(full: bool = False) -> Report:
+    """Figures 1 to 4: the chain, step sizes, Mountain Car and HIV; and the price of the paper's noise."""
+    found = study(full)
+    auto, unknown, batch, honest, printed, ones, lsl, lsw, exact = CHAIN_METHODS
+    lines = []
+    for row in found["chain"]:
+        m = row["m"]
+        lines += [
+            Line(
+                f"Figure 1(a): MSPBE of GPOPE, m = {m:,}",
+                None,
+                row[honest],
+                row[auto],
+                f"by Lemma 1 {row[printed]:.1e}; predicting 1 {row[ones]:.1e}; minibatch {row[batch]:.1e}",
+            ),
+            Line(
+                f"Figure 1(c): MSPBE of output perturbation, m = {m:,}",
+                None,
+                min(row[lsl], row[lsw]),
+                row[auto],
+                f"LSTD, not private, {row[exact]:.1e}; moments with nothing public {row[unknown]:.1e}",
+            ),
+        ]
+    m = STEPS_AT
+    sigma = lemma_one_sigma(EPSILON, DELTA, m, m)
+    event = calibration.one_draw_gaussian(
+        1.0, round(EPSILON * 1e9), round(DELTA * 1e18), population=m, steps=m, neighbours="replace one"
+    )
+    as_printed = event.model_copy(update={"scale": sigma})
+    low, high = EPSILON, 20.0
+    for _ in range(10):
+        middle = (low + high) / 2
+        low, high = (middle, high) if as_printed.delta(middle) > DELTA else (low, middle)
+    lines += [
+        Line("sigma of Lemma 1 at (.1, 1e-5), N = m = 1e5", sigma, event.scale, None, "what the guarantee takes"),
+        Line(
+            "epsilon of Lemma 1's sigma at delta 1e-5",
+            EPSILON,
+            high,
+            None,
+            "by the exact composition of one-draw steps",
+        ),
+    ]
+    lines += [
+        Line(
+            f"Figures 2 to 4: {row['data']}, m = {row['m']:,}, epsilon {row['epsilon']:g}",
+            None,
+            row["GPOPE"],
+            row["minibatch"],
+            f"MSPBE over that of predicting 0; best constant {row['best constant']:.2g}, WIS-LSTD "
+            f"{row['WIS-LSTD, not private']:.2g}",
+        )
+        for row in found["dense"]
+    ]
+    return Report(
+        paper="xie",
+        source="Xie, Thomas, Miklau: Privacy preserving off-policy evaluation (2019).",
+        seeds=f"data {DATA_SEED}, reference {REFERENCE_SEED}, releases 0, 1, … (medians)",
+        lines=tuple(lines),
+        unreproduced=(
+            ("numbers of Figures 1 to 6", "the paper has curves without a table; only their order can be compared"),
+            (
+                "Lemma 1",
+                "it takes the distance of add/remove for replace-one and drops higher orders: the claim is false",
+            ),
+            ("Q-learning policies of Figures 3 and 4", "rule policies stand in: the paper does not give its own"),
+        ),
+        tables={"chain": found["chain"], "step-sizes": found["steps"], "features": found["dense"]},
+        draw=lambda folder: plots(found, folder),
+    )
