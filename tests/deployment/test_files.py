@@ -132,7 +132,7 @@ def test_compose_has_the_shape_of_production() -> None:
         "migrate": "service_healthy",
         **dict.fromkeys(("api", "rpc", "worker"), "service_completed_successfully"),
     }
-    assert SERVICES["worker"]["networks"] == ["inside"]
+    assert COMPOSE["services"]["postgres"]["networks"] == ["inside"]
     assert COMPOSE["networks"]["inside"]["internal"] is True
     assert "ports" not in SERVICES["worker"]
     assert set(COMPOSE["services"]["postgres"]["secrets"]) == {"superuser_password", "owner_password", "app_password"}
