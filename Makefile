@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos docs up lock openapi protos rehearse sdk
+.PHONY: help demo test check bench chaos fuzz docs up lock openapi protos rehearse sdk
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -38,6 +38,7 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	@echo '[discreet] ruff' && .venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
 	@echo '[discreet] mypy' && .venv/bin/python -m mypy
+	@echo '[discreet] contract' && .venv/bin/python -m discreet.api.contract --check openapi
 	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
 	@echo '[discreet] SDKs' && .venv/bin/python clients/python/generate.py --check
 	@.venv/bin/python clients/typescript/generate.py --check
@@ -55,6 +56,10 @@ chaos: ## kill parts of a running service for some minutes and check that nothin
 rehearse: ## build the image's lines in a clean folder and run its parts as compose.yaml says (as root)
 	$(call bootstrap,test)
 	@.venv/bin/python .ci/deployment_rehearsal.py $(ARGS)
+
+fuzz: ## send whatever the contract allows, and what it does not, for some minutes
+	$(call bootstrap,test)
+	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py --timeout 3600 $(ARGS)
 
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)

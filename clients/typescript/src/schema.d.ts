@@ -93,7 +93,7 @@ export interface paths {
         };
         /**
          * Get Budget
-         * @description One budget.
+         * @description One budget, as the ledger is now.
          */
         get: operations["get_budget"];
         put?: never;
@@ -314,7 +314,7 @@ export interface paths {
         };
         /**
          * Watch Job
-         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job.
+         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key.
          */
         get: operations["watch_job"];
         put?: never;
@@ -401,7 +401,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Key
-         * @description Revoke a key; from then on it opens nothing.
+         * @description Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
          */
         delete: operations["revoke_key"];
         options?: never;
@@ -550,6 +550,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Webhooks
+         * @description The webhooks of the tenant (owners), with what went wrong last; never their secrets.
+         */
+        get: operations["list_webhooks"];
+        put?: never;
+        /**
+         * Create Webhook
+         * @description Have an address told of events (owners). The secret that signs the messages is shown this once.
+         */
+        post: operations["create_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Webhook
+         * @description Tell this address no more (owners).
+         */
+        delete: operations["delete_webhook"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -640,6 +684,7 @@ export interface components {
             /**
              * Scope
              * @description `tenant` or `principal` where such a cap binds
+             * @default null
              */
             scope?: string | null;
             /** Spent */
@@ -649,6 +694,7 @@ export interface components {
             /**
              * Subject
              * @description Whose cap it is
+             * @default null
              */
             subject?: string | null;
         };
@@ -841,6 +887,16 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             */
+            delete_after_job: boolean;
+            /**
+             * Expires At
+             * @description When the content is erased; null: it is kept
+             */
+            expires_at: string | null;
             /** Id */
             id: string;
             /** Kind */
@@ -998,6 +1054,12 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             content: components["schemas"]["DrEnsembleContent"];
             /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
@@ -1012,6 +1074,12 @@ export interface components {
             /** Name */
             name: string;
             public: components["schemas"]["DrEnsemblePublic"];
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: as the installation is set
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * DrEnsemblePublic
@@ -1208,11 +1276,6 @@ export interface components {
             /** Reason */
             reason: string;
         };
-        /** HTTPValidationError */
-        HTTPValidationError: {
-            /** Detail */
-            detail?: components["schemas"]["ValidationError"][];
-        };
         /**
          * HeadAnswer
          * @description The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`.
@@ -1245,6 +1308,14 @@ export interface components {
             signature: string;
             /** Tenant */
             tenant: string;
+        };
+        /**
+         * HealthAnswer
+         * @description How a process is.
+         */
+        HealthAnswer: {
+            /** Status */
+            status: string;
         };
         /**
          * IdentityFeatures
@@ -1360,16 +1431,50 @@ export interface components {
          * @description A new API key; `key` is shown this once.
          */
         KeyAnswer: {
+            /** Expires At */
+            expires_at: string | null;
             /** Id */
             id: string;
             /** Key */
             key: string;
             /** Principal */
             principal: string;
-            /** Role */
-            role: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "operator" | "owner" | "analyst" | "auditor";
             /** Tenant */
             tenant: string;
+        };
+        /**
+         * KeyEntry
+         * @description An API key, without its secret.
+         */
+        KeyEntry: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Last Used At
+             * @description Late by at most the window of the rate limit
+             */
+            last_used_at: string | null;
+            /** Principal */
+            principal: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "operator" | "owner" | "analyst" | "auditor";
         };
         /**
          * KeyList
@@ -1377,9 +1482,7 @@ export interface components {
          */
         KeyList: {
             /** Keys */
-            keys: {
-                [key: string]: unknown;
-            }[];
+            keys: components["schemas"]["KeyEntry"][];
         };
         /**
          * KeyRequest
@@ -1388,6 +1491,7 @@ export interface components {
         KeyRequest: {
             /**
              * Expires At
+             * @description RFC 3339 with its offset; in the future, less than ten years away
              * @default null
              */
             expires_at?: string | null;
@@ -1404,6 +1508,27 @@ export interface components {
              * @default null
              */
             tenant?: string | null;
+        };
+        /**
+         * LimitAnswer
+         * @description A limit that the request went over.
+         */
+        LimitAnswer: {
+            /** Allowed */
+            allowed: number;
+            /**
+             * Came
+             * @description Null where reading stopped at the limit
+             * @default null
+             */
+            came?: number | null;
+            /**
+             * Setting
+             * @description The setting that holds it (`DISCREET_…`), or its fixed name
+             */
+            setting: string;
+            /** Unit */
+            unit: string;
         };
         /**
          * Link
@@ -1491,6 +1616,12 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             content: components["schemas"]["MultiAgentContent"];
             /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
@@ -1505,6 +1636,12 @@ export interface components {
             /** Name */
             name: string;
             public: components["schemas"]["MultiAgentPublic"];
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: as the installation is set
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * MultiAgentPublic
@@ -1560,6 +1697,12 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             content: components["schemas"]["OffPolicyContent"];
             /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
@@ -1574,6 +1717,12 @@ export interface components {
             /** Name */
             name: string;
             public: components["schemas"]["OffPolicyPublic"];
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: as the installation is set
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * OffPolicyEvaluation
@@ -1798,6 +1947,7 @@ export interface components {
          * @description An error (RFC 9457).
          */
         ProblemDocument: {
+            /** @default null */
             binding?: components["schemas"]["Binding"] | null;
             /**
              * Code
@@ -1806,8 +1956,13 @@ export interface components {
             code: string;
             /** Detail */
             detail: string;
-            /** Errors */
+            /**
+             * Errors
+             * @default null
+             */
             errors?: components["schemas"]["Issue"][] | null;
+            /** @default null */
+            limit?: components["schemas"]["LimitAnswer"] | null;
             /** Status */
             status: number;
             /** Title */
@@ -2011,6 +2166,12 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             content: components["schemas"]["RoutingContent"];
             /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
@@ -2025,6 +2186,12 @@ export interface components {
             /** Name */
             name: string;
             public: components["schemas"]["RoutingPublic"];
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: as the installation is set
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * RoutingPublic
@@ -2290,18 +2457,98 @@ export interface components {
             /** Person */
             person?: string | number;
         };
-        /** ValidationError */
-        ValidationError: {
-            /** Context */
-            ctx?: Record<string, never>;
-            /** Input */
-            input?: unknown;
-            /** Location */
-            loc: (string | number)[];
-            /** Message */
-            msg: string;
-            /** Error Type */
-            type: string;
+        /**
+         * WebhookAnswer
+         * @description A webhook. Its secret is never returned again.
+         */
+        WebhookAnswer: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Disabled At
+             * @description Nothing is sent since then: it failed for too long, or said 410
+             */
+            disabled_at: string | null;
+            /** Events */
+            events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
+            /**
+             * Failing Since
+             * @description The first delivery that failed since the last that did not
+             */
+            failing_since: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Last Error
+             * @description `timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number
+             */
+            last_error: string | null;
+            /** Url */
+            url: string;
+        };
+        /**
+         * WebhookCreated
+         * @description A new webhook.
+         */
+        WebhookCreated: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Disabled At
+             * @description Nothing is sent since then: it failed for too long, or said 410
+             */
+            disabled_at: string | null;
+            /** Events */
+            events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
+            /**
+             * Failing Since
+             * @description The first delivery that failed since the last that did not
+             */
+            failing_since: string | null;
+            /** Id */
+            id: string;
+            /**
+             * Last Error
+             * @description `timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number
+             */
+            last_error: string | null;
+            /** Secret */
+            secret: string;
+            /** Url */
+            url: string;
+        };
+        /**
+         * WebhookList
+         * @description The webhooks of a tenant.
+         */
+        WebhookList: {
+            /** Webhooks */
+            webhooks: components["schemas"]["WebhookAnswer"][];
+        };
+        /**
+         * WebhookRequest
+         * @description An address to tell of events.
+         */
+        WebhookRequest: {
+            /** Events */
+            events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
+            /**
+             * Secret
+             * @description `whsec_` and 24 to 64 bytes in base64; made and shown once when absent
+             * @default null
+             */
+            secret?: string | null;
+            /**
+             * Url
+             * @description https://…
+             */
+            url: string;
         };
     };
     responses: never;
@@ -2327,7 +2574,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["HealthAnswer"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2346,7 +2604,20 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
             };
         };
     };
@@ -2365,17 +2636,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2395,50 +2667,63 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["BudgetList"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2460,60 +2745,81 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2535,60 +2841,72 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["EntryPage"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_page_token`: The page token is not valid here; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2611,90 +2929,99 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `cap_below_spent`: The cap is below what is spent */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2711,40 +3038,54 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CapList"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2765,6 +3106,10 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -2774,80 +3119,90 @@ export interface operations {
             /** @description Successful Response */
             201: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `cap_below_spent`: The cap is below what is spent */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2868,70 +3223,81 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["CertificateVerdict"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -2951,50 +3317,63 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatasetPage"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_page_token`: The page token is not valid here; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3024,6 +3403,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3033,90 +3418,101 @@ export interface operations {
             /** @description Successful Response */
             201: {
                 headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `content_known`: The content is registered otherwise; `unit_differs`: The privacy units differ */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3135,59 +3531,72 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3206,67 +3615,70 @@ export interface operations {
             /** @description Successful Response */
             204: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `dataset_in_use`: A job needs the dataset */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3287,50 +3699,63 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_page_token`: The page token is not valid here; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3354,90 +3779,103 @@ export interface operations {
             /** @description Successful Response */
             202: {
                 headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `request_in_flight`: The same request is being answered */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3456,59 +3894,72 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3527,69 +3978,74 @@ export interface operations {
             /** @description Successful Response */
             202: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `job_ended`: The job has ended */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3610,60 +4066,73 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": unknown;
-                    "text/event-stream": unknown;
+                    "text/event-stream": string;
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
+            /** @description `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3682,69 +4151,81 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["ResultAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `no_result`: The job has no result */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3764,70 +4245,82 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": unknown;
-                    "application/vnd.apache.parquet": unknown;
+                    "application/vnd.apache.parquet": string;
                 };
             };
-            /** @description Unauthorized */
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `no_result`: The job has no result */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3844,40 +4337,54 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["KeyList"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3898,80 +4405,90 @@ export interface operations {
             /** @description Successful Response */
             201: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["KeyAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -3990,57 +4507,61 @@ export interface operations {
             /** @description Successful Response */
             204: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4057,40 +4578,54 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/jsonl": unknown;
+                    "application/jsonl": string;
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4107,40 +4642,54 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["HeadAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4161,80 +4710,90 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["PlanAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4253,59 +4812,63 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Validation Error */
-            422: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `unavailable`: The service cannot answer now */
             503: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4328,90 +4891,99 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this; `owner_differs`: Another owner's key; `roster_signature`: The roster's signature is wrong */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed; `roster_stale`: The roster is out of date; `session_full`: The session is full; `unit_differs`: The privacy units differ */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4434,90 +5006,99 @@ export interface operations {
             /** @description Successful Response */
             201: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SessionTokensAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Not Found */
+            /** @description `not_found`: There is no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `not_awaiting_agents`: The job waits for no agents; `owner_pinned`: The links pin another owner; `roster_signed`: The roster is signed; `session_full`: The session is full */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
-            503: {
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
                 headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `no_rpc`: gRPC is not set up; `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };
@@ -4538,80 +5119,331 @@ export interface operations {
             /** @description Successful Response */
             201: {
                 headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TenantAnswer"];
                 };
             };
-            /** @description Bad Request */
+            /** @description `invalid_json`: The body is no strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unauthorized */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Forbidden */
+            /** @description `forbidden`: The key's role does not allow this */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Conflict */
+            /** @description `name_taken`: The name is taken */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Request Entity Too Large */
+            /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Unprocessable Entity */
+            /** @description `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
             503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list_webhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProblemDocument"];
-                    "application/problem+json": unknown;
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    create_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookCreated"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `too_many_webhooks`: The tenant has as many webhooks as it may */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    delete_webhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `unavailable`: The service cannot answer now */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
         };

@@ -6,8 +6,10 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
+from discreet.api.operations import operation
 from discreet.api.problem_details import document
-from discreet.api.responses import answer, errors
+from discreet.api.responses import answer
+from discreet.api.schemas import HealthAnswer
 from discreet.api.security import CurrentServices
 from discreet.errors import Unavailable
 from discreet.monitoring import failing, run_checks
@@ -16,13 +18,13 @@ from discreet.usecases import standing
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", operation_id="check_health")
+@router.get("/healthz", **operation("check_health", roles=None, answers={200: HealthAnswer}))
 async def check_health() -> Response:
     """This process answers."""
     return answer({"status": "ok"})
 
 
-@router.get("/readyz", operation_id="check_readiness", responses={503: errors()[503]})
+@router.get("/readyz", **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]))
 async def check_readiness(request: Request, services: CurrentServices) -> Response:
     """This process can serve: its database answers, has a schema for this version, and news of jobs come."""
     hub = request.app.state.hub
@@ -38,7 +40,7 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
     return answer({"status": "ready", "checks": answers})
 
 
-@router.get("/metrics", operation_id="read_metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, **operation("read_metrics", roles=None, answers={200: "text/plain"}))
 async def read_metrics(request: Request) -> Response:
     """Prometheus metrics of this process and of the installation; nothing in them names a tenant."""
     await request.app.state.standing.refresh()

@@ -50,7 +50,7 @@ from .filter_figures import FilterFigures
 from .fourier_features import FourierFeatures
 from .grant_request import GrantRequest
 from .head_answer import HeadAnswer
-from .http_validation_error import HTTPValidationError
+from .health_answer import HealthAnswer
 from .identity_features import IdentityFeatures
 from .issue import Issue
 from .job_answer import JobAnswer
@@ -60,10 +60,13 @@ from .job_page import JobPage
 from .job_progress import JobProgress
 from .job_request import JobRequest
 from .key_answer import KeyAnswer
+from .key_answer_role import KeyAnswerRole
+from .key_entry import KeyEntry
+from .key_entry_role import KeyEntryRole
 from .key_list import KeyList
-from .key_list_keys_item import KeyListKeysItem
 from .key_request import KeyRequest
 from .key_request_role import KeyRequestRole
+from .limit_answer import LimitAnswer
 from .link import Link
 from .list_jobs_state_type_0 import ListJobsStateType0
 from .multi_agent import MultiAgent
@@ -123,8 +126,13 @@ from .tenant_answer import TenantAnswer
 from .tenant_request import TenantRequest
 from .transition_row import TransitionRow
 from .trip import Trip
-from .validation_error import ValidationError
-from .validation_error_context import ValidationErrorContext
+from .webhook_answer import WebhookAnswer
+from .webhook_answer_events_item import WebhookAnswerEventsItem
+from .webhook_created import WebhookCreated
+from .webhook_created_events_item import WebhookCreatedEventsItem
+from .webhook_list import WebhookList
+from .webhook_request import WebhookRequest
+from .webhook_request_events_item import WebhookRequestEventsItem
 
 __all__ = (
     "AffineLatency",
@@ -177,7 +185,7 @@ __all__ = (
     "FourierFeatures",
     "GrantRequest",
     "HeadAnswer",
-    "HTTPValidationError",
+    "HealthAnswer",
     "IdentityFeatures",
     "Issue",
     "JobAnswer",
@@ -187,10 +195,13 @@ __all__ = (
     "JobProgress",
     "JobRequest",
     "KeyAnswer",
+    "KeyAnswerRole",
+    "KeyEntry",
+    "KeyEntryRole",
     "KeyList",
-    "KeyListKeysItem",
     "KeyRequest",
     "KeyRequestRole",
+    "LimitAnswer",
     "Link",
     "ListJobsStateType0",
     "MultiAgent",
@@ -250,6 +261,11 @@ __all__ = (
     "TenantRequest",
     "TransitionRow",
     "Trip",
-    "ValidationError",
-    "ValidationErrorContext",
+    "WebhookAnswer",
+    "WebhookAnswerEventsItem",
+    "WebhookCreated",
+    "WebhookCreatedEventsItem",
+    "WebhookList",
+    "WebhookRequest",
+    "WebhookRequestEventsItem",
 )

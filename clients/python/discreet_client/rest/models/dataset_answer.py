@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
@@ -23,6 +23,8 @@ class DatasetAnswer:
     Attributes:
         account (str):
         created_at (datetime.datetime):
+        delete_after_job (bool): The content is erased after the first job that succeeds on it
+        expires_at (datetime.datetime | None): When the content is erased; null: it is kept
         id (str):
         kind (str):
         mode (DatasetAnswerMode):
@@ -32,6 +34,8 @@ class DatasetAnswer:
 
     account: str
     created_at: datetime.datetime
+    delete_after_job: bool
+    expires_at: datetime.datetime | None
     id: str
     kind: str
     mode: DatasetAnswerMode
@@ -43,6 +47,14 @@ class DatasetAnswer:
         account = self.account
 
         created_at = self.created_at.isoformat()
+
+        delete_after_job = self.delete_after_job
+
+        expires_at: None | str
+        if isinstance(self.expires_at, datetime.datetime):
+            expires_at = self.expires_at.isoformat()
+        else:
+            expires_at = self.expires_at
 
         id = self.id
 
@@ -60,6 +72,8 @@ class DatasetAnswer:
             {
                 "account": account,
                 "created_at": created_at,
+                "delete_after_job": delete_after_job,
+                "expires_at": expires_at,
                 "id": id,
                 "kind": kind,
                 "mode": mode,
@@ -79,6 +93,23 @@ class DatasetAnswer:
 
         created_at = datetime.datetime.fromisoformat(d.pop("created_at"))
 
+        delete_after_job = d.pop("delete_after_job")
+
+        def _parse_expires_at(data: object) -> datetime.datetime | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                expires_at_type_0 = datetime.datetime.fromisoformat(data)
+
+                return expires_at_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(datetime.datetime | None, data)
+
+        expires_at = _parse_expires_at(d.pop("expires_at"))
+
         id = d.pop("id")
 
         kind = d.pop("kind")
@@ -92,6 +123,8 @@ class DatasetAnswer:
         dataset_answer = cls(
             account=account,
             created_at=created_at,
+            delete_after_job=delete_after_job,
+            expires_at=expires_at,
             id=id,
             kind=kind,
             mode=mode,

@@ -29,7 +29,10 @@ class DrEnsembleDataset:
             matrix, else trajectories.
         account (None | str | Unset): Account of an earlier version of the same source
         cap (Cap | None | Unset): Needed unless `account` is given
+        delete_after_job (bool | Unset): The content is erased after the first job that succeeds on it Default: False.
         mode (DrEnsembleDatasetMode | Unset): `simulation` declares the content public Default: 'private'.
+        retention_days (int | None | Unset): The content is erased after so many days; absent: as the installation is
+            set
     """
 
     content: DrEnsembleContent
@@ -38,7 +41,9 @@ class DrEnsembleDataset:
     public: DrEnsemblePublic
     account: None | str | Unset = UNSET
     cap: Cap | None | Unset = UNSET
+    delete_after_job: bool | Unset = False
     mode: DrEnsembleDatasetMode | Unset = "private"
+    retention_days: int | None | Unset = UNSET
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.cap import Cap  # noqa: PLC0415
@@ -65,9 +70,17 @@ class DrEnsembleDataset:
         else:
             cap = self.cap
 
+        delete_after_job = self.delete_after_job
+
         mode: str | Unset = UNSET
         if not isinstance(self.mode, Unset):
             mode = self.mode
+
+        retention_days: int | None | Unset
+        if isinstance(self.retention_days, Unset):
+            retention_days = UNSET
+        else:
+            retention_days = self.retention_days
 
         field_dict: dict[str, Any] = {}
 
@@ -83,8 +96,12 @@ class DrEnsembleDataset:
             field_dict["account"] = account
         if cap is not UNSET:
             field_dict["cap"] = cap
+        if delete_after_job is not UNSET:
+            field_dict["delete_after_job"] = delete_after_job
         if mode is not UNSET:
             field_dict["mode"] = mode
+        if retention_days is not UNSET:
+            field_dict["retention_days"] = retention_days
 
         return field_dict
 
@@ -131,12 +148,23 @@ class DrEnsembleDataset:
 
         cap = _parse_cap(d.pop("cap", UNSET))
 
+        delete_after_job = d.pop("delete_after_job", UNSET)
+
         _mode = d.pop("mode", UNSET)
         mode: DrEnsembleDatasetMode | Unset
         if isinstance(_mode, Unset):
             mode = UNSET
         else:
             mode = check_dr_ensemble_dataset_mode(_mode)
+
+        def _parse_retention_days(data: object) -> int | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            return cast(int | None | Unset, data)
+
+        retention_days = _parse_retention_days(d.pop("retention_days", UNSET))
 
         dr_ensemble_dataset = cls(
             content=content,
@@ -145,7 +173,9 @@ class DrEnsembleDataset:
             public=public,
             account=account,
             cap=cap,
+            delete_after_job=delete_after_job,
             mode=mode,
+            retention_days=retention_days,
         )
 
         return dr_ensemble_dataset

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
+
+from ..models.key_answer_role import KeyAnswerRole, check_key_answer_role
 
 T = TypeVar("T", bound="KeyAnswer")
 
@@ -14,28 +17,36 @@ class KeyAnswer:
     """A new API key; `key` is shown this once.
 
     Attributes:
+        expires_at (datetime.datetime | None):
         id (str):
         key (str):
         principal (str):
-        role (str):
+        role (KeyAnswerRole):
         tenant (str):
     """
 
+    expires_at: datetime.datetime | None
     id: str
     key: str
     principal: str
-    role: str
+    role: KeyAnswerRole
     tenant: str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        expires_at: None | str
+        if isinstance(self.expires_at, datetime.datetime):
+            expires_at = self.expires_at.isoformat()
+        else:
+            expires_at = self.expires_at
+
         id = self.id
 
         key = self.key
 
         principal = self.principal
 
-        role = self.role
+        role: str = self.role
 
         tenant = self.tenant
 
@@ -43,6 +54,7 @@ class KeyAnswer:
         field_dict.update(self.additional_properties)
         field_dict.update(
             {
+                "expires_at": expires_at,
                 "id": id,
                 "key": key,
                 "principal": principal,
@@ -56,17 +68,34 @@ class KeyAnswer:
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         d = dict(src_dict)
+
+        def _parse_expires_at(data: object) -> datetime.datetime | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                expires_at_type_0 = datetime.datetime.fromisoformat(data)
+
+                return expires_at_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(datetime.datetime | None, data)
+
+        expires_at = _parse_expires_at(d.pop("expires_at"))
+
         id = d.pop("id")
 
         key = d.pop("key")
 
         principal = d.pop("principal")
 
-        role = d.pop("role")
+        role = check_key_answer_role(d.pop("role"))
 
         tenant = d.pop("tenant")
 
         key_answer = cls(
+            expires_at=expires_at,
             id=id,
             key=key,
             principal=principal,

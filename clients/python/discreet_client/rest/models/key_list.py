@@ -7,7 +7,7 @@ from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
 if TYPE_CHECKING:
-    from ..models.key_list_keys_item import KeyListKeysItem
+    from ..models.key_entry import KeyEntry
 
 
 T = TypeVar("T", bound="KeyList")
@@ -18,10 +18,10 @@ class KeyList:
     """The keys of the tenant, without their secrets.
 
     Attributes:
-        keys (list[KeyListKeysItem]):
+        keys (list[KeyEntry]):
     """
 
-    keys: list[KeyListKeysItem]
+    keys: list[KeyEntry]
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -42,13 +42,13 @@ class KeyList:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
-        from ..models.key_list_keys_item import KeyListKeysItem  # noqa: PLC0415
+        from ..models.key_entry import KeyEntry  # noqa: PLC0415
 
         d = dict(src_dict)
         keys = []
         _keys = d.pop("keys")
         for keys_item_data in _keys:
-            keys_item = KeyListKeysItem.from_dict(keys_item_data)
+            keys_item = KeyEntry.from_dict(keys_item_data)
 
             keys.append(keys_item)
 

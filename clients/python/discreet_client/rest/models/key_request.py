@@ -19,7 +19,7 @@ class KeyRequest:
     Attributes:
         principal (str):
         role (KeyRequestRole):
-        expires_at (datetime.datetime | None | Unset):
+        expires_at (datetime.datetime | None | Unset): RFC 3339 with its offset; in the future, less than ten years away
         tenant (None | str | Unset): Operators only: the tenant's name
     """
 

@@ -11,6 +11,7 @@ from ..types import UNSET, Unset
 if TYPE_CHECKING:
     from ..models.binding import Binding
     from ..models.issue import Issue
+    from ..models.limit_answer import LimitAnswer
 
 
 T = TypeVar("T", bound="ProblemDocument")
@@ -28,6 +29,7 @@ class ProblemDocument:
         type_ (str): urn:discreet:problem: and the code
         binding (Binding | None | Unset):
         errors (list[Issue] | None | Unset):
+        limit (LimitAnswer | None | Unset):
     """
 
     code: str
@@ -37,10 +39,12 @@ class ProblemDocument:
     type_: str
     binding: Binding | None | Unset = UNSET
     errors: list[Issue] | None | Unset = UNSET
+    limit: LimitAnswer | None | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         from ..models.binding import Binding  # noqa: PLC0415
+        from ..models.limit_answer import LimitAnswer  # noqa: PLC0415
 
         code = self.code
 
@@ -72,6 +76,14 @@ class ProblemDocument:
         else:
             errors = self.errors
 
+        limit: dict[str, Any] | None | Unset
+        if isinstance(self.limit, Unset):
+            limit = UNSET
+        elif isinstance(self.limit, LimitAnswer):
+            limit = self.limit.to_dict()
+        else:
+            limit = self.limit
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -87,6 +99,8 @@ class ProblemDocument:
             field_dict["binding"] = binding
         if errors is not UNSET:
             field_dict["errors"] = errors
+        if limit is not UNSET:
+            field_dict["limit"] = limit
 
         return field_dict
 
@@ -94,6 +108,7 @@ class ProblemDocument:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.binding import Binding  # noqa: PLC0415
         from ..models.issue import Issue  # noqa: PLC0415
+        from ..models.limit_answer import LimitAnswer  # noqa: PLC0415
 
         d = dict(src_dict)
         code = d.pop("code")
@@ -145,6 +160,23 @@ class ProblemDocument:
 
         errors = _parse_errors(d.pop("errors", UNSET))
 
+        def _parse_limit(data: object) -> LimitAnswer | None | Unset:
+            if data is None:
+                return data
+            if isinstance(data, Unset):
+                return data
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                limit_type_0 = LimitAnswer.from_dict(data)
+
+                return limit_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(LimitAnswer | None | Unset, data)
+
+        limit = _parse_limit(d.pop("limit", UNSET))
+
         problem_document = cls(
             code=code,
             detail=detail,
@@ -153,6 +185,7 @@ class ProblemDocument:
             type_=type_,
             binding=binding,
             errors=errors,
+            limit=limit,
         )
 
         problem_document.additional_properties = d

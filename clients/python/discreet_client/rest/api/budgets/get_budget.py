@@ -1,5 +1,5 @@
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
@@ -41,11 +41,15 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> BudgetAnswer | ProblemDocument | None:
+) -> Any | BudgetAnswer | ProblemDocument | None:
     if response.status_code == 200:
         response_200 = BudgetAnswer.from_dict(response.json())
 
         return response_200
+
+    if response.status_code == 304:
+        response_304 = cast(Any, None)
+        return response_304
 
     if response.status_code == 401:
         response_401 = ProblemDocument.from_dict(response.json())
@@ -67,6 +71,11 @@ def _parse_response(
 
         return response_422
 
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
+
+        return response_429
+
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
 
@@ -80,7 +89,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[BudgetAnswer | ProblemDocument]:
+) -> Response[Any | BudgetAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -94,10 +103,10 @@ def sync_detailed(
     *,
     client: AuthenticatedClient,
     delta: float | str | Unset = 0.0,
-) -> Response[BudgetAnswer | ProblemDocument]:
+) -> Response[Any | BudgetAnswer | ProblemDocument]:
     """Get Budget
 
-     One budget.
+     One budget, as the ledger is now.
 
     Args:
         account_id (str):
@@ -108,7 +117,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[BudgetAnswer | ProblemDocument]
+        Response[Any | BudgetAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -128,10 +137,10 @@ def sync(
     *,
     client: AuthenticatedClient,
     delta: float | str | Unset = 0.0,
-) -> BudgetAnswer | ProblemDocument | None:
+) -> Any | BudgetAnswer | ProblemDocument | None:
     """Get Budget
 
-     One budget.
+     One budget, as the ledger is now.
 
     Args:
         account_id (str):
@@ -142,7 +151,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        BudgetAnswer | ProblemDocument
+        Any | BudgetAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -157,10 +166,10 @@ async def asyncio_detailed(
     *,
     client: AuthenticatedClient,
     delta: float | str | Unset = 0.0,
-) -> Response[BudgetAnswer | ProblemDocument]:
+) -> Response[Any | BudgetAnswer | ProblemDocument]:
     """Get Budget
 
-     One budget.
+     One budget, as the ledger is now.
 
     Args:
         account_id (str):
@@ -171,7 +180,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[BudgetAnswer | ProblemDocument]
+        Response[Any | BudgetAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -189,10 +198,10 @@ async def asyncio(
     *,
     client: AuthenticatedClient,
     delta: float | str | Unset = 0.0,
-) -> BudgetAnswer | ProblemDocument | None:
+) -> Any | BudgetAnswer | ProblemDocument | None:
     """Get Budget
 
-     One budget.
+     One budget, as the ledger is now.
 
     Args:
         account_id (str):
@@ -203,7 +212,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        BudgetAnswer | ProblemDocument
+        Any | BudgetAnswer | ProblemDocument
     """
 
     return (

@@ -6,7 +6,6 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -25,9 +24,7 @@ def _get_kwargs(
     return _kwargs
 
 
-def _parse_response(
-    *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Any | HTTPValidationError | ProblemDocument | None:
+def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
     if response.status_code == 204:
         response_204 = cast(Any, None)
         return response_204
@@ -52,10 +49,10 @@ def _parse_response(
 
         return response_409
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -70,7 +67,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -83,7 +80,7 @@ def sync_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
@@ -96,7 +93,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -114,7 +111,7 @@ def sync(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
@@ -127,7 +124,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return sync_detailed(
@@ -140,7 +137,7 @@ async def asyncio_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
@@ -153,7 +150,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -169,7 +166,7 @@ async def asyncio(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
@@ -182,7 +179,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return (

@@ -1,5 +1,5 @@
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
@@ -7,7 +7,6 @@ import httpx
 from ... import errors
 from ...client import AuthenticatedClient, Client
 from ...models.dataset_answer import DatasetAnswer
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -28,11 +27,15 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> DatasetAnswer | HTTPValidationError | ProblemDocument | None:
+) -> Any | DatasetAnswer | ProblemDocument | None:
     if response.status_code == 200:
         response_200 = DatasetAnswer.from_dict(response.json())
 
         return response_200
+
+    if response.status_code == 304:
+        response_304 = cast(Any, None)
+        return response_304
 
     if response.status_code == 401:
         response_401 = ProblemDocument.from_dict(response.json())
@@ -49,10 +52,10 @@ def _parse_response(
 
         return response_404
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -67,7 +70,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[DatasetAnswer | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | DatasetAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -80,7 +83,7 @@ def sync_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[DatasetAnswer | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | DatasetAnswer | ProblemDocument]:
     """Get Dataset
 
      One dataset; never its content.
@@ -93,7 +96,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[DatasetAnswer | HTTPValidationError | ProblemDocument]
+        Response[Any | DatasetAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -111,7 +114,7 @@ def sync(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> DatasetAnswer | HTTPValidationError | ProblemDocument | None:
+) -> Any | DatasetAnswer | ProblemDocument | None:
     """Get Dataset
 
      One dataset; never its content.
@@ -124,7 +127,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        DatasetAnswer | HTTPValidationError | ProblemDocument
+        Any | DatasetAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -137,7 +140,7 @@ async def asyncio_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[DatasetAnswer | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | DatasetAnswer | ProblemDocument]:
     """Get Dataset
 
      One dataset; never its content.
@@ -150,7 +153,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[DatasetAnswer | HTTPValidationError | ProblemDocument]
+        Response[Any | DatasetAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -166,7 +169,7 @@ async def asyncio(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> DatasetAnswer | HTTPValidationError | ProblemDocument | None:
+) -> Any | DatasetAnswer | ProblemDocument | None:
     """Get Dataset
 
      One dataset; never its content.
@@ -179,7 +182,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        DatasetAnswer | HTTPValidationError | ProblemDocument
+        Any | DatasetAnswer | ProblemDocument
     """
 
     return (

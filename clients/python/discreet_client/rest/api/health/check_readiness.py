@@ -5,6 +5,7 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
+from ...models.health_answer import HealthAnswer
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -19,9 +20,12 @@ def _get_kwargs() -> dict[str, Any]:
     return _kwargs
 
 
-def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
+def _parse_response(
+    *, client: AuthenticatedClient | Client, response: httpx.Response
+) -> HealthAnswer | ProblemDocument | None:
     if response.status_code == 200:
-        response_200 = response.json()
+        response_200 = HealthAnswer.from_dict(response.json())
+
         return response_200
 
     if response.status_code == 503:
@@ -37,7 +41,7 @@ def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Res
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | ProblemDocument]:
+) -> Response[HealthAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -49,7 +53,7 @@ def _build_response(
 def sync_detailed(
     *,
     client: AuthenticatedClient | Client,
-) -> Response[Any | ProblemDocument]:
+) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
      This process can serve: its database answers and has this version's tables.
@@ -59,7 +63,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[HealthAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs()
@@ -74,7 +78,7 @@ def sync_detailed(
 def sync(
     *,
     client: AuthenticatedClient | Client,
-) -> Any | ProblemDocument | None:
+) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
      This process can serve: its database answers and has this version's tables.
@@ -84,7 +88,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        HealthAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -95,7 +99,7 @@ def sync(
 async def asyncio_detailed(
     *,
     client: AuthenticatedClient | Client,
-) -> Response[Any | ProblemDocument]:
+) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
      This process can serve: its database answers and has this version's tables.
@@ -105,7 +109,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[HealthAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs()
@@ -118,7 +122,7 @@ async def asyncio_detailed(
 async def asyncio(
     *,
     client: AuthenticatedClient | Client,
-) -> Any | ProblemDocument | None:
+) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
      This process can serve: its database answers and has this version's tables.
@@ -128,7 +132,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        HealthAnswer | ProblemDocument
     """
 
     return (

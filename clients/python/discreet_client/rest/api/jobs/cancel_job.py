@@ -6,7 +6,6 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.job_answer import JobAnswer
 from ...models.problem_document import ProblemDocument
 from ...types import Response
@@ -28,7 +27,7 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> JobAnswer | ProblemDocument | None:
     if response.status_code == 202:
         response_202 = JobAnswer.from_dict(response.json())
 
@@ -54,10 +53,10 @@ def _parse_response(
 
         return response_409
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -72,7 +71,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[JobAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -85,7 +84,7 @@ def sync_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[JobAnswer | ProblemDocument]:
     """Cancel Job
 
      Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
@@ -98,7 +97,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | JobAnswer | ProblemDocument]
+        Response[JobAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -116,7 +115,7 @@ def sync(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> JobAnswer | ProblemDocument | None:
     """Cancel Job
 
      Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
@@ -129,7 +128,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | JobAnswer | ProblemDocument
+        JobAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -142,7 +141,7 @@ async def asyncio_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[JobAnswer | ProblemDocument]:
     """Cancel Job
 
      Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
@@ -155,7 +154,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | JobAnswer | ProblemDocument]
+        Response[JobAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -171,7 +170,7 @@ async def asyncio(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> JobAnswer | ProblemDocument | None:
     """Cancel Job
 
      Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
@@ -184,7 +183,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | JobAnswer | ProblemDocument
+        JobAnswer | ProblemDocument
     """
 
     return (

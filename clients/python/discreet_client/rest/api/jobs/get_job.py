@@ -1,12 +1,11 @@
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.job_answer import JobAnswer
 from ...models.problem_document import ProblemDocument
 from ...types import Response
@@ -28,11 +27,15 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> Any | JobAnswer | ProblemDocument | None:
     if response.status_code == 200:
         response_200 = JobAnswer.from_dict(response.json())
 
         return response_200
+
+    if response.status_code == 304:
+        response_304 = cast(Any, None)
+        return response_304
 
     if response.status_code == 401:
         response_401 = ProblemDocument.from_dict(response.json())
@@ -49,10 +52,10 @@ def _parse_response(
 
         return response_404
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -67,7 +70,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[Any | JobAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -80,7 +83,7 @@ def sync_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[Any | JobAnswer | ProblemDocument]:
     """Get Job
 
      One job.
@@ -93,7 +96,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | JobAnswer | ProblemDocument]
+        Response[Any | JobAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -111,7 +114,7 @@ def sync(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> Any | JobAnswer | ProblemDocument | None:
     """Get Job
 
      One job.
@@ -124,7 +127,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | JobAnswer | ProblemDocument
+        Any | JobAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -137,7 +140,7 @@ async def asyncio_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | JobAnswer | ProblemDocument]:
+) -> Response[Any | JobAnswer | ProblemDocument]:
     """Get Job
 
      One job.
@@ -150,7 +153,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | JobAnswer | ProblemDocument]
+        Response[Any | JobAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -166,7 +169,7 @@ async def asyncio(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | JobAnswer | ProblemDocument | None:
+) -> Any | JobAnswer | ProblemDocument | None:
     """Get Job
 
      One job.
@@ -179,7 +182,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | JobAnswer | ProblemDocument
+        Any | JobAnswer | ProblemDocument
     """
 
     return (

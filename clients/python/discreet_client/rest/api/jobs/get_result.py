@@ -1,12 +1,11 @@
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...models.result_answer import ResultAnswer
 from ...types import Response
@@ -28,11 +27,15 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> HTTPValidationError | ProblemDocument | ResultAnswer | None:
+) -> Any | ProblemDocument | ResultAnswer | None:
     if response.status_code == 200:
         response_200 = ResultAnswer.from_dict(response.json())
 
         return response_200
+
+    if response.status_code == 304:
+        response_304 = cast(Any, None)
+        return response_304
 
     if response.status_code == 401:
         response_401 = ProblemDocument.from_dict(response.json())
@@ -54,10 +57,10 @@ def _parse_response(
 
         return response_409
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -72,7 +75,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[HTTPValidationError | ProblemDocument | ResultAnswer]:
+) -> Response[Any | ProblemDocument | ResultAnswer]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -85,7 +88,7 @@ def sync_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | ProblemDocument | ResultAnswer]:
+) -> Response[Any | ProblemDocument | ResultAnswer]:
     """Get Result
 
      The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
@@ -98,7 +101,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | ProblemDocument | ResultAnswer]
+        Response[Any | ProblemDocument | ResultAnswer]
     """
 
     kwargs = _get_kwargs(
@@ -116,7 +119,7 @@ def sync(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | ProblemDocument | ResultAnswer | None:
+) -> Any | ProblemDocument | ResultAnswer | None:
     """Get Result
 
      The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
@@ -129,7 +132,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | ProblemDocument | ResultAnswer
+        Any | ProblemDocument | ResultAnswer
     """
 
     return sync_detailed(
@@ -142,7 +145,7 @@ async def asyncio_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | ProblemDocument | ResultAnswer]:
+) -> Response[Any | ProblemDocument | ResultAnswer]:
     """Get Result
 
      The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
@@ -155,7 +158,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | ProblemDocument | ResultAnswer]
+        Response[Any | ProblemDocument | ResultAnswer]
     """
 
     kwargs = _get_kwargs(
@@ -171,7 +174,7 @@ async def asyncio(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | ProblemDocument | ResultAnswer | None:
+) -> Any | ProblemDocument | ResultAnswer | None:
     """Get Result
 
      The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
@@ -184,7 +187,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | ProblemDocument | ResultAnswer
+        Any | ProblemDocument | ResultAnswer
     """
 
     return (

@@ -1,12 +1,11 @@
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -27,12 +26,14 @@ def _get_kwargs(
     return _kwargs
 
 
-def _parse_response(
-    *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Any | HTTPValidationError | ProblemDocument | None:
+def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
     if response.status_code == 200:
         response_200 = response.json()
         return response_200
+
+    if response.status_code == 304:
+        response_304 = cast(Any, None)
+        return response_304
 
     if response.status_code == 401:
         response_401 = ProblemDocument.from_dict(response.json())
@@ -54,10 +55,10 @@ def _parse_response(
 
         return response_409
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -72,7 +73,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -86,7 +87,7 @@ def sync_detailed(
     table: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Get Result Table
 
      A field of more than a million numbers, as Parquet.
@@ -100,7 +101,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -120,7 +121,7 @@ def sync(
     table: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Get Result Table
 
      A field of more than a million numbers, as Parquet.
@@ -134,7 +135,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return sync_detailed(
@@ -149,7 +150,7 @@ async def asyncio_detailed(
     table: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Get Result Table
 
      A field of more than a million numbers, as Parquet.
@@ -163,7 +164,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -181,7 +182,7 @@ async def asyncio(
     table: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Get Result Table
 
      A field of more than a million numbers, as Parquet.
@@ -195,7 +196,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return (

@@ -72,6 +72,11 @@ def _parse_response(
 
         return response_422
 
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
+
+        return response_429
+
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
 

@@ -6,7 +6,6 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...types import Response, Unset
 
@@ -31,9 +30,7 @@ def _get_kwargs(
     return _kwargs
 
 
-def _parse_response(
-    *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Any | HTTPValidationError | ProblemDocument | None:
+def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
     if response.status_code == 200:
         response_200 = response.json()
         return response_200
@@ -54,9 +51,14 @@ def _parse_response(
         return response_404
 
     if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+        response_422 = ProblemDocument.from_dict(response.json())
 
         return response_422
+
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
+
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -71,7 +73,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -85,10 +87,11 @@ def sync_detailed(
     *,
     client: AuthenticatedClient,
     last_event_id: int | Unset = 0,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Watch Job
 
-     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job.
+     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with
+    the key.
 
     Args:
         job_id (str):
@@ -99,7 +102,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -119,10 +122,11 @@ def sync(
     *,
     client: AuthenticatedClient,
     last_event_id: int | Unset = 0,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Watch Job
 
-     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job.
+     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with
+    the key.
 
     Args:
         job_id (str):
@@ -133,7 +137,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return sync_detailed(
@@ -148,10 +152,11 @@ async def asyncio_detailed(
     *,
     client: AuthenticatedClient,
     last_event_id: int | Unset = 0,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Watch Job
 
-     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job.
+     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with
+    the key.
 
     Args:
         job_id (str):
@@ -162,7 +167,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -180,10 +185,11 @@ async def asyncio(
     *,
     client: AuthenticatedClient,
     last_event_id: int | Unset = 0,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Watch Job
 
-     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job.
+     Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with
+    the key.
 
     Args:
         job_id (str):
@@ -194,7 +200,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return (

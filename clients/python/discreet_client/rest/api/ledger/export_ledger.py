@@ -1,12 +1,13 @@
 from http import HTTPStatus
-from typing import Any, cast
+from io import BytesIO
+from typing import Any
 
 import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
 from ...models.problem_document import ProblemDocument
-from ...types import Response
+from ...types import File, Response
 
 
 def _get_kwargs() -> dict[str, Any]:
@@ -19,9 +20,10 @@ def _get_kwargs() -> dict[str, Any]:
     return _kwargs
 
 
-def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
+def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> File | ProblemDocument | None:
     if response.status_code == 200:
-        response_200 = cast(Any, None)
+        response_200 = File(payload=BytesIO(response.content))
+
         return response_200
 
     if response.status_code == 401:
@@ -33,6 +35,11 @@ def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Res
         response_403 = ProblemDocument.from_dict(response.json())
 
         return response_403
+
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
+
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -47,7 +54,7 @@ def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Res
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | ProblemDocument]:
+) -> Response[File | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -59,7 +66,7 @@ def _build_response(
 def sync_detailed(
     *,
     client: AuthenticatedClient,
-) -> Response[Any | ProblemDocument]:
+) -> Response[File | ProblemDocument]:
     """Export Ledger
 
      The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`.
@@ -69,7 +76,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[File | ProblemDocument]
     """
 
     kwargs = _get_kwargs()
@@ -84,7 +91,7 @@ def sync_detailed(
 def sync(
     *,
     client: AuthenticatedClient,
-) -> Any | ProblemDocument | None:
+) -> File | ProblemDocument | None:
     """Export Ledger
 
      The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`.
@@ -94,7 +101,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        File | ProblemDocument
     """
 
     return sync_detailed(
@@ -105,7 +112,7 @@ def sync(
 async def asyncio_detailed(
     *,
     client: AuthenticatedClient,
-) -> Response[Any | ProblemDocument]:
+) -> Response[File | ProblemDocument]:
     """Export Ledger
 
      The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`.
@@ -115,7 +122,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[File | ProblemDocument]
     """
 
     kwargs = _get_kwargs()
@@ -128,7 +135,7 @@ async def asyncio_detailed(
 async def asyncio(
     *,
     client: AuthenticatedClient,
-) -> Any | ProblemDocument | None:
+) -> File | ProblemDocument | None:
     """Export Ledger
 
      The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`.
@@ -138,7 +145,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        File | ProblemDocument
     """
 
     return (

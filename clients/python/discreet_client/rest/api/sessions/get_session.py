@@ -6,7 +6,6 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...models.session_answer import SessionAnswer
 from ...types import Response
@@ -28,7 +27,7 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> HTTPValidationError | ProblemDocument | SessionAnswer | None:
+) -> ProblemDocument | SessionAnswer | None:
     if response.status_code == 200:
         response_200 = SessionAnswer.from_dict(response.json())
 
@@ -49,10 +48,10 @@ def _parse_response(
 
         return response_404
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -67,7 +66,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[HTTPValidationError | ProblemDocument | SessionAnswer]:
+) -> Response[ProblemDocument | SessionAnswer]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -80,7 +79,7 @@ def sync_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | ProblemDocument | SessionAnswer]:
+) -> Response[ProblemDocument | SessionAnswer]:
     """Get Session
 
      Who has joined a federated job, and how far it is.
@@ -93,7 +92,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | ProblemDocument | SessionAnswer]
+        Response[ProblemDocument | SessionAnswer]
     """
 
     kwargs = _get_kwargs(
@@ -111,7 +110,7 @@ def sync(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | ProblemDocument | SessionAnswer | None:
+) -> ProblemDocument | SessionAnswer | None:
     """Get Session
 
      Who has joined a federated job, and how far it is.
@@ -124,7 +123,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | ProblemDocument | SessionAnswer
+        ProblemDocument | SessionAnswer
     """
 
     return sync_detailed(
@@ -137,7 +136,7 @@ async def asyncio_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[HTTPValidationError | ProblemDocument | SessionAnswer]:
+) -> Response[ProblemDocument | SessionAnswer]:
     """Get Session
 
      Who has joined a federated job, and how far it is.
@@ -150,7 +149,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[HTTPValidationError | ProblemDocument | SessionAnswer]
+        Response[ProblemDocument | SessionAnswer]
     """
 
     kwargs = _get_kwargs(
@@ -166,7 +165,7 @@ async def asyncio(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> HTTPValidationError | ProblemDocument | SessionAnswer | None:
+) -> ProblemDocument | SessionAnswer | None:
     """Get Session
 
      Who has joined a federated job, and how far it is.
@@ -179,7 +178,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        HTTPValidationError | ProblemDocument | SessionAnswer
+        ProblemDocument | SessionAnswer
     """
 
     return (

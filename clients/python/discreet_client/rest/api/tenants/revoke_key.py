@@ -6,7 +6,6 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.http_validation_error import HTTPValidationError
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -25,9 +24,7 @@ def _get_kwargs(
     return _kwargs
 
 
-def _parse_response(
-    *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Any | HTTPValidationError | ProblemDocument | None:
+def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
     if response.status_code == 204:
         response_204 = cast(Any, None)
         return response_204
@@ -47,10 +44,10 @@ def _parse_response(
 
         return response_404
 
-    if response.status_code == 422:
-        response_422 = HTTPValidationError.from_dict(response.json())
+    if response.status_code == 429:
+        response_429 = ProblemDocument.from_dict(response.json())
 
-        return response_422
+        return response_429
 
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
@@ -65,7 +62,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -78,10 +75,10 @@ def sync_detailed(
     key_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Revoke Key
 
-     Revoke a key; from then on it opens nothing.
+     Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
 
     Args:
         key_id (str):
@@ -91,7 +88,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -109,10 +106,10 @@ def sync(
     key_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Revoke Key
 
-     Revoke a key; from then on it opens nothing.
+     Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
 
     Args:
         key_id (str):
@@ -122,7 +119,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return sync_detailed(
@@ -135,10 +132,10 @@ async def asyncio_detailed(
     key_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | HTTPValidationError | ProblemDocument]:
+) -> Response[Any | ProblemDocument]:
     """Revoke Key
 
-     Revoke a key; from then on it opens nothing.
+     Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
 
     Args:
         key_id (str):
@@ -148,7 +145,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | HTTPValidationError | ProblemDocument]
+        Response[Any | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -164,10 +161,10 @@ async def asyncio(
     key_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | HTTPValidationError | ProblemDocument | None:
+) -> Any | ProblemDocument | None:
     """Revoke Key
 
-     Revoke a key; from then on it opens nothing.
+     Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
 
     Args:
         key_id (str):
@@ -177,7 +174,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | HTTPValidationError | ProblemDocument
+        Any | ProblemDocument
     """
 
     return (

@@ -6,27 +6,44 @@ from typing import Any, TypeVar
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
-T = TypeVar("T", bound="ValidationErrorContext")
+T = TypeVar("T", bound="HealthAnswer")
 
 
 @_attrs_define
-class ValidationErrorContext:
+class HealthAnswer:
+    """How a process is.
+
+    Attributes:
+        status (str):
+    """
+
+    status: str
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        status = self.status
 
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "status": status,
+            }
+        )
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         d = dict(src_dict)
-        validation_error_context = cls()
+        status = d.pop("status")
 
-        validation_error_context.additional_properties = d
-        return validation_error_context
+        health_answer = cls(
+            status=status,
+        )
+
+        health_answer.additional_properties = d
+        return health_answer
 
     @property
     def additional_keys(self) -> list[str]:

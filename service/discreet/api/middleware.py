@@ -1,0 +1,85 @@
+"""Around every request: how long it took, and the headers of every answer. Plain ASGI: it costs microseconds."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from discreet import telemetry
+from discreet.api import problem_details
+
+UNTIMED = frozenset({("POST", "/v1/datasets")})
+"""How long content takes to register may depend on it, so no figure and no trace says it."""
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+
+_requests = Counter("discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"])
+_seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
+_METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
+
+
+class Envelope:
+    """Measures, and completes the headers: quota, deprecation, no sniffing, no caching unless an answer says otherwise.
+
+    A path with a NUL byte names nothing, and no database takes it: 404.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _complete(MutableHeaders(raw=message["headers"]), scope)
+            await send(message)
+
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        try:
+            with _traced(method, scope) as span:
+                if "\0" in scope["path"]:
+                    await problem_details.document(404, "not_found", "Not Found")(scope, receive, sending)
+                else:
+                    await self._app(scope, receive, sending)
+                span.update_name(f"{method} {_route(scope)}")
+                span.set_attributes({"http.route": _route(scope), "http.response.status_code": status})
+        finally:
+            _requests.labels(method, _route(scope), status).inc()
+            if (method, _route(scope)) not in UNTIMED:
+                _seconds.labels(method, _route(scope), status).observe(time.perf_counter() - started)
+
+
+def _route(scope: Scope) -> str:
+    """Only names of our own become labels: what clients make up would grow the metrics without end."""
+    return str(getattr(scope.get("route"), "path", "unknown"))
+
+
+def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[telemetry.Span]:
+    """The span of a request, in the trace that its `traceparent` names if it has one."""
+    if scope["path"] in UNTRACED or (method, scope["path"]) in UNTIMED:
+        return contextlib.nullcontext(telemetry.NO_SPAN)
+    parent = Headers(scope=scope).get("traceparent", "")
+    return telemetry.span(method, parent=parent, kind=telemetry.Kind.SERVER)
+
+
+def _complete(headers: MutableHeaders, scope: Scope) -> None:
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers.setdefault("Cache-Control", "no-store")
+    rate = scope.get("state", {}).get("rate")
+    if rate is not None:
+        for name, value in problem_details.rate_headers(rate).items():
+            headers[name] = value
+    extra = getattr(scope.get("route"), "openapi_extra", None) or {}
+    if "x-deprecated-since" in extra:
+        headers["Deprecation"] = f"@{extra['x-deprecated-since']}"
+        headers["Sunset"] = extra["x-sunset"]
