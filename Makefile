@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos fuzz docs up lock openapi protos rehearse sdk
+.PHONY: help demo test check bench chaos rehearse screenshots supply fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -22,7 +22,7 @@ endef
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r task text; do \
-		printf '  make %-6s %s\n' "$$task" "$$text"; \
+		printf '  make %-11s %s\n' "$$task" "$$text"; \
 	done
 
 demo: ## start everything, run one job of every kind, print what came out
@@ -44,6 +44,7 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	@.venv/bin/python clients/typescript/generate.py --check
 	@echo '[discreet] locks name no address'
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
+	@.venv/bin/python .ci/supply.py licences --check
 
 bench: ## measure against the reference solvers
 	$(call bootstrap,all)
@@ -56,6 +57,14 @@ chaos: ## kill parts of a running service for some minutes and check that nothin
 rehearse: ## build the image's lines in a clean folder and run its parts as compose.yaml says (as root)
 	$(call bootstrap,test)
 	@.venv/bin/python .ci/deployment_rehearsal.py $(ARGS)
+
+screenshots: ## take the pictures of docs/pictures/dashboard again (needs chromium)
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.dashboard.screenshots $(ARGS)
+
+supply: ## bill of materials, licences, reproducible wheels, known vulnerabilities
+	$(call bootstrap,all)
+	@.venv/bin/python .ci/supply.py all
 
 fuzz: ## send whatever the contract allows, and what it does not, for some minutes
 	$(call bootstrap,test)

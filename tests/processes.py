@@ -41,5 +41,6 @@ def command(pid: int) -> list[str]:
 
 
 def environment(pid: int) -> dict[str, str]:
+    """Of a part of discreet only root can read it."""
     entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)

@@ -162,6 +162,7 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
     assert shared.get("/v1/datasets", Authorization="Bearer dsc_wrong") == 401
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="parts close their environment to their own user")
 def test_parts_know_only_the_application_role(shared: Service) -> None:
     passwords = json.loads((shared.state / "postgres.json").read_text())
     for name in ("api", "rpc", "worker"):
@@ -291,7 +292,8 @@ def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> Non
             assert len(workers) == 2
             assert not (tmp_path / "state" / "postgres").exists()
             assert service.part("postgres") == 0
-            assert "DISCREET_MIGRATION_DATABASE_URL" not in environment(workers[0])
+            if os.geteuid() == 0:  # parts close their environment to their own user
+                assert "DISCREET_MIGRATION_DATABASE_URL" not in environment(workers[0])
             service.process.send_signal(signal.SIGTERM)
             service.process.communicate(timeout=120)
             assert service.process.returncode == 0

@@ -195,11 +195,12 @@ def api(
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
 ) -> None:
-    """The HTTP API alone, for production."""
+    """The HTTP API and the dashboard alone, for production."""
     settings = _part("api")
     from discreet.api.app import serve  # noqa: PLC0415
+    from discreet.dashboard.app import install  # noqa: PLC0415
 
-    serve(settings, host=host, port=port, descriptor=fd)
+    serve(settings, host=host, port=port, descriptor=fd, pages=install)
 
 
 @app.command()
@@ -507,14 +508,19 @@ def audit(
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
     faults: Annotated[bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")] = False,
+    state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
-    from discreet.usecases.audits import run_audits  # noqa: PLC0415
+    from discreet.state import private_folder  # noqa: PLC0415
+    from discreet.usecases import audits  # noqa: PLC0415
 
-    rows = list(run_audits(names or [], short=short, faults=faults))
+    rows = list(audits.run_audits(names or [], short=short, faults=faults))
     if not rows:
         raise NotFound("there is no such mechanism or kind")
+    if save:
+        audits.save(private_folder(_settings(state).state), rows, short=short, names=names or [])
     _print([row.to_json() for row in rows], as_json, lambda: _show_audit(rows))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)
@@ -641,6 +647,20 @@ def create_tenant(
     with _client(state, server, key, role="operator") as client:
         made = client.create_tenant(name)
     _print(made, as_json, lambda: print(made["id"]))
+
+
+@app.command()
+def login(
+    role: Annotated[str, typer.Option(help="Whose key of the state folder: owner or operator")] = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """A link to the dashboard that logs you in, once, within ten minutes."""
+    with _client(state, server, key, role=role) as client:
+        made = client.login_link()
+    _print(made, as_json, lambda: print(made["link"]))
 
 
 @key_app.command("create")

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their supervisor.
+"""Child processes that never outlive their supervisor, and whose memory nobody else reads.
 
 Linux ends them for us (PR_SET_PDEATHSIG), also when the supervisor is killed with -9. The kernel ties the signal to the
 *thread* that started the child: start children from a thread that lives as long as they should.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
@@ -29,6 +31,20 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
             os._exit(127)
 
     return prepare
+
+
+def ends_with_parent(signum: signal.Signals) -> bool:
+    """This process receives `signum` when the thread that started it is gone; False when it is gone already."""
+    return bool(_libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() != 1)
+
+
+def keep_memory_private() -> None:
+    """No core dump of this process, and no other process of the same user reads its memory, environment or files.
+
+    Not for its children's programs: a process that executes another program is open to its user again.
+    """
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def end(process: subprocess.Popen[Any], *stages: tuple[signal.Signals, float]) -> int:

@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
     job_wall_seconds: float = Field(default=3600.0, gt=0, description="Wall time that one child process may take")
     job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
+    least_isolation: Literal["none", "partial", "full"] = Field(
+        default="none", description="Workers refuse to start where a solver's child is shut in less (docs/security.md)"
+    )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
     json_containers: int = Field(
         default=4_000_000, gt=0, description="Most objects and arrays in a JSON body: each takes memory of its own"

@@ -73,7 +73,7 @@ async def _solve(settings: Settings, body: dict[str, Any], on_progress: OnProgre
             seed=request.seed,
         )
         watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))
-        zygote = Zygote()
+        zygote = Zygote(settings.least_isolation)
         try:
             await Runner(services, zygote).run(job["id"])
         finally:

@@ -442,6 +442,7 @@ class Supervisor:
         console.print("discreet is ready", style="bold green")
         for label, value in (
             ("address", url),
+            ("dashboard", f"{url}/ (`discreet login` prints a link that logs in)"),
             ("gRPC", self._rpc_address),
             ("owner's key", str(self.state / OWNER_KEY_FILE)),
             ("logs", str(self.state / "logs")),

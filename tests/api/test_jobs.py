@@ -542,7 +542,7 @@ def test_contract_pages_answer(api_only: Installation) -> None:
         assert http.get("/healthz").json() == {"status": "ok"}
         assert http.get("/openapi.json").json()["openapi"].startswith("3.1")
         assert "submit_job" in http.get("/docs").text
-        assert http.get("/").headers["location"] == "/docs"
+        assert http.get("/").headers["location"] == "/login"
         assert "discreet_http_request_seconds" in http.get("/metrics").text
         assert http.get("/v1/nothing").json()["code"] == "not_found"
         assert http.put("/v1/jobs").json()["code"] == "method_not_allowed"

@@ -309,6 +309,10 @@ class AsyncClient:
         """The tenant's keys, without their secrets."""
         return await self._run(calls.all_keys())
 
+    async def login_link(self) -> Json:
+        """A link to the dashboard that logs this key's holder in, once."""
+        return await self._run(calls.login_link())
+
     async def revoke_key(self, key_id: str) -> None:
         """End a key."""
         await self._run(calls.revoke_key(key_id))

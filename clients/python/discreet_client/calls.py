@@ -410,6 +410,16 @@ def create_key(
     return _call(make_key._get_kwargs(body=_body(body)), _document(models.KeyAnswer))
 
 
+def login_link() -> Call[Json]:
+    """Not of `/v1`: a call of the dashboard, which takes API keys here alone."""
+
+    def read(response: httpx.Response) -> Json:
+        made: Json = response.json()
+        return {**made, "link": str(response.url.join(made["path"]))}
+
+    return Call({"method": "POST", "url": "/login/links"}, read, repeatable=False)
+
+
 def all_keys() -> Call[list[Json]]:
     return _call(list_keys._get_kwargs(), lambda response: list(response.json()["keys"]))
 

@@ -303,6 +303,10 @@ class Client:
         """The tenant's keys, without their secrets."""
         return self._run(calls.all_keys())
 
+    def login_link(self) -> Json:
+        """A link to the dashboard that logs this key's holder in, once."""
+        return self._run(calls.login_link())
+
     def revoke_key(self, key_id: str) -> None:
         """End a key."""
         self._run(calls.revoke_key(key_id))

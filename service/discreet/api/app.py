@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -45,7 +45,11 @@ REQUEST_MODELS = (
 SHUTDOWN_SECONDS = 5
 
 
-def create_app(settings: Settings) -> FastAPI:
+Pages = Callable[[FastAPI], None]
+"""Adds pages for people to the application, `/` among them."""
+
+
+def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
     """The application; it opens its database when it starts."""
 
     @contextlib.asynccontextmanager
@@ -94,13 +98,17 @@ def create_app(settings: Settings) -> FastAPI:
         app.router.routes.extend(router.routes)
     app.add_middleware(Envelope)
 
-    @app.get("/", include_in_schema=False)
-    async def front() -> Response:
-        return RedirectResponse("/docs")
-
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return documentation_page(app.openapi())
+
+    if pages is not None:
+        pages(app)
+    else:
+
+        @app.get("/", include_in_schema=False)
+        async def front() -> Response:
+            return RedirectResponse("/docs")
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
@@ -133,9 +141,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def serve(settings: Settings, *, host: str, port: int, descriptor: int | None) -> None:
+def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None) -> None:
     """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open across restarts."""
-    app = create_app(settings)
+    app = create_app(settings, pages)
 
     class Server(uvicorn.Server):
         """uvicorn that ends the event streams before it waits for connections to close."""

@@ -15,6 +15,8 @@ from discreet.storage.jobs import CHANNEL
 log = structlog.get_logger()
 
 RECONNECT_SECONDS = 1.0
+ANY_JOB = "*"
+"""Who waits for this is woken by the news of every job, of all tenants: it says only that it is time to look."""
 
 
 class Hub:
@@ -55,8 +57,9 @@ class Hub:
                     self.listening = True
                     self.wake_all()
                     async for notification in connection.notifies():
-                        for event in self._waiting.get(notification.payload, ()):
-                            event.set()
+                        for name in (notification.payload, ANY_JOB):
+                            for event in self._waiting.get(name, ()):
+                                event.set()
             except Exception as error:
                 log.warning("listener failed", error=type(error).__name__)
             finally:

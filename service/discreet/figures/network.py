@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from discreet.errors import InvalidInput
-from discreet.figures.style import DOTS_PER_INCH, INK, QUIET, picture_format
+from discreet.figures.style import DOTS_PER_INCH, INK, LOADS, QUIET, picture_format
 from discreet.solvers.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
@@ -30,9 +30,7 @@ MARGIN, KEYS = 0.35, 1.55  # inches
 POINT = 1 / 72
 SMALLEST_LABEL = 4.0
 """Node numbers that would be smaller than this many points are left out."""
-COLOURS = LinearSegmentedColormap.from_list(
-    "load", ["#b9d3e6", "#79add2", "#4a7fb5", "#6a5a9e", "#a63a79", "#d62a4a", "#8f0d2b"]
-)
+COLOURS = LinearSegmentedColormap.from_list("load", LOADS)
 PIVOTS = 64
 STRESS_NODES = 600
 """Up to this many nodes a layout is refined by stress majorization, whose matrices are dense."""
@@ -64,8 +62,8 @@ def draw_link_flows(
     if where.shape != (network.nodes, 2) or not np.isfinite(where).all():
         raise InvalidInput(f"{network.nodes} nodes need as many finite coordinates [x, y]")
 
-    where = _inches(where)
-    radius = np.full(network.nodes, _zone_radius(where, network))
+    where = inches(where)
+    radius = np.full(network.nodes, zone_radius(where, network))
     widest = 0.8 * radius[0]
     radius[network.zones :] *= 0.4
     heading = 0.45 if title else 0.0
@@ -85,7 +83,7 @@ def draw_link_flows(
     ratio = flow / network.capacity
     shades = Normalize(0, float(ratio.max(initial=0.0)) or 1.0)
     order = np.argsort(flow, kind="stable")  # large flows above small ones where drawings cross
-    arrows = _half_arrows(where, network.tail, network.head, widths, _beside(network, widths), radius)
+    arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     links = PolyCollection(list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2)
     chart.add_collection(links)
     _draw_nodes(chart, where, network.zones, radius)
@@ -156,14 +154,14 @@ def _principal(where: Floats) -> Floats:
     return np.copysign(1.0, far) * where
 
 
-def _inches(where: Floats) -> Floats:
+def inches(where: Floats) -> Floats:
     """In inches on the map, so that a unit of the axes is an inch of the picture; the origin at the lower left."""
     extent = float(np.ptp(where, axis=0).max())
-    inches: Floats = (where - where.min(axis=0)) * (MAP_INCHES / extent if extent > 0 else 1.0)
-    return inches
+    scaled: Floats = (where - where.min(axis=0)) * (MAP_INCHES / extent if extent > 0 else 1.0)
+    return scaled
 
 
-def _zone_radius(where: Floats, network: Network) -> float:
+def zone_radius(where: Floats, network: Network) -> float:
     """In inches: small against the links, and such that circles of few pairs of nodes touch."""
     length = np.hypot(*(where[network.head] - where[network.tail]).T)
     length = length[length > 0]
@@ -174,7 +172,7 @@ def _zone_radius(where: Floats, network: Network) -> float:
     return max(radius, 0.02)
 
 
-def _beside(network: Network, widths: Floats) -> Floats:
+def beside(network: Network, widths: Floats) -> Floats:
     """float64[m]: how far from the line between its nodes a link begins; parallel links lie side by side."""
     taken: dict[tuple[int, int], float] = {}
     inner = np.empty(network.tail.size)
@@ -184,7 +182,7 @@ def _beside(network: Network, widths: Floats) -> Floats:
     return inner
 
 
-def _half_arrows(where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Floats, radius: Floats) -> Floats:
+def half_arrows(where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Floats, radius: Floats) -> Floats:
     """float64[m, 4, 2]: polygons on the right of the lines from tail to head, pointed where they enter the head."""
     along = where[head] - where[tail]
     length = np.hypot(along[:, 0], along[:, 1])
@@ -243,7 +241,7 @@ def _draw_width_key(figure: Figure, most: float, widest: float, left: float) -> 
     for flow, y in zip((largest, largest / 2, largest / 4), (0.8, 0.48, 0.2), strict=True):
         width = np.array([widest * flow / most])
         ends = np.array([[0.1, y + width[0] / 2], [0.6, y + width[0] / 2]])
-        arrow = _half_arrows(ends, np.array([0]), np.array([1]), width, np.zeros(1), np.zeros(2))
+        arrow = half_arrows(ends, np.array([0]), np.array([1]), width, np.zeros(1), np.zeros(2))
         key.add_collection(PolyCollection(list(arrow), facecolors=QUIET, linewidths=0))
         key.text(0.7, y, f"{flow:,.6g}", size=10, color=INK, va="center")
 

@@ -9,8 +9,8 @@ from discreet.errors import InvalidInput
 FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 160
 INK, QUIET = "#1f2933", "#7b8794"
-LINES = ("#2f6f9f", "#d62a4a", "#6a5a9e", "#3d8f5f", "#b7791f", "#7b8794")
-"""Colours of curves, in their order."""
+LINES = ("#2f6f9f", "#d62a4a", "#43307a", "#3d8f5f", "#b7791f", "#7b8794")
+"""Colours of curves, in their order; told apart with the common colour blindnesses too."""
 
 
 def picture_format(path: Path) -> str:
@@ -18,3 +18,17 @@ def picture_format(path: Path) -> str:
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"{path.name}: a picture is one of {', '.join(FORMATS)}")
     return path.suffix[1:].lower()
+
+
+LOADS = ("#b9d3e6", "#79add2", "#4a7fb5", "#43307a", "#a63a79", "#d62a4a", "#8f0d2b")
+"""From an empty link to the fullest one."""
+SHADES = ("#f4f7fa", "#c9dcea", "#8fb6d4", "#4a88b7", "#1f5a8a", "#0b2f52")
+"""From nothing to much of one quantity: lightness alone tells them apart."""
+
+ON_DARK = {
+    INK: "#e6edf3",
+    **dict(zip(LINES, ("#6fb1e6", "#ff6f88", "#e6deff", "#2f9460", "#f2c14e", "#aab4bf"), strict=True)),
+    **dict(zip(LOADS, ("#35506a", "#2f6a9c", "#6fb1e6", "#e6deff", "#e07fb8", "#ff6f88", "#ffe0cc"), strict=True)),
+    **dict(zip(SHADES, ("#17202b", "#1d3a55", "#26598a", "#4389c4", "#8fbfe6", "#e6f2fb"), strict=True)),
+}
+"""What takes the place of these colours on a dark page."""

@@ -258,6 +258,52 @@ def _check_entry(account: _Account, body: dict[str, Any]) -> None:
     account.totals, account.reserved = totals, reserved
 
 
+def _follow(account: _Account, body_bytes: bytes, body: dict[str, Any], digest: str, previous: str) -> None:
+    """The next entry of an account: its place, its hashes, its rules."""
+    seq = account.seq + 1
+    _require(body["seq"] == seq, f"the entry is missing or out of its place: number {body['seq']} stands here")
+    _require(previous == account.hash.hex(), "its previous hash is not that of the entry before")
+    computed = hashlib.sha256(account.hash + body_bytes).hexdigest()
+    _require(computed == digest, "its hash is not that of its content: it was changed")
+    _check_entry(account, body)
+    account.seq, account.hash = seq, bytes.fromhex(digest)
+
+
+class Chain:
+    """The chain of one account, checked as it grows: what was checked once is remembered by its number and hash.
+
+    It notices a change of an entry that it has passed only by the entries that follow; a check of everything begins
+    with a new chain.
+    """
+
+    def __init__(self, tenant: str, account: str) -> None:
+        self._tenant, self._name = tenant, account
+        self._account: _Account | None = None
+
+    @property
+    def seq(self) -> int:
+        """Number of the last entry that holds; 0 before the first."""
+        return 0 if self._account is None else self._account.seq
+
+    @property
+    def hash(self) -> bytes:
+        return GENESIS if self._account is None else self._account.hash
+
+    def follow(self, line: bytes) -> None:
+        """Check the next entry, a line as in an export. Broken when it does not hold; no entry can follow it then."""
+        body_bytes, body, digest, previous = _read_entry(line, self._account)
+        seq = self.seq + 1
+        try:
+            _require((body["tenant"], body["account"]) == (self._tenant, self._name), "it is of another account")
+            account = self._account or _Account({name: body[name] for name in IDENTITY})
+            _follow(account, body_bytes, body, digest, previous)
+        except _Fault as fault:
+            raise Broken(str(fault), self._name, seq) from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Broken("it is not an entry of this format", self._name, seq) from None
+        self._account = account
+
+
 # Exports ------------------------------------------------------------------------------------------------------------
 
 
@@ -298,22 +344,16 @@ def verify(
             account = _Account({field_name: body[field_name] for field_name in IDENTITY})
         seq = account.seq + 1
         try:
-            if name not in last:
-                raise _Fault("the signed head does not know this account")
+            _require(name in last, "the signed head does not know this account")
             _require(body["tenant"] == own["tenant"], "it is of another tenant")
-            _require(body["seq"] == seq, f"the entry is missing or out of its place: number {body['seq']} stands here")
-            _require(seq <= last[name][0], "the signed head does not reach so far")
-            _require(previous == account.hash.hex(), "its previous hash is not that of the entry before")
-            computed = hashlib.sha256(account.hash + body_bytes).hexdigest()
-            _require(computed == digest, "its hash is not that of its content: it was changed")
-            _check_entry(account, body)
+            _require(seq <= last[name][0] or body["seq"] != seq, "the signed head does not reach so far")
+            _follow(account, body_bytes, body, digest, previous)
             if name in kept and kept[name][0] == seq:
                 _require(kept[name][1] == digest, "the kept head names another entry in this place")
         except _Fault as fault:
             raise Broken(str(fault), name, seq) from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Broken("it is not an entry of this format", name, seq) from None
-        account.seq, account.hash = seq, bytes.fromhex(digest)
         count += 1
         if watch is not None:
             watch(body, digest)

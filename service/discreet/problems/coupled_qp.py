@@ -576,6 +576,11 @@ class CoupledQp(base.FederatedProblem):
             each += count * math.ceil(self._dimension() / slots) * 6e-3 * size**3
         return setup + each * self.steps.iterations
 
+    def plain_parts(self) -> tuple[list[Part], list[Steps]]:
+        """The agents' data and steps as the plaintext solver reads them, with protocol `job`."""
+        parts = [_part(agent) for agent in self._data()]
+        return parts, self._steps(parts)
+
     # Running
 
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:

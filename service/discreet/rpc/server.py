@@ -89,7 +89,9 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         loop.add_signal_handler(number, stop.set)
     async with open_services(settings) as services, answering(monitor, standing.checks(services)):
         await check_schema(services.database)
-        zygote = Zygote()
+        zygote = Zygote(settings.least_isolation)
+        if settings.least_isolation != "none":  # else it starts with the first session
+            await zygote.start()
         coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}")
         server = grpc.aio.server(
             interceptors=(

@@ -188,8 +188,9 @@ async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None =
 async def page(
     connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Jobs of a tenant, newest first."""
-    statement = select(Job).where(Job.tenant_id == tenant_id)
+    """Jobs of a tenant, newest first, without problem and plan, which may be large."""
+    brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
+    statement = select(*brief).where(Job.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:
@@ -222,6 +223,11 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
     """True while a job that still needs the content is queued or running."""
     statement = select(Job.id).where(Job.dataset_id == dataset_id, Job.state.not_in(FINAL)).limit(1)
     return (await connection.execute(statement)).first() is not None
+
+
+async def unfinished(connection: AsyncConnection) -> dict[str, Any]:
+    """How many jobs wait and run, since when the oldest has been waiting, and how many leases have run out."""
+    return dict((await connection.execute(_UNFINISHED)).mappings().one())
 
 
 # A worker's steps ---------------------------------------------------------------------------------------------------
@@ -363,9 +369,9 @@ async def stranded(connection: AsyncConnection, queued_seconds: float, most: int
     return [(row[0], row[1]) for row in rows]
 
 
-async def unfinished(connection: AsyncConnection) -> list[tuple[str, bool]]:
+async def could_touch(connection: AsyncConnection) -> list[tuple[str, bool]]:
     """Jobs that could still touch data, with whether something is reserved for them; those on public data left out."""
-    rows = await connection.execute(_UNFINISHED)
+    rows = await connection.execute(_COULD_TOUCH)
     return [(row[0], row[1]) for row in rows]
 
 
@@ -415,7 +421,7 @@ _SUBMIT = text(
     bindparam("budget", type_=JSONB(none_as_null=True)),
 )
 # A job with a stored release touches nothing any more: what is left of it is post-processing.
-_UNFINISHED = text(
+_COULD_TOUCH = text(
     """
     SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
     FROM jobs
@@ -429,6 +435,15 @@ _ADD_EVENT = text(
     """
     INSERT INTO job_events (job_id, seq, event, data)
     SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:data AS jsonb) FROM job_events WHERE job_id = :job
+    """
+)
+_UNFINISHED = text(
+    """
+    SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
+           count(*) FILTER (WHERE state = 'running') AS running,
+           count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
+           min(created_at) FILTER (WHERE state = 'queued') AS oldest_queued_at
+    FROM jobs WHERE state IN ('queued', 'running')
     """
 )
 _STRANDED = text(

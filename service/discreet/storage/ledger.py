@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import rfc8785
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
@@ -202,6 +203,48 @@ async def entries(connection: AsyncConnection, account_id: str, *, after: int, s
         .order_by(LedgerEntry.seq)
         .limit(size)
     )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def search(
+    connection: AsyncConnection,
+    tenant_id: str,
+    *,
+    account_id: str | None,
+    kinds: Sequence[str],
+    job_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    after: tuple[datetime, str, int] | None,
+    size: int,
+) -> list[dict[str, Any]]:
+    """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at, account, seq).
+
+    Each account is read backwards from its head, so that no index of all entries by time is needed.
+    """
+    wanted = [LedgerEntry.account_id == Account.id]
+    if kinds:
+        wanted.append(LedgerEntry.kind.in_(list(kinds)))
+    if job_id is not None:
+        wanted.append(LedgerEntry.job_id == job_id)
+    if since is not None:
+        wanted.append(LedgerEntry.at >= since)
+    if until is not None:
+        wanted.append(LedgerEntry.at < until)
+    if after is not None:
+        place = tuple_(LedgerEntry.at, LedgerEntry.account_id, LedgerEntry.seq)
+        wanted.append(place < tuple_(*after))
+    newest = select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
+    statement = (
+        select(newest.c.account_id, newest.c.seq, newest.c.at, newest.c.body, newest.c.hash, newest.c.previous_hash)
+        .select_from(Account)
+        .join(newest, true())
+        .where(Account.tenant_id == tenant_id)
+        .order_by(newest.c.at.desc(), newest.c.account_id.desc(), newest.c.seq.desc())
+        .limit(size)
+    )
+    if account_id is not None:
+        statement = statement.where(Account.id == account_id)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 

@@ -75,6 +75,30 @@ class Key(Base):
     used_requests: Mapped[int] = mapped_column(Integer, server_default="0")
 
 
+class WebSession(Base):
+    """A login of the dashboard: an HMAC of its cookie, never the cookie. It ends with the key it came from."""
+
+    __tablename__ = "web_sessions"
+    __table_args__ = (Index("web_sessions_age", "expires_at"),)
+    mac: Mapped[bytes] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    key_id: Mapped[str] = mapped_column(ForeignKey("keys.id"))
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime]
+
+
+class LoginLink(Base):
+    """A link that logs in once: an HMAC of its token. The row goes when the link is used."""
+
+    __tablename__ = "login_links"
+    __table_args__ = (Index("login_links_age", "expires_at"),)
+    mac: Mapped[bytes] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    key_id: Mapped[str] = mapped_column(ForeignKey("keys.id"))
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime]
+
+
 class Account(Base):
     """What a privacy budget is charged to. `scope`: data, tenant, principal or agent; `subject` says which one."""
 

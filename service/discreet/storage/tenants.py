@@ -41,6 +41,12 @@ async def all_ids(connection: AsyncConnection) -> list[str]:
     return list((await connection.execute(select(Tenant.id).order_by(Tenant.id))).scalars())
 
 
+async def list_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
+    """All tenants, oldest first; the transaction must be the system's."""
+    statement = select(Tenant.id, Tenant.name, Tenant.created_at).order_by(Tenant.created_at, Tenant.id)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
 async def add_key(connection: AsyncConnection, **values: Any) -> None:
     await connection.execute(insert(Key).values(**values))
 

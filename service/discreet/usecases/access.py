@@ -108,6 +108,12 @@ async def create_tenant(services: Services, principal: Principal, name: str) -> 
     return {"id": tenant_id, "name": name}
 
 
+async def list_tenants(services: Services, principal: Principal) -> list[dict[str, Any]]:
+    require(principal, "operator")
+    async with services.database.transaction(SYSTEM) as connection:
+        return await tenants.list_tenants(connection)
+
+
 async def create_key(
     services: Services,
     principal: Principal,

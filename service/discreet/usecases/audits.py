@@ -5,8 +5,12 @@ A pass proves nothing: a failed attack is no guarantee. A bound above the price 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from discreet.privacy import audit
@@ -16,6 +20,7 @@ from discreet.privacy.planted import FAULTS, half_noise
 from discreet.problems import KINDS
 from discreet.problems.audits import SAMPLES, audit_release
 
+FILE = "audit.json"
 CONFIDENCE = 0.99
 """Of all verdicts of one run together."""
 
@@ -53,6 +58,35 @@ def run_audits(names: Sequence[str], *, short: bool = False, faults: bool = Fals
         yield Audited(fault.audit(confidence=split), planted=True)
     for event in halves:
         yield Audited(half_noise(event, samples=audit.SHORT, confidence=split), planted=True)
+
+
+# The last table of an installation ----------------------------------------------------------------------------------
+
+
+def save(folder: Path, rows: Sequence[Audited], *, short: bool, names: Sequence[str]) -> Path:
+    """Keep a table, with when and how it was made, where the dashboard of this state folder shows it."""
+    table = {
+        "at": datetime.now(UTC).isoformat(),
+        "version": version("discreet"),
+        "short": short,
+        "names": list(names),
+        "rows": [row.to_json() for row in rows],
+    }
+    path = folder / FILE
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(table))
+    draft.replace(path)
+    return path
+
+
+def saved(folder: Path) -> dict[str, Any] | None:
+    """The table that was kept last; None when there is none, or none that can be read."""
+    try:
+        table = json.loads((folder / FILE).read_text())
+        complete = {"at", "version", "short", "names", "rows"} <= set(table)
+    except (OSError, ValueError, TypeError):
+        return None
+    return table if complete else None
 
 
 def _chosen(name: str, names: Sequence[str]) -> bool:

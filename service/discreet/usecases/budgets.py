@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import anyio.to_thread
 from prometheus_client import Counter
 
 from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
@@ -23,6 +25,9 @@ from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
 READERS = ("owner", "analyst", "auditor")
+HISTORY_ENTRIES = 20_000
+"""More entries than this are not drawn; the export has them all."""
+HISTORY_PAGE = 1000
 CAPS = ("tenant", "principal")
 """Scopes of accounts that are caps over all data; the others are accounts of data."""
 
@@ -258,6 +263,70 @@ async def entries(
         await _account(connection, principal, account_id)
         rows = await ledger.entries(connection, account_id, after=after, size=size)
     return [entry(row) for row in rows]
+
+
+async def search(
+    services: Services,
+    principal: Principal,
+    *,
+    account_id: str | None = None,
+    kinds: Sequence[str] = (),
+    job_id: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    after: tuple[datetime, str, int] | None = None,
+    size: int,
+) -> list[dict[str, Any]]:
+    """Ledger entries of the tenant, newest first, before `after` (at, account, seq), as far as they fit the filters."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        rows = await ledger.search(
+            connection,
+            principal.tenant_id,
+            account_id=account_id,
+            kinds=kinds,
+            job_id=job_id,
+            since=since,
+            until=until,
+            after=after,
+            size=size,
+        )
+    return [entry(row) for row in rows]
+
+
+async def history(
+    services: Services, principal: Principal, account_id: str
+) -> list[tuple[str, int, str | None, str, str, int, int]] | None:
+    """What happened on an account: at, seq, job, actor, kind, epsilon in 1e-9, delta in 1e-18. None above
+    HISTORY_ENTRIES entries."""
+    require(principal, *READERS)
+    rows: list[dict[str, Any]] = []
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await _account(connection, principal, account_id)
+        while len(rows) <= HISTORY_ENTRIES:
+            page = await ledger.entries(connection, account_id, after=len(rows), size=HISTORY_PAGE)
+            rows += page
+            if len(page) < HISTORY_PAGE:
+                break
+    if len(rows) > HISTORY_ENTRIES:
+        return None
+
+    def read() -> list[tuple[str, int, str | None, str, str, int, int]]:
+        bodies = [json.loads(row["body"]) for row in rows]
+        return [
+            (
+                body["at"],
+                body["seq"],
+                body["job"],
+                body["actor"] or "",
+                body["kind"],
+                int(body["price"].get("epsilon", 0)),
+                int(body["price"].get("delta", 0)),
+            )
+            for body in bodies
+        ]
+
+    return await anyio.to_thread.run_sync(read)
 
 
 def entry(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
 async def end_unfinished(services: Services) -> int:
     """End every job that could still touch data, charged in full; how many there were."""
     async with services.database.transaction(SYSTEM) as connection:
-        rows = await jobs.unfinished(connection)
+        rows = await jobs.could_touch(connection)
         for job_id, reserved in rows:
             if reserved:
                 await ledger.touch(connection, job_id, ACTOR)

@@ -10,11 +10,16 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import structlog
 
 from discreet.errors import DiscreetError
 from discreet.worker.frames import HEADER, frame, lengths
+from discreet.worker.sandbox import Isolation, Level
+
+log = structlog.get_logger()
 
 ZYGOTE_MODULE = "discreet.worker.zygote"
 
@@ -29,6 +34,20 @@ class ChildFailed(DiscreetError):
     def __init__(self, trace: str | None = None) -> None:
         super().__init__()
         self.trace = trace
+
+
+class NotIsolated(ChildFailed):
+    """Children are less shut in on this machine than the settings ask for."""
+
+    code = "not_isolated"
+
+    def __init__(self, isolation: Isolation, least: Level) -> None:
+        DiscreetError.__init__(
+            self,
+            f"a solver's child is shut in to level {isolation.level} here, not {least}: it reaches "
+            f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
+        )
+        self.trace = None
 
 
 @dataclass(frozen=True)
@@ -76,9 +95,15 @@ class Conversation:
 
 
 class Zygote:
-    """One zygote process, started when needed and started again when it died."""
+    """One zygote process, started when needed and started again when it died.
 
-    def __init__(self) -> None:
+    NotIsolated instead of any child when these are shut in less than `least`.
+    """
+
+    def __init__(self, least: Level = "none") -> None:
+        self.isolation: Isolation | None = None
+        """How well children are shut in, as tried by the zygote of the moment; None before its start."""
+        self._least = least
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
         self._lock = asyncio.Lock()
@@ -161,7 +186,7 @@ class Zygote:
         return ours, descriptors[0]
 
     async def _running(self) -> socket.socket:
-        if self._process is not None and self._process.returncode is None and self._control is not None:
+        if self.alive and self._control is not None:
             return self._control
         await self.stop()
         ours, theirs = socket.socketpair()
@@ -176,11 +201,20 @@ class Zygote:
                 env=_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
             )
-        if await asyncio.to_thread(ours.recv, 1) != b"r":
+        answer = await asyncio.to_thread(ours.recv, 4096)
+        if not answer:
             ours.close()
             await self._process.wait()
             raise ChildFailed("the zygote did not start")
+        found = json.loads(answer)
+        self.isolation = Isolation.of(found["reached"], found["walls"])
         self._control = ours
+        if not self.isolation.suffices(self._least):
+            await self.stop()
+            raise NotIsolated(self.isolation, self._least)
+        if structlog.is_configured():  # a program that keeps no log would print it
+            tell = log.info if self.isolation.level == "full" else log.warning
+            tell("isolation of children", **asdict(self.isolation))
         return ours
 
 

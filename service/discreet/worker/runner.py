@@ -102,6 +102,7 @@ class Runner:
             content = await running.touch(self._services, held)
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+                del content  # this process keeps it no longer than it must
             except ChildFailed:
                 await self._pad(held, began, started)  # nor how long a failure took
                 raise

@@ -4,47 +4,44 @@ A fresh interpreter would spend seconds on imports for a release of milliseconds
 no database address and no random state: a child draws its own from the operating system. Each child is confined
 before it reads its first byte, and dies with the zygote, which dies with its worker.
 
-Protocol on the control socket: the worker sends the limits as JSON with one end of a socket pair; the zygote answers
-one byte with a file descriptor of the child's process (pidfd), by which the worker kills it.
+Protocol on the control socket: when it is ready the zygote says in one JSON message how well its children are shut in.
+Then the worker sends the limits as JSON with one end of a socket pair; the zygote answers one byte with a file
+descriptor of the child's process (pidfd), by which the worker kills it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
-import resource
 import secrets
 import signal
 import socket
 import sys
 import traceback
+from dataclasses import asdict
 from typing import Any
 
+from discreet.processes import ends_with_parent, keep_memory_private
 from discreet.worker.frames import HEADER, frame, lengths
+from discreet.worker.sandbox import Isolation, Sandbox, attempts
 
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_NO_NEW_PRIVS = 38
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWNET = 0x40000000
-CLONE_NEWIPC = 0x08000000
-NOBODY = 65534
-
-_libc = ctypes.CDLL(None, use_errno=True)
+PROBE_LIMITS = {"memory_bytes": 1 << 40, "cpu_seconds": 10}
+PROBE_SECONDS = 60.0
 
 
 def main(control: socket.socket) -> None:
     """Fork a child for every request until the worker closes the control socket."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if not ends_with_parent(signal.SIGKILL):
         return
+    keep_memory_private()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel; the worker watches their pidfds
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle
     _warm_up()
+    _keep_kernels_in_memory()
     gc.freeze()
-    control.sendall(b"r")
+    sandbox = Sandbox.prepare()
+    control.sendall(json.dumps(asdict(measure(sandbox))).encode())
     while True:
         limits, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
         if not limits:
@@ -53,7 +50,7 @@ def main(control: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _child(job, json.loads(limits))
+            _child(sandbox, job, json.loads(limits))
         try:
             watch = os.pidfd_open(pid)
         except ProcessLookupError:  # gone already; the worker reads the end of its stream
@@ -74,48 +71,49 @@ def _warm_up() -> None:
             kind.rehearse_session()
 
 
-def _child(job: socket.socket, limits: dict[str, Any]) -> None:
+def _keep_kernels_in_memory() -> None:
+    """A child that meets what no rehearsal met compiles it for itself; numba would fail on its cache's files."""
+    from numba.core.caching import Cache  # noqa: PLC0415
+
+    Cache.load_overload = lambda _cache, _signature, _context: None  # type: ignore[method-assign]
+    Cache.save_overload = lambda _cache, _signature, _compiled: None  # type: ignore[method-assign]
+
+
+def measure(sandbox: Sandbox) -> Isolation:
+    """How well a child is shut in, as tried by one that then ends."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        try:
+            walls = sandbox.enter(theirs, PROBE_LIMITS)
+            socket.socket(fileno=3).sendall(json.dumps([attempts(), walls]).encode())
+        finally:
+            os._exit(0)
+    theirs.close()
+    with ours:
+        ours.settimeout(PROBE_SECONDS)
+        try:
+            answer = b"".join(iter(lambda: ours.recv(4096), b""))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+    if not answer:
+        raise RuntimeError("a child cannot be shut in")
+    return Isolation.of(*json.loads(answer))
+
+
+def _child(sandbox: Sandbox, job: socket.socket, limits: dict[str, Any]) -> None:
     """Run one step and leave; never returns."""
     try:
-        confine(job, limits)
-        _step(job)
+        sandbox.enter(job, limits)
+        _step()
         os._exit(0)
     except BaseException:
         os._exit(1)
 
 
-def confine(job: socket.socket, limits: dict[str, Any]) -> None:
-    """Leave everything behind that a step does not need. What the kernel refuses to an ordinary user is left out."""
-    os.setsid()
-    os.environ.clear()
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(null, standard)
-    os.dup2(job.fileno(), 3)
-    os.closerange(4, 1 << 16)
-    os.chdir("/")
-    root = os.geteuid() == 0
-    namespaces = CLONE_NEWNET | CLONE_NEWIPC
-    _libc.unshare(namespaces if root else namespaces | CLONE_NEWUSER)
-    for name, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_AS, limits["memory_bytes"]),
-        (resource.RLIMIT_CPU, limits["cpu_seconds"]),
-        (resource.RLIMIT_NOFILE, 64),
-    ):
-        _, hard = resource.getrlimit(name)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (most, most))
-    if root:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _libc.prctl(PR_SET_DUMPABLE, 0)
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # last: a change of uid clears it
-
-
-def _step(job: socket.socket) -> None:
+def _step() -> None:
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
     from discreet.problems.base import Plan, unpack  # noqa: PLC0415
 

@@ -1,0 +1,59 @@
+"""The dashboard, added to the API's application."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from discreet.dashboard import assets, results
+from discreet.dashboard.pages import go_to, render, wants_page
+from discreet.dashboard.routes import admin, audit, budgets, datasets, jobs, ledger, login
+
+NEXT_STEPS = {
+    401: "Log in and try again.",
+    403: "Ask an owner of your tenant for a key whose role may do this, or go back to what you can see.",
+    404: "Check the address. What belongs to another tenant, or was never there, looks the same from here.",
+    409: "Look at the present state of the object, then decide again. Nothing was charged by this request.",
+    413: "Send less, or ask whoever runs this server to raise the limit.",
+    422: "Correct what is named and send it again. Nothing was charged.",
+    429: "Wait a moment: this key has asked for more than its share. Then load the page again.",
+    503: "Wait a moment and load the page again. Jobs that are queued or running are not lost.",
+}
+"""What to do about a refusal, by status."""
+
+
+def install(app: FastAPI) -> None:
+    """Add all pages, and show refusals as pages to people who look at pages."""
+    for module in (login, budgets, jobs, results, datasets, ledger, audit, admin, assets):
+        app.include_router(module.router)
+    for kind, handler in list(app.exception_handlers.items()):
+        app.exception_handlers[kind] = _for_people(handler)
+
+
+def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The same refusal, as a page where a page was asked for. What it says is decided by the API's table alone."""
+
+    async def shown(request: Request, error: Exception) -> Response:
+        made = handler(request, error)
+        answer: Response = await made if inspect.isawaitable(made) else made
+        if not wants_page(request):
+            return answer
+        if answer.status_code == 401 and request.method == "GET":
+            place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return go_to("/login" if place == "/" else f"/login?{urlencode({'next': place})}")
+        problem = json.loads(bytes(answer.body))
+        return render(
+            request,
+            "problem.html",
+            status=answer.status_code,
+            problem=problem,
+            step=NEXT_STEPS.get(answer.status_code, "Load the page again. If it stays, tell whoever runs this server."),
+        )
+
+    return shown

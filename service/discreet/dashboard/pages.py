@@ -1,0 +1,129 @@
+"""Templates into pages, with the headers that every page has."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from discreet.dashboard import assets, rounding, words
+
+MENU = (
+    ("/", "Budgets", ("owner", "analyst", "auditor")),
+    ("/jobs", "Jobs", ("owner", "analyst", "auditor")),
+    ("/datasets", "Datasets", ("owner", "analyst", "auditor")),
+    ("/ledger", "Ledger", ("owner", "analyst", "auditor")),
+    ("/audit", "Audit", ("owner", "analyst", "auditor", "operator")),
+    ("/admin", "Admin", ("owner", "operator")),
+)
+"""Address, name, and who sees the entry."""
+
+THEMES = ("auto", "light", "dark")
+THEME_COOKIE = "discreet_theme"
+
+API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` browsers send `Origin: null` with our own forms
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def render(request: Request, template: str, *, status: int = 200, charts: object = (), **context: Any) -> Response:
+    """The page. With `charts` (what is drawn on it) its policy also allows what plotly.js needs."""
+    viewer = getattr(request.state, "viewer", None)
+    text = environment.get_template(template).render(
+        request=request,
+        path=request.url.path,
+        viewer=viewer,
+        csrf="" if viewer is None else viewer.csrf,
+        menu=[] if viewer is None else [(link, name) for link, name, roles in MENU if viewer.may(*roles)],
+        theme=theme_of(request),
+        themes=THEMES,
+        charts=charts,
+        **context,
+    )
+    return HTMLResponse(
+        text, status_code=status, headers={**HEADERS, "Content-Security-Policy": policy(charts=bool(charts))}
+    )
+
+
+def policy(*, charts: bool) -> str:
+    """The Content-Security-Policy. Where charts are drawn, plotly.js puts the shades of a matrix in as a `data:` image;
+    what else it would need, `static/charts.js` makes unnecessary."""
+    return POLICY.format(images=" data:" if charts else "")
+
+
+def go_to(address: str) -> Response:
+    """After a form has done its work: reload then asks for the page and sends nothing again."""
+    return RedirectResponse(address, status_code=303, headers=HEADERS)
+
+
+def theme_of(request: Request) -> str:
+    chosen = request.cookies.get(THEME_COOKIE, "auto")
+    return chosen if chosen in THEMES else "auto"
+
+
+def wants_page(request: Request) -> bool:
+    """True unless the API was asked, or a script that says what it can read: those get problem documents."""
+    path = request.url.path
+    of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
+    accepted = request.headers.get("accept", "")
+    return not of_api and not any(kind in accepted for kind in ("application/json", "text/event-stream"))
+
+
+# Filters ------------------------------------------------------------------------------------------------------------
+
+
+def moment(value: datetime | str | None) -> Markup:
+    """A time in UTC, to the second; the exact one beside it for programs."""
+    if value is None:
+        return Markup("–")
+    when = datetime.fromisoformat(value) if isinstance(value, str) else value
+    when = when.astimezone(UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        when.isoformat().replace("+00:00", "Z"), when.strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
+
+
+def short(value: str) -> str:
+    """The beginning of an id or a hash, for tables."""
+    prefix, mark, rest = value.partition("_")
+    return f"{prefix}_{rest[:8]}…" if mark else f"{value[:12]}…"
+
+
+def pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+environment = Environment(
+    loader=PackageLoader("discreet.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+environment.globals.update(asset=assets.address, round_epsilon=rounding.epsilon, round_delta=rounding.delta)
+environment.filters.update(
+    up=rounding.up,
+    down=rounding.down,
+    exact=rounding.exact,
+    moment=moment,
+    short=short,
+    pretty=pretty,
+    event_words=words.event,
+    kind=words.kind,
+    words=lambda text: str(text).replace("_", " "),
+)

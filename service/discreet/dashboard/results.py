@@ -1,0 +1,279 @@
+"""Results that draw themselves: charts as JSON, paths of one pair of zones, downloads, and plotly.js itself.
+
+plotly.js comes from the installed plotly package and is asked for by `static/charts.js` alone, on pages where a chart
+comes into view.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any
+
+import anyio.to_thread
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import structlog
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from discreet.api.routes import jobs as api
+from discreet.api.security import CurrentServices
+from discreet.dashboard import assets
+from discreet.dashboard.pages import HEADERS, environment, render
+from discreet.dashboard.sessions import CurrentViewer, Viewer
+from discreet.errors import InvalidInput, NotFound
+from discreet.figures import road_map
+from discreet.figures.plots import Chart, result_charts, session_chart
+from discreet.problems.routing import RoadNetwork
+from discreet.usecases import jobs, sessions
+from discreet.usecases.services import Services
+
+router = APIRouter(include_in_schema=False)
+
+log = structlog.get_logger()
+
+KEPT_RESULTS = 8
+"""Results whose charts stay in memory: a published result never changes."""
+
+_kept: OrderedDict[str, Drawn] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A published result with its charts."""
+
+    row: dict[str, Any]
+    result: dict[str, Any]
+    charts: tuple[Chart, ...]
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        plan: dict[str, Any] = self.row["plan"]
+        return plan
+
+
+async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
+    """Every chart of a job's page: who is in its session, and its result if there is one that this viewer may see."""
+    charts: list[Chart] = []
+    if _is_federated(row) and (session := await _session(services, viewer, row)).table.rows:
+        charts.append(session)
+    if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
+        charts += (await drawn(services, viewer, row["id"])).charts
+    return charts
+
+
+async def drawn(services: Services, viewer: Viewer, job_id: str) -> Drawn:
+    """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not see results,
+    Conflict when there is none yet."""
+    row, text, _ = await jobs.result(services, viewer.principal, job_id)
+    known = _kept.get(job_id)
+    if known is None:
+        known = await anyio.to_thread.run_sync(_draw, row, text)
+        _kept[job_id] = known
+        while len(_kept) > KEPT_RESULTS:
+            _kept.popitem(last=False)
+    if job_id in _kept:
+        _kept.move_to_end(job_id)
+    return known
+
+
+def _draw(row: dict[str, Any], text: bytes) -> Drawn:
+    result = json.loads(text)
+    try:
+        charts = tuple(result_charts(row["problem"], row["plan"], result))
+    except Exception:  # a picture that cannot be made is no reason to hide the result
+        log.exception("a result could not be drawn", job=row["id"], kind=row["kind"])
+        charts = ()
+    return Drawn(row, result, charts)
+
+
+def _is_federated(row: Mapping[str, Any]) -> bool:
+    return bool(row["problem"].get("protocol") == "federated")
+
+
+async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
+    shown = await sessions.show(services, viewer.principal, row["id"])
+    return session_chart(shown, row)
+
+
+def chart_answer(chart: Chart) -> Response:
+    """A chart for the page's script."""
+    return Response(json.dumps(chart.to_json(), allow_nan=False), media_type="application/json", headers=HEADERS)
+
+
+@router.get("/jobs/{job_id}/charts/{name}.json")
+async def show_chart(
+    job_id: str,
+    name: str,
+    services: CurrentServices,
+    viewer: CurrentViewer,
+    origin: Annotated[int | None, Query(ge=1)] = None,
+    destination: Annotated[int | None, Query(ge=1)] = None,
+) -> Response:
+    """One chart as plotly reads it. The network of a routing job also with the paths of one pair above it."""
+    row = await jobs.find(services, viewer.principal, job_id)
+    if name == "session" and _is_federated(row):
+        return chart_answer(await _session(services, viewer, row))
+    found = await drawn(services, viewer, job_id)
+    has_map = any(chart.name == "network" for chart in found.charts)
+    if name == "network" and has_map and origin is not None and destination is not None:
+        chosen = await _paths(services, viewer, found, origin, destination)
+        return chart_answer(await anyio.to_thread.run_sync(_pair_map, found, chosen))
+    for chart in found.charts:
+        if chart.name == name:
+            return chart_answer(chart)
+    raise NotFound("there is no such chart")
+
+
+# The policy of one pair of zones ------------------------------------------------------------------------------------
+
+
+@router.get("/jobs/{job_id}/policy")
+async def show_policy(
+    request: Request,
+    job_id: str,
+    services: CurrentServices,
+    viewer: CurrentViewer,
+    origin: Annotated[int | None, Query(ge=1)] = None,
+    destination: Annotated[int | None, Query(ge=1)] = None,
+    part: str = "",
+) -> Response:
+    """The paths of one pair with their shares: a page, or with `part=answer` what a script puts into one."""
+    found = await drawn(services, viewer, job_id)
+    if found.row["kind"] != "routing":
+        raise NotFound("only routing jobs have paths")
+    zones = zones_of(found.row["problem"], found.result)
+    context: dict[str, Any] = {
+        "job": jobs.view(found.row),
+        "zones": zones,
+        "origin": origin,
+        "destination": destination,
+        "paths": None,
+        "refused": None,
+    }
+    charts: list[Chart] = []
+    if origin is not None and destination is not None:
+        try:
+            paths = await _paths(services, viewer, found, origin, destination)
+        except InvalidInput as refused:
+            context["refused"] = refused.issues[0].detail
+        else:
+            context["paths"] = _described(found.row["problem"], paths)
+            if not part and any(chart.name == "network" for chart in found.charts):
+                charts.append(await anyio.to_thread.run_sync(_pair_map, found, paths))
+    if part == "answer":
+        text = environment.get_template("results/policy_answer.html").render(**context)
+        return Response(text, media_type="text/html", headers=HEADERS)
+    return render(request, "results/policy.html", charts=charts, **context)
+
+
+def zones_of(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
+    """Zones of a routing result; its policy has every ordered pair."""
+    roads = RoadNetwork.model_validate(problem["network"])
+    return road_map.zones_of(result, roads)
+
+
+async def _paths(
+    services: Services, viewer: Viewer, found: Drawn, origin: int, destination: int
+) -> list[dict[str, Any]]:
+    """The paths of a pair, largest share first. InvalidInput for a pair that the policy does not have."""
+    if origin == destination:
+        raise InvalidInput("origin and destination are the same zone: nothing to route", pointer="/destination")
+    if "policy" in found.result:
+        pairs = found.result["policy"]
+        paths = next((p["paths"] for p in pairs if p["origin"] == origin and p["destination"] == destination), None)
+    else:
+        table = await jobs.result_table(services, viewer.principal, found.row["id"], "policy")
+        paths = await anyio.to_thread.run_sync(_paths_of_table, table, origin, destination)
+    if not paths:
+        raise InvalidInput(f"there is no pair of zones {origin} and {destination}", pointer="/origin")
+    return sorted(paths, key=lambda path: -path["share"])
+
+
+def _paths_of_table(parquet: bytes, origin: int, destination: int) -> list[dict[str, Any]]:
+    table = pq.read_table(io.BytesIO(parquet))
+    chosen = table.filter((pc.field("origin") == origin) & (pc.field("destination") == destination))
+    return [{"links": row["links"], "share": row["share"]} for row in chosen.to_pylist()]
+
+
+def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
+    roads = RoadNetwork.model_validate(found.row["problem"]["network"])
+    return road_map.network_map(roads, found.result, found.plan, paths)
+
+
+def _described(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Paths as nodes on the way, with the time on empty links."""
+    links = problem["network"]["links"]
+    return [
+        {
+            "share": path["share"],
+            "nodes": [links[path["links"][0]]["tail"], *(links[k]["head"] for k in path["links"])],
+            "links": path["links"],
+            "free_flow_time": sum(links[k]["free_flow_time"] for k in path["links"]),
+        }
+        for path in paths
+        if path["links"]
+    ]
+
+
+# Downloads ----------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs/{job_id}/result.json")
+async def download_result(job_id: str, request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+    """The result with its certificate, as the API gives it."""
+    response = await api.get_result(job_id, request, services, viewer.principal)
+    response.headers.update(_download(f"{job_id}.json"))
+    return response
+
+
+@router.get("/jobs/{job_id}/result/{table}.parquet")
+async def download_table(job_id: str, table: str, services: CurrentServices, viewer: CurrentViewer) -> Response:
+    """A large field of the result."""
+    parquet = await jobs.result_table(services, viewer.principal, job_id, table)
+    return Response(
+        parquet, media_type="application/vnd.apache.parquet", headers=_download(f"{job_id}-{table}.parquet")
+    )
+
+
+def _download(name: str) -> dict[str, str]:
+    return {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+
+
+# plotly.js ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _plotly_file() -> tuple[bytes, str]:
+    """plotly.js of the installed package, and the digest that names it."""
+    data = resources.files("plotly").joinpath("package_data/plotly.min.js").read_bytes()
+    return data, hashlib.sha256(data).hexdigest()[:16]
+
+
+@cache
+def plotly() -> assets.Asset:
+    """The file, compressed once: some tenths of a second, when the first chart is drawn."""
+    data, version = _plotly_file()
+    return assets.Asset(data, gzip.compress(data, mtime=0), version, "text/javascript")
+
+
+def plotly_address() -> str:
+    """Where charts.js finds it."""
+    return f"/plotly.js?v={_plotly_file()[1]}"
+
+
+@router.get("/plotly.js")
+async def read_plotly(request: Request) -> Response:
+    """Kept for ever by browsers under its version."""
+    return assets.answer(request, await anyio.to_thread.run_sync(plotly))
+
+
+environment.globals.update(plotly_address=plotly_address)

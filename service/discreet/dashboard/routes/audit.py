@@ -1,0 +1,21 @@
+"""The audit: the table that was made last on this installation. A run takes long and belongs on a command line."""
+
+from __future__ import annotations
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from discreet.api.security import CurrentServices
+from discreet.dashboard.pages import render
+from discreet.dashboard.sessions import CurrentViewer
+from discreet.usecases import audits
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/audit")
+async def show_audit(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+    """The last table of `discreet audit --save` in this state folder."""
+    table = await anyio.to_thread.run_sync(audits.saved, services.settings.state)
+    return render(request, "audit.html", table=table, confidence=audits.CONFIDENCE)

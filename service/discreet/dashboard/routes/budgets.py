@@ -1,0 +1,113 @@
+"""Budgets: what may be spent, what is, and what would still fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from discreet.api import bodies
+from discreet.api.responses import answer
+from discreet.api.schemas import GrantRequest
+from discreet.api.security import CurrentServices
+from discreet.dashboard import forms, submissions
+from discreet.dashboard.pages import go_to, render
+from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Viewer
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.figures.plots import spending_chart
+from discreet.usecases import budgets, datasets
+
+router = APIRouter(include_in_schema=False)
+
+_GRANT: TypeAdapter[GrantRequest] = TypeAdapter(GrantRequest)
+
+
+@router.get("/")
+async def show_budgets(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+    """Every budget of the tenant; operators have none and see their own page."""
+    if viewer.role == "operator":
+        return go_to("/admin")
+    found = await budgets.all_budgets(services, viewer.principal)
+    data = [one for one in found if one["scope"] not in budgets.CAPS]
+    caps = [one for one in found if one["scope"] in budgets.CAPS]
+    bound = {one["id"]: binding(one, caps, viewer) for one in data}
+    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound)
+
+
+@router.get("/budgets/{account_id}")
+async def show_budget(account_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+    """One budget: figures by filter, spending over time, grants, and what a request would cost."""
+    return await _page(request, services, viewer, account_id)
+
+
+@router.post("/budgets/{account_id}/grants")
+async def grant(account_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Set another cap, with a reason."""
+    form = await forms.read(request)
+    try:
+        wanted = bodies.validate(_GRANT, {"cap": forms.cap(form), "reason": form.get("reason", "")})
+        await budgets.grant(services, viewer.principal, account_id, budgets.units_of(wanted.cap), wanted.reason)
+    except (InvalidInput, Conflict) as error:
+        return await _page(request, services, viewer, account_id, refused=error, form=form)
+    return go_to(f"/budgets/{account_id}?granted=1#grants")
+
+
+@router.get("/budgets/{account_id}/charts/spending.json")
+async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
+    """What was spent over time, by job and analyst, as a figure."""
+    rows = await budgets.history(services, viewer.principal, account_id)
+    if rows is None:
+        raise NotFound("too many entries to draw; the export has them all")
+    return answer((await anyio.to_thread.run_sync(spending_chart, rows)).to_json())
+
+
+def binding(budget: dict[str, Any], caps: Sequence[dict[str, Any]], viewer: Viewer) -> dict[str, Any]:
+    """Of the budget and of the caps that a request of this viewer also has to pass, the one with least left."""
+    own = [one for one in caps if one["scope"] == "tenant" or one["subject"] == viewer.principal.name]
+    return min([budget, *own], key=lambda one: float(one["largest_request"]["epsilon"]))
+
+
+async def _page(
+    request: Request,
+    services: CurrentServices,
+    viewer: Viewer,
+    account_id: str,
+    *,
+    refused: DiscreetError | None = None,
+    form: forms.Form | None = None,
+) -> Response:
+    budget = await budgets.one_budget(services, viewer.principal, account_id)
+    found = await budgets.all_budgets(services, viewer.principal)
+    caps = [one for one in found if one["scope"] in budgets.CAPS]
+    is_cap = budget["scope"] in budgets.CAPS
+    grants = await budgets.search(services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50)
+    newest = await budgets.search(services, viewer.principal, account_id=account_id, size=8)
+    rows = await budgets.history(services, viewer.principal, account_id)
+    chart = None
+    if rows is not None and any(row[4] == "reserve" for row in rows):
+        chart = await anyio.to_thread.run_sync(spending_chart, rows)
+    living = [one for one in budget["datasets"] if not one["deleted"]]
+    proposal = None
+    if living and viewer.may("owner", "analyst"):
+        dataset = datasets.view(await datasets.find(services, viewer.principal, living[-1]["id"]))
+        proposal = submissions.example_text(dataset["kind"], dataset["id"])
+    return render(
+        request,
+        "budget.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        budget=budget,
+        bound=budget if is_cap else binding(budget, caps, viewer),
+        grants=grants,
+        newest=newest,
+        chart=chart,
+        charts=[chart] if chart else [],
+        too_many=rows is None,
+        proposal=proposal,
+        refused=refused,
+        form=form or {},
+        granted=request.query_params.get("granted") is not None and refused is None,
+    )

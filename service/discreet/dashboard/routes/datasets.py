@@ -1,0 +1,272 @@
+"""Datasets: what is registered, registering in two steps, deleting.
+
+Step one describes the dataset and is all public; step two hands over the private content, alone in a body that is
+streamed to where the API's own uploads go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from discreet.api import bodies
+from discreet.api.responses import answer
+from discreet.api.routes import datasets as api
+from discreet.api.schemas import DatasetRequest
+from discreet.api.security import CurrentServices
+from discreet.api.uploads import whole_registration
+from discreet.dashboard import forms, paging, submissions
+from discreet.dashboard.pages import go_to, render, wants_page
+from discreet.dashboard.sessions import Owner, Reader
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import DatasetSettings
+from discreet.strict_json import loads
+from discreet.usecases import budgets, datasets
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+
+_SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
+_WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
+
+
+@router.get("/datasets")
+async def show_datasets(
+    request: Request, services: CurrentServices, viewer: Reader, after: str | None = None
+) -> Response:
+    """Datasets that are not deleted, newest first."""
+    rows = await datasets.page(services, viewer.principal, paging.place(after), PAGE + 1)
+    return render(
+        request,
+        "datasets.html",
+        datasets=[datasets.view(row) for row in rows[:PAGE]],
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+        deleted=request.query_params.get("deleted") is not None,
+    )
+
+
+# Registering --------------------------------------------------------------------------------------------------------
+
+
+@router.get("/datasets/new")
+async def show_form(request: Request, services: CurrentServices, viewer: Owner, kind: str = "") -> Response:
+    """Step one: name, public part, cap."""
+    chosen = kind if kind in DATASETS else next(iter(DATASETS))
+    given = KINDS[chosen].example()["problem"]["dataset"]
+    form = {
+        "name": "",
+        "public": submissions.as_text(given["public"]),
+        "mode": "private",
+        "epsilon": str(given["cap"]["epsilon"]),
+        "delta": str(given["cap"].get("delta", 0)),
+        "account": "",
+    }
+    return await _form(request, services, viewer, chosen, form)
+
+
+@router.post("/datasets/new")
+async def describe(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Check step one and ask for the content."""
+    form = await forms.read(request)
+    kind = form.get("kind", "")
+    if kind not in DATASETS:
+        raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
+    try:
+        metadata = _metadata(kind, form)
+    except InvalidInput as error:
+        return await _form(request, services, viewer, kind, form, refused=error)
+    return _content_page(request, metadata)
+
+
+@router.post("/datasets/upload")
+async def upload(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Step two with a file: the same body as the API's, a part `metadata` and a part `content`."""
+    response = await api.register(request, services, viewer.principal)
+    return _registered(request, json.loads(bytes(response.body)), new=response.status_code == 201)
+
+
+@router.post("/datasets/content")
+async def paste(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Step two with JSON typed into the page."""
+    form = await forms.read(request)
+    metadata = loads(form.get("metadata", "").encode())
+    if not isinstance(metadata, dict):
+        raise InvalidInput("an object is needed", pointer="/metadata")
+    try:
+        content = loads(form.get("content", "").encode())
+        whole = bodies.validate(_WHOLE, {**metadata, "content": content}).root
+        row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
+    except (InvalidInput, Conflict, NotFound) as error:
+        return _content_page(request, metadata, refused=error, content=form.get("content", ""))
+    return _registered(request, datasets.view(row), new=new)
+
+
+@router.get("/datasets/examples/{kind}.json")
+async def read_example(kind: str, viewer: Owner) -> Response:
+    """The synthetic content of a kind's example, to try an upload with."""
+    if kind not in DATASETS:
+        raise NotFound()
+    return answer(
+        KINDS[kind].example()["problem"]["dataset"]["content"],
+        headers={"Content-Disposition": f'attachment; filename="{kind}.json"'},
+    )
+
+
+def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
+    """What goes into the part `metadata`, checked as far as that is possible without the content."""
+    try:
+        public = loads(form.get("public", "").encode())
+    except InvalidInput as error:
+        raise error.under("/public") from None
+    annotation: Any = DATASETS[kind].model_fields["public"].annotation
+    try:
+        bodies.validate(TypeAdapter(annotation), public)
+    except InvalidInput as error:
+        raise error.under("/public") from None
+    account = forms.filled(form, "account")
+    plain = {
+        "name": form.get("name", ""),
+        "mode": form.get("mode", "private"),
+        **({"cap": forms.cap(form)} if account is None else {"account": account}),
+        **({"retention_days": forms.number(form, "retention_days")} if forms.filled(form, "retention_days") else {}),
+        **({"delete_after_job": True} if form.get("delete_after_job") else {}),
+    }
+    bodies.validate(_SETTINGS, plain)
+    return {"kind": kind, **plain, "public": public}
+
+
+async def _form(
+    request: Request,
+    services: CurrentServices,
+    viewer: Owner,
+    kind: str,
+    form: forms.Form,
+    *,
+    refused: DiscreetError | None = None,
+) -> Response:
+    found = await budgets.all_budgets(services, viewer.principal)
+    return render(
+        request,
+        "dataset_new.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        kind=kind,
+        kinds=list(DATASETS),
+        fields=described(kind),
+        form={
+            **dict.fromkeys(
+                ("name", "public", "epsilon", "delta", "account", "retention_days", "delete_after_job"), ""
+            ),
+            "mode": "private",
+            **form,
+        },
+        accounts=[one for one in found if one["scope"] == "data"],
+        refused=refused,
+    )
+
+
+def _content_page(
+    request: Request, metadata: dict[str, Any], *, refused: DiscreetError | None = None, content: str = ""
+) -> Response:
+    kind = str(metadata.get("kind"))
+    return render(
+        request,
+        "dataset_content.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        metadata=metadata,
+        metadata_text=json.dumps(metadata),
+        public_text=submissions.as_text(metadata.get("public")),
+        fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
+        refused=refused,
+        content=content,
+    )
+
+
+def _registered(request: Request, dataset: dict[str, Any], *, new: bool) -> Response:
+    address = f"/datasets/{dataset['id']}?{'registered' if new else 'known'}=1"
+    return go_to(address) if wants_page(request) else answer({"address": address})
+
+
+def described(kind: str) -> dict[str, list[dict[str, str]]]:
+    """The fields of a kind's public part and of its private content, from the schema itself."""
+    schema = DATASETS[kind].model_json_schema()
+
+    def fields(name: str) -> list[dict[str, str]]:
+        found = _resolved(schema, schema["properties"][name])
+        required = set(found.get("required", ()))
+        return [
+            {
+                "name": field,
+                "type": _type(schema, one),
+                "needed": "needed" if field in required else "optional",
+                "description": one.get("description", ""),
+            }
+            for field, one in found.get("properties", {}).items()
+        ]
+
+    return {"public": fields("public"), "private": fields("content")}
+
+
+def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema, its reference followed."""
+    name = part.get("$ref", "").rpartition("/")[2]
+    return schema["$defs"][name] if name else part
+
+
+def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
+    part = _resolved(schema, part)
+    if "enum" in part:
+        return " or ".join(f"“{value}”" for value in part["enum"])
+    if "const" in part:
+        return f"“{part['const']}”"
+    if "anyOf" in part:
+        kinds = [_type(schema, one) for one in part["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if part.get("type") == "array":
+        return f"list of {_type(schema, part['items'])}" if isinstance(part.get("items"), dict) else "list"
+    if part.get("type") == "object" and "properties" in part:
+        return "{" + ", ".join(part["properties"]) + "}"
+    return str(part.get("type", "value"))
+
+
+# One dataset --------------------------------------------------------------------------------------------------------
+
+
+@router.get("/datasets/{dataset_id}")
+async def show_dataset(dataset_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+    """What is published of a dataset, and its budget. Never its content."""
+    dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
+    budget = await budgets.one_budget(services, viewer.principal, dataset["account"])
+    return render(
+        request,
+        "dataset.html",
+        dataset=dataset,
+        public_text=submissions.as_text(dataset["public"]),
+        budget=budget,
+        fields=described(dataset["kind"]),
+        registered=request.query_params.get("registered") is not None,
+        known=request.query_params.get("known") is not None,
+    )
+
+
+@router.get("/datasets/{dataset_id}/delete")
+async def ask_delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """What goes and what stays."""
+    dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
+    return render(request, "dataset_delete.html", dataset=dataset, refused=None)
+
+
+@router.post("/datasets/{dataset_id}/delete")
+async def delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Erase the content."""
+    try:
+        await datasets.erase(services, viewer.principal, dataset_id)
+    except Conflict as error:
+        dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
+        return render(request, "dataset_delete.html", status=409, dataset=dataset, refused=error)
+    return go_to("/datasets?deleted=1")

@@ -1,0 +1,288 @@
+"""Jobs: the list, one job with its plan and result, its certificate, submitting and cancelling."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Header, Request
+from pydantic import TypeAdapter
+from starlette.responses import Response, StreamingResponse
+
+from discreet.api import bodies
+from discreet.api.hub import ANY_JOB
+from discreet.api.schemas import SessionTokensRequest
+from discreet.api.security import CurrentServices
+from discreet.dashboard import forms, paging, results, submissions
+from discreet.dashboard.pages import environment, go_to, render
+from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.problems import DATASETS, KINDS
+from discreet.usecases import datasets, jobs, sessions
+from discreet.usecases.services import Services
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+STATES = ("queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled")
+FINAL = ("succeeded", "failed", "cancelled")
+KEEPALIVE_SECONDS = 15.0
+BREATH_SECONDS = 1.0
+"""The list is sent at most so often, however many jobs have news."""
+
+_TOKENS: TypeAdapter[SessionTokensRequest] = TypeAdapter(SessionTokensRequest)
+
+
+# Lists --------------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs")
+async def show_jobs(
+    request: Request, services: CurrentServices, viewer: Reader, state: str = "", after: str | None = None
+) -> Response:
+    """The jobs, newest first; the first page keeps itself up to date."""
+    chosen = state if state in STATES else None
+    rows = await jobs.page(services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1)
+    return render(
+        request,
+        "jobs.html",
+        jobs=[jobs.view(row) for row in rows[:PAGE]],
+        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
+        states=STATES,
+        state=chosen,
+        first=after is None,
+    )
+
+
+@router.get("/jobs/events")
+async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader, state: str = "") -> Response:
+    """The rows of the list's first page, sent again whenever one has changed: server-sent events `row` and `gone`."""
+    hub = request.app.state.hub
+    chosen = state if state in STATES else None
+
+    async def stream() -> AsyncIterator[str]:
+        shown: dict[str, str] = {}
+        with hub.waiting(ANY_JOB) as changed:
+            while not hub.closing and await is_logged_in(request):
+                changed.clear()
+                rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
+                now = {row["id"]: _row(jobs.view(row)) for row in reversed(rows)}
+                for job_id, html in now.items():
+                    if shown.get(job_id) != html:
+                        yield _event("row", {"id": job_id, "html": html})
+                for job_id in shown.keys() - now.keys():
+                    yield _event("gone", {"id": job_id})
+                shown = now
+                if not await hub.wait(changed, KEEPALIVE_SECONDS):
+                    yield ": still there\n\n"
+                await anyio.sleep(BREATH_SECONDS)
+
+    return _stream(stream())
+
+
+def _row(job: dict[str, Any]) -> str:
+    return environment.get_template("jobs_row.html").render(job=job)
+
+
+def _event(name: str, data: dict[str, Any], seq: int | None = None) -> str:
+    number = "" if seq is None else f"id: {seq}\n"
+    return f"{number}event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _stream(events: AsyncIterator[str]) -> Response:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+# Submitting ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs/new")
+async def show_form(
+    request: Request, services: CurrentServices, viewer: Submitter, dataset: str | None = None, kind: str | None = None
+) -> Response:
+    """The form of a job: an example of the kind on the chosen dataset."""
+    rows = await datasets.page(services, viewer.principal, None, 200)
+    chosen = next((row for row in rows if row["id"] == dataset), None)
+    if chosen is not None:
+        kind = chosen["kind"]
+    if kind not in KINDS:
+        kind = rows[0]["kind"] if rows else next(iter(KINDS))
+    if chosen is None:
+        chosen = next((row for row in rows if row["kind"] == kind), None)
+    text = submissions.example_text(kind, None if chosen is None else chosen["id"])
+    return _form(request, kind=kind, dataset=chosen, rows=rows, text=text)
+
+
+@router.post("/jobs/new")
+async def price_or_submit(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Price first. A submission is taken only for the very text whose price was shown."""
+    form = await forms.read(request)
+    text = form.get("body", "")
+    rows = await datasets.page(services, viewer.principal, None, 200)
+    shown: dict[str, Any] = {"rows": rows, "text": text, "dataset": None, "kind": form.get("kind", "")}
+    try:
+        parsed = await submissions.read(text)
+        shown["kind"] = parsed.problem.kind
+        named = getattr(parsed.problem, "dataset", None)
+        shown["dataset"] = next((row for row in rows if row["id"] == named), None)
+        if form.get("action") == "submit" and form.get("priced") == submissions.fingerprint(text):
+            row = await jobs.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"page/{form.get('once', '')[:100]}",
+                request=text.encode(),
+                problem=parsed.problem,
+                privacy=parsed.privacy,
+                seed=parsed.seed,
+            )
+            return go_to(f"/jobs/{row['id']}")
+        plan = await jobs.price(services, viewer.principal, parsed.problem, parsed.privacy, parsed.seed)
+    except (InvalidInput, NotFound, Conflict) as error:
+        return _form(request, refused=error, **shown)
+    return _form(request, plan=plan, changed=form.get("action") == "submit", **shown)
+
+
+def _form(
+    request: Request,
+    *,
+    kind: str,
+    dataset: dict[str, Any] | None,
+    rows: list[dict[str, Any]],
+    text: str,
+    plan: dict[str, Any] | None = None,
+    refused: DiscreetError | None = None,
+    changed: bool = False,
+) -> Response:
+    return render(
+        request,
+        "job_new.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        kind=kind,
+        kinds=list(KINDS),
+        with_dataset=list(DATASETS),
+        dataset=dataset,
+        datasets=[datasets.view(row) for row in rows],
+        text=text,
+        priced=submissions.fingerprint(text),
+        once=str(uuid.uuid4()),
+        plan=plan,
+        refused=refused,
+        changed=changed,
+    )
+
+
+# One job ------------------------------------------------------------------------------------------------------------
+
+
+@router.get("/jobs/{job_id}")
+async def show_job(job_id: str, request: Request, services: CurrentServices, viewer: Reader) -> Response:
+    """One job: state, price, plan and, when it has one, its result."""
+    return await _job_page(request, services, viewer, job_id)
+
+
+@router.get("/jobs/{job_id}/events")
+async def watch_one(
+    job_id: str,
+    request: Request,
+    services: CurrentServices,
+    viewer: Reader,
+    last_event_id: Annotated[int, Header(ge=0)] = 0,
+) -> Response:
+    """The events of the API's stream, for the holder of a session; ends with the job, or with the session."""
+    await jobs.find(services, viewer.principal, job_id)
+    hub = request.app.state.hub
+
+    async def stream() -> AsyncIterator[str]:
+        after = last_event_id
+        with hub.waiting(job_id) as changed:
+            while not hub.closing and await is_logged_in(request):
+                changed.clear()
+                rows, ended = await jobs.events(services, viewer.principal, job_id, after)
+                for row in rows:
+                    after = row["seq"]
+                    yield _event(row["event"], row["data"], after)
+                if ended:
+                    return
+                if not await hub.wait(changed, KEEPALIVE_SECONDS):
+                    yield ": still there\n\n"
+
+    return _stream(stream())
+
+
+@router.post("/jobs/{job_id}/cancel")
+async def cancel(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Cancel: released in full before data were touched, charged in full afterwards."""
+    try:
+        await jobs.cancel(services, viewer.principal, job_id)
+    except Conflict as error:
+        return await _job_page(request, services, viewer, job_id, refused=error)
+    return go_to(f"/jobs/{job_id}")
+
+
+@router.get("/jobs/{job_id}/certificate")
+async def show_certificate(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """The certificate alone, for print."""
+    row, _, certificate = await jobs.result(services, viewer.principal, job_id)
+    return render(request, "certificate.html", job=jobs.view(row), certificate=certificate)
+
+
+@router.post("/jobs/{job_id}/tokens")
+async def invite(job_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Links for the agents of a federated job; they are on the answer to this form and nowhere else."""
+    form = await forms.read(request)
+    count = form.get("count", "1").strip()
+    try:
+        wanted = bodies.validate(
+            _TOKENS,
+            {
+                "owner": form.get("owner", "").strip(),
+                "count": int(count) if count.isascii() and count.isdigit() and len(count) < 6 else count,
+                "group": forms.filled(form, "group"),
+            },
+        )
+        made = await sessions.create_tokens(
+            services, viewer.principal, job_id, owner=wanted.owner, count=wanted.count, group=wanted.group
+        )
+    except (InvalidInput, Conflict, NotFound) as error:
+        return await _job_page(request, services, viewer, job_id, refused=error, form=form)
+    return await _job_page(request, services, viewer, job_id, links=made["links"] or [made["link"]])
+
+
+async def _job_page(
+    request: Request,
+    services: Services,
+    viewer: Viewer,
+    job_id: str,
+    *,
+    refused: DiscreetError | None = None,
+    form: forms.Form | None = None,
+    links: list[str] | None = None,
+) -> Response:
+    row = await jobs.find(services, viewer.principal, job_id)
+    result: dict[str, Any] | None = None
+    certificate: dict[str, Any] | None = None
+    if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
+        _, text, certificate = await jobs.result(services, viewer.principal, job_id)
+        result = await anyio.to_thread.run_sync(json.loads, text)
+    federated = row["problem"].get("protocol") == "federated"
+    return render(
+        request,
+        "job.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        job=jobs.view(row),
+        problem=row["problem"],
+        problem_text=submissions.as_text(row["problem"]),
+        plan=row["plan"],
+        result=result,
+        certificate=certificate,
+        charts=await results.charts_of(services, viewer, row),
+        session=await sessions.show(services, viewer.principal, job_id) if federated else None,
+        ended=row["state"] in FINAL,
+        refused=refused,
+        form=form or {},
+        links=links or [],
+    )

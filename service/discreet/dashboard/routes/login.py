@@ -1,0 +1,100 @@
+"""Log in, log out, and the choice of light or dark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from discreet.api.responses import answer
+from discreet.api.security import CurrentPrincipal, CurrentServices
+from discreet.dashboard import forms, sessions
+from discreet.dashboard.pages import THEME_COOKIE, THEMES, go_to, render
+from discreet.dashboard.sessions import CurrentViewer
+from discreet.errors import Forbidden, Unauthenticated
+from discreet.usecases import access, logins
+
+router = APIRouter(include_in_schema=False)
+
+YEAR_SECONDS = 365 * 86400
+
+
+@router.get("/login")
+async def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the parameter's name
+    """The form for an API key."""
+    return _page(request, "login.html", next=_local(next), problem=None)
+
+
+@router.post("/login")
+async def log_in(request: Request, services: CurrentServices) -> Response:
+    """Check the key and begin a session."""
+    await sessions.check_visitor(request)
+    form = await forms.read(request)
+    place = _local(form.get("next", "/"))
+    try:
+        opened = await logins.open_session(services, form.get("key", "").strip())
+    except Unauthenticated as error:
+        return _page(request, "login.html", status=401, next=place, problem=error.detail)
+    response = go_to(place)
+    sessions.remember(request, response, opened)
+    return response
+
+
+@router.post("/login/links", openapi_extra={"x-roles": list(access.ROLES)})
+async def create_link(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key and no cookie."""
+    opened = await logins.create_link(services, principal)
+    return answer({"path": f"/login/{opened.token}", "expires_at": opened.expires_at}, 201)
+
+
+@router.get("/login/{token}")
+async def show_link(token: str, request: Request, services: CurrentServices) -> Response:
+    """Who this link logs in. Looking does not use it up: mail programs and scanners open links, too."""
+    holder = await logins.link_holder(services, token)
+    return _page(request, "login_link.html", token=token, holder=holder)
+
+
+@router.post("/login/{token}")
+async def use_link(token: str, request: Request, services: CurrentServices) -> Response:
+    """Begin a session with a link, which opens nothing from now on."""
+    await sessions.check_visitor(request)
+    opened = await logins.use_link(services, token)
+    response = go_to("/")
+    sessions.remember(request, response, opened)
+    return response
+
+
+@router.post("/logout")
+async def log_out(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
+    """End the session here and on the server."""
+    await logins.end_session(services, request.cookies[sessions.SESSION_COOKIE])
+    response = go_to("/login")
+    response.delete_cookie(sessions.SESSION_COOKIE, path="/")
+    return response
+
+
+@router.post("/theme")
+async def choose_theme(request: Request) -> Response:
+    """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and nothing more."""
+    if not sessions.is_own_origin(request):
+        raise Forbidden("this form was sent from another site", code="foreign_origin")
+    form = await forms.read(request, forms.SMALL_BYTES)
+    response = go_to(_local(form.get("next", "/")))
+    if form.get("theme") in THEMES:
+        sessions.set_cookie(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
+    return response
+
+
+def _page(request: Request, template: str, **context: Any) -> Response:
+    """A page for somebody who is not logged in, whose forms are bound to a cookie of their own."""
+    cookie, token = sessions.visitor_token(request)
+    response = render(request, template, visitor=token, **context)
+    sessions.set_cookie(request, response, sessions.VISITOR_COOKIE, cookie)
+    return response
+
+
+def _local(place: str) -> str:
+    """An address of this server, or its front page: a login never leads elsewhere."""
+    safe = place.startswith("/") and not place.startswith(("//", "/\\")) and place.isprintable() and "\\" not in place
+    return place if safe else "/"

@@ -1,0 +1,153 @@
+// What makes pages live. Every page works without this file.
+
+const token = document.body.dataset.csrf;
+
+// Light and dark without loading the page again; the cookie is the server's to set, so it knows at the next page.
+const themes = document.querySelector("form.theme");
+themes?.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (button === null) return;
+  event.preventDefault();
+  document.documentElement.dataset.theme = button.value;
+  for (const other of themes.querySelectorAll("button")) {
+    other.setAttribute("aria-pressed", String(other === button));
+  }
+  const body = new URLSearchParams(new FormData(themes, button));
+  fetch(themes.action, { method: "POST", body, redirect: "manual" });
+});
+
+// A stream of events. Browsers resume it by themselves; when the session is over, the page leads to the login.
+function listen(address, handlers) {
+  const source = new EventSource(address);
+  for (const [name, handler] of Object.entries(handlers)) {
+    source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+  }
+  addEventListener("pagehide", () => source.close());
+  return source;
+}
+
+// The list of jobs: rows come ready from the server, each sent again when it has changed.
+const rows = document.querySelector("[data-jobs]");
+if (rows) {
+  const note = document.querySelector("[data-live-note]");
+  const region = rows.closest(".scroll");
+  listen(rows.dataset.jobs, {
+    row({ id, html }) {
+      const template = document.createElement("template");
+      template.innerHTML = html; // rendered and escaped by the server
+      const fresh = template.content.querySelector("tr");
+      const old = document.getElementById(id);
+      if (old) {
+        if (old.outerHTML === fresh.outerHTML) return;
+        const before = old.querySelector(".tag")?.textContent;
+        const now = fresh.querySelector(".tag")?.textContent;
+        if (old.contains(document.activeElement)) {
+          // Keep the focus: only the cells that hold no link are exchanged.
+          [...fresh.cells].forEach((cell, place) => {
+            if (!old.cells[place].contains(document.activeElement)) old.cells[place].replaceWith(cell.cloneNode(true));
+          });
+        } else {
+          old.replaceWith(fresh);
+        }
+        if (before !== now) note.textContent = `Job ${id.slice(0, 12)}… is ${now}.`;
+      } else {
+        rows.prepend(fresh);
+        region.hidden = false;
+        document.querySelector(".empty")?.remove();
+      }
+    },
+    gone({ id }) {
+      document.getElementById(id)?.remove();
+    },
+  });
+}
+
+// One job: progress as it comes; at its end the page is loaded again, now with its result.
+const job = document.querySelector("[data-job]");
+if (job) {
+  const text = job.querySelector("[data-progress-text]");
+  const bar = job.querySelector("progress");
+  const source = listen(job.dataset.job, {
+    progress({ step, total }) {
+      bar.max = total;
+      bar.value = step;
+      text.textContent = `Running: step ${step} of ${total}.`;
+    },
+    state({ state }) {
+      if (["succeeded", "failed", "cancelled"].includes(state)) {
+        source.close();
+        text.textContent = `The job has ${state === "cancelled" ? "been cancelled" : state}.`;
+        location.reload();
+      } else if (state === "running") {
+        text.textContent = "Running.";
+        const tag = document.querySelector("[data-state] .tag");
+        if (tag) tag.textContent = "running";
+      }
+    },
+  });
+}
+
+// The chain goes on being verified until all of it is.
+const chain = document.querySelector("[data-verification]");
+if (chain) {
+  const text = chain.querySelector("[data-verified-text]");
+  for (;;) {
+    const answer = await fetch(chain.dataset.verification, { headers: { Accept: "application/json" } });
+    if (!answer.ok) break;
+    const found = await answer.json();
+    text.textContent = `verified to entry ${found.entries} of ${found.total}`;
+    if (found.state !== "partial") {
+      location.reload();
+      break;
+    }
+  }
+}
+
+// Uploads with progress, and what is wrong said without leaving the page.
+document.querySelector("form[data-upload]")?.addEventListener("submit", (event) => {
+  const form = event.currentTarget;
+  const bar = form.querySelector("progress");
+  const text = form.querySelector("[data-upload-text]");
+  const button = form.querySelector("button");
+  event.preventDefault();
+  const request = new XMLHttpRequest();
+  request.open("POST", "/datasets/upload");
+  request.setRequestHeader("X-CSRF-Token", token);
+  request.setRequestHeader("Accept", "application/json");
+  request.responseType = "json";
+  bar.hidden = false;
+  button.disabled = true;
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    bar.max = total;
+    bar.value = loaded;
+    text.textContent =
+      loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "All sent; the server checks every row.";
+  });
+  request.addEventListener("load", () => {
+    const answer = request.response ?? {};
+    if (request.status < 300 && answer.address) {
+      location.assign(answer.address);
+      return;
+    }
+    button.disabled = false;
+    bar.hidden = true;
+    const issues = (answer.errors ?? []).map((issue) => `${issue.pointer || "/"}: ${issue.detail}`);
+    text.textContent = `Refused, nothing was stored. ${issues.join("; ") || answer.detail || `Status ${request.status}.`}`;
+  });
+  request.addEventListener("error", () => {
+    button.disabled = false;
+    bar.hidden = true;
+    text.textContent = "The connection broke; nothing was stored. Try again.";
+  });
+  request.send(new FormData(form));
+});
+
+for (const form of document.querySelectorAll("form[data-confirm]")) {
+  form.addEventListener("submit", (event) => {
+    if (!confirm(form.dataset.confirm)) event.preventDefault();
+  });
+}
+
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.addEventListener("click", () => print());
+}

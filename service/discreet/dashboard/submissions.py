@@ -1,0 +1,62 @@
+"""Jobs as people write them in a form: an example of each kind, the price first, then the submission."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from discreet.api import bodies
+from discreet.api.problem_details import of_error
+from discreet.api.schemas import JobRequest
+from discreet.errors import DiscreetError
+from discreet.problems import KINDS
+
+NO_DATASET = "dst_…"
+
+_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
+
+
+def example(kind: str, dataset_id: str | None) -> dict[str, Any]:
+    """The kind's own example as the body of a job on a registered dataset."""
+    body = copy.deepcopy(KINDS[kind].example())
+    if isinstance(body["problem"].get("dataset"), dict):
+        body["problem"]["dataset"] = dataset_id or NO_DATASET
+    return body
+
+
+def example_text(kind: str, dataset_id: str | None) -> str:
+    return as_text(example(kind, dataset_id))
+
+
+def as_text(value: Any, indent: int = 0) -> str:
+    """JSON for people: objects are broken into lines, what fits on one line stays there."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= 88 or not isinstance(value, dict | list) or not value:
+        return flat
+    inner = " " * (indent + 2)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {as_text(item, indent + 2)}" for key, item in value.items()]
+        opening, closing = "{", "}"
+    else:
+        parts = [as_text(item, indent + 2) for item in value]
+        opening, closing = "[", "]"
+    return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * indent}{closing}"
+
+
+async def read(text: str) -> JobRequest:
+    """The job in a form's text. InvalidInput with pointers."""
+    return await bodies.parse(_REQUEST, text.encode())
+
+
+def fingerprint(text: str) -> str:
+    """Tells whether a text is the one that was priced."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def status_of(error: DiscreetError) -> int:
+    """The status that the API would answer with."""
+    return of_error(error).status_code

@@ -1,0 +1,97 @@
+"""A ledger entry and its mechanism events in sentences for a privacy officer. Figures come from the entry alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.dashboard import rounding
+
+ENTRIES = {
+    "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
+    "grant": ("Cap changed", "{actor} set another cap. What was spent stays spent."),
+    "reserve": (
+        "Price reserved",
+        "{actor} submitted a job. Its whole price was set aside before any data were touched, so that nothing else can"
+        " spend it.",
+    ),
+    "data_touched": (
+        "Data touched",
+        "A worker is about to hand private data to the job’s solver. From here on the job is charged in full, whether"
+        " it succeeds or not.",
+    ),
+    "commit": ("Price charged", "The job ended after data were touched. Its price is spent for good."),
+    "release": ("Reservation given back", "The job ended before any data were touched. Nothing was spent."),
+}
+"""Title and meaning of each kind of entry."""
+
+KIND_NAMES = {
+    "routing": "Routing",
+    "dr_ensemble": "Demand response",
+    "off_policy_evaluation": "Off-policy evaluation",
+    "multi_agent": "Multi-agent coordination",
+    "coupled_qp": "Coupled quadratic program",
+}
+"""A kind that is missing here shows its own name."""
+
+NOISE = {
+    "discrete_laplace": "integers with two-sided geometric (discrete Laplace) noise",
+    "discrete_laplace_on_grid": "numbers on a fine grid with discrete Laplace noise",
+    "discrete_gaussian": "integers with discrete Gaussian noise",
+    "discrete_gaussian_on_grid": "numbers on a fine grid with discrete Gaussian noise",
+    "gaussian": "numbers with Gaussian noise",
+    "laplace": "numbers with Laplace noise",
+    "dirichlet": "a random draw from a Dirichlet distribution around the true shares",
+}
+NORMS = {
+    "l1": "summed over all published numbers",
+    "l2": "in Euclidean length over all published numbers",
+    "row": "moved within one row of shares",
+    "smooth": "in units of a smooth bound on the local sensitivity",
+}
+
+
+def kind(name: str) -> str:
+    """The name of a kind of problem."""
+    return KIND_NAMES.get(name, name.replace("_", " "))
+
+
+def title(entry_kind: str) -> str:
+    return ENTRIES[entry_kind][0]
+
+
+def meaning(entry: Mapping[str, Any]) -> str:
+    return ENTRIES[entry["kind"]][1].format(actor=entry["actor"] or "somebody")
+
+
+def event(one: Mapping[str, Any]) -> list[str]:
+    """One mechanism event in sentences: what was published, how it was noised, whom it hides."""
+    count = int(one.get("count", 1))
+    times = "once" if count == 1 else f"{count:,} times, one after the other".replace(",", " ")
+    noise = NOISE.get(one["noise"], f"numbers with noise of the distribution {one['noise']}")
+    said = [
+        f"Published {times}: {noise}.",
+        f"What the noise hides is whether the data differ by this: {one['neighbours']}.",
+    ]
+    if one["noise"] == "dirichlet":
+        said.append(f"Its concentration is {rounding.down(one['scale'])}; a larger concentration is less noise.")
+    elif one["norm"] == "smooth":
+        said.append(f"The noise is {rounding.down(one['scale'])} times a smooth bound on how much one unit can matter.")
+    else:
+        said.append(f"The scale of the noise is {rounding.down(one['scale'])}, on each published number.")
+    if one["norm"] != "smooth":
+        said.append(
+            f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"
+            f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that."
+        )
+    sampling = one.get("sampling")
+    if sampling is not None and sampling["scheme"] == "poisson":
+        said.append(f"Each step uses a unit with probability {rounding.up(sampling['probability'])}, at random.")
+    elif sampling is not None:
+        said.append(f"Each step uses one unit of {sampling['population']}, drawn at random.")
+    if "charged_epsilon" in one:
+        said.append(
+            f"Charged: epsilon {rounding.up(rounding.epsilon(one['charged_epsilon']))},"
+            f" delta {rounding.up(rounding.delta(one['charged_delta']))}."
+        )
+    return said

@@ -1,0 +1,110 @@
+"""A chart with its words: what a page shows of a result, drawn where scripts run and as a table where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.figures.style import ON_DARK
+from discreet.figures.traces import Figure
+
+TABLE_ROWS = 200
+"""A chart's table has at most so many rows; the export has all."""
+BLOCKS = 60
+"""A matrix of more rows is drawn in so many blocks at most."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of a chart as text. `left_out`: how many rows more there are."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = TABLE_ROWS) -> Table:
+        """Numbers with six significant digits."""
+        read = [tuple(map(_text, row)) for row in rows]
+        return cls(tuple(columns), tuple(read[:most]), max(0, len(read) - most))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture. `name`: in addresses, lower case; `caption`: what one sees and what noise does to it."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+    table: Table
+    control: str = ""
+    """What a slider chooses, where the figure has frames."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What the page's script reads; `dark` says which colours to replace on a dark ground."""
+        return {"name": self.name, "title": self.title, "control": self.control, "dark": ON_DARK, **self.figure}
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def noise_of(plan: dict[str, Any]) -> str:
+    """The plan's noise in a sentence; empty where there is none."""
+    for one in plan.get("noise", ()):  # the first says enough: others differ in scale alone
+        kind = one["distribution"].removesuffix("_on_grid").replace("_", " ")
+        deviation = f"{one['standard_deviation']:.3g}"
+        return f" What was released has {kind} noise of standard deviation {deviation} on {one['quantity']}."
+    return ""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A square matrix, drawn in blocks of neighbours where it is large."""
+
+    labels: tuple[str, ...]
+    edges: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, size: int, first: int = 0, most: int = BLOCKS) -> Blocks:
+        """`first`: the number of the first row in labels."""
+        edges = np.unique(np.linspace(0, size, min(size, most) + 1).astype(np.int64))
+        labels = [
+            str(first + low) if high == low + 1 else f"{first + low}\u2013{first + high - 1}"
+            for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+        ]
+        return cls(tuple(labels), edges)
+
+    @property
+    def merged(self) -> bool:
+        return bool(self.edges.size - 1 < self.edges[-1])
+
+    def sums(self, matrix: ArrayLike) -> NDArray[np.float64]:
+        """Sums of the blocks' entries."""
+        rows = np.add.reduceat(np.asarray(matrix, dtype=np.float64), self.edges[:-1], axis=0)
+        return np.asarray(np.add.reduceat(rows, self.edges[:-1], axis=1), dtype=np.float64)
+
+    def moves(self, matrix: ArrayLike) -> NDArray[np.float64]:
+        """Of probabilities of moves: to a block, in the mean over the block that is left."""
+        mean: NDArray[np.float64] = self.sums(matrix) / np.diff(self.edges)[:, None]
+        return mean
+
+    @property
+    def says(self) -> str:
+        return f" Drawn in {len(self.labels)} blocks of neighbours." if self.merged else ""
+
+
+def largest(matrix: ArrayLike, first: int = 0) -> list[tuple[int, int, float]]:
+    """(row, column, entry) of the largest positive entries, largest first; as many as a table may have, and one."""
+    array = np.asarray(matrix, dtype=np.float64)
+    order = np.argsort(-array, axis=None, kind="stable")
+    rows, columns = np.unravel_index(order[array.ravel()[order] > 0], array.shape)
+    return [
+        (row + first, column + first, float(array[row, column]))
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+    ]

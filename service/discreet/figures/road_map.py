@@ -1,0 +1,284 @@
+"""A network with its link flows as a chart, and the paths of one pair of zones on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
+from discreet.figures.network import beside, half_arrows, inches, layout, zone_radius
+from discreet.figures.style import INK, LOADS, QUIET
+from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
+from discreet.problems.routing import RoadNetwork
+from discreet.solvers.traffic_assignment import Network
+
+Floats = NDArray[np.float64]
+
+MAX_NODES = 10_000
+"""A larger network is not drawn: finding places for its nodes would take seconds."""
+MAX_LINKS = 4000
+"""Of more links those with the largest flows are drawn."""
+NAMED_ZONES = 300
+PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
+
+
+def routing_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+    """The map, how full links are, and the released demand."""
+    charts = []
+    roads = RoadNetwork.model_validate(problem["network"])
+    if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
+        charts.append(network_map(roads, result, plan))
+    if "link_flows" in result:
+        charts.append(_loads(roads, np.array(result["link_flows"])))
+    demand = np.array(result.get("demand", ()))
+    if demand.size:
+        charts.append(_demand(demand, plan))
+    return charts
+
+
+def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
+    """The number of zones of a result; its policy has every ordered pair."""
+    pairs = result.get("policy", ())
+    return len(result.get("demand", ())) or max((pair["origin"] for pair in pairs), default=roads.nodes)
+
+
+def network_map(
+    roads: RoadNetwork,
+    result: dict[str, Any],
+    plan: dict[str, Any],
+    paths: Sequence[dict[str, Any]] | None = None,
+) -> Chart:
+    """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn above in colours of
+    their own, wide as their shares, with all other links in grey."""
+    network = roads.arrays(min(zones_of(result, roads), roads.nodes))
+    counted = "link_flows" in result  # else by the method gradient, which releases how one trip of each pair goes
+    flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
+    ratio = flow / network.capacity if counted else flow
+    unit = "of capacity" if counted else "trips"
+    where = inches(_places(network.nodes, network.tail.tobytes(), network.head.tobytes(), network.zones))
+    radius = np.full(network.nodes, zone_radius(where, network))
+    widest = 0.8 * float(radius[0])
+    radius[network.zones :] *= 0.4
+    widths = np.maximum(0.06 * widest, widest * flow / (float(flow.max(initial=0.0)) or 1.0))
+    arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
+    drawn = np.argsort(-flow, kind="stable")[:MAX_LINKS]
+    if paths is None:
+        data = _classes(arrows, ratio, drawn, unit)
+    else:
+        data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
+        data += _paths(where, network, radius, paths, widest)
+    data += [_hover(where, network, flow, ratio if counted else None, drawn), *_nodes(where, network, radius)]
+    across, up = np.ptp(where, axis=0)
+    rows = [
+        (int(k), int(network.tail[k]) + 1, int(network.head[k]) + 1, float(flow[k]), float(ratio[k]))[
+            : 5 if counted else 4
+        ]
+        for k in np.argsort(-ratio, kind="stable")
+    ]
+    left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
+    links = (
+        "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
+        "how full it is (flow / capacity)."
+        if paths is None and counted
+        else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
+        "more of the pairs' ways lead over it, if every pair of zones had one trip."
+        if paths is None
+        else "The paths of this pair in colours of their own, as wide as the share of its trips that they take; all "
+        "other links in grey, as wide as their flow."
+    )
+    released = "the released demand" if counted else "the released unit flows"
+    return Chart(
+        name="network",
+        title="Flows on the network" if paths is None else "Paths on the network",
+        caption=f"{links} Circles with numbers are zones. The places of nodes are laid out from the links, not from "
+        f"geography. All of it follows from {released}, so noise in that moves flows, and no more about the trips can "
+        f"be read from it.{left_out}{noise_of(plan)}",
+        figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
+        table=Table.of(("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows),
+    )
+
+
+@lru_cache(maxsize=16)
+def _places(nodes: int, tail: bytes, head: bytes, zones: int) -> Floats:
+    """The layout of a network, which takes up to a second where it is large."""
+    ends = [np.frombuffer(side, dtype=np.int64) for side in (tail, head)]
+    ones = np.ones(ends[0].size)
+    return layout(Network(nodes, zones, 0, ends[0], ends[1], ones, ones))
+
+
+def _map_figure(data: list[Trace], shape: float) -> Figure:
+    hidden = {"visible": False, "automargin": False}
+    return figure(
+        data,
+        height=int(min(760, max(380, 120 + 700 * shape))),
+        xaxis=hidden,
+        yaxis={**hidden, "scaleanchor": "x", "scaleratio": 1},
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
+        uirevision="map",
+        meta={"shape": shape},
+    )
+
+
+def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], unit: str) -> list[Trace]:
+    """One trace of polygons a class of `ratio`, empty classes left out."""
+    step = _round_step(float(ratio.max(initial=0.0)) / len(LOADS))
+    place = np.minimum(ratio / step, len(LOADS) - 1).astype(np.int64)
+    traces = []
+    for k, colour in enumerate(LOADS):
+        chosen = drawn[place[drawn] == k]
+        if chosen.size:
+            traces.append(_polygons(f"{k * step:g}\u2013{(k + 1) * step:g} {unit}", arrows[chosen], colour))
+    return traces
+
+
+def _round_step(least: float) -> float:
+    """1, 2, 2.5 or 5 times a power of ten, not below `least`."""
+    if not least > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))
+
+
+def _polygons(name: str, arrows: Floats, colour: str, opacity: float = 1.0) -> Trace:
+    """Many polygons of one colour: float[k, corners, 2]."""
+    gap = np.full((len(arrows), 1, 2), np.nan)
+    corners = rounded(np.concatenate([arrows, arrows[:, :1], gap], axis=1).reshape(-1, 2).T, 5)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(name),
+        "x": corners[0],
+        "y": corners[1],
+        "fill": "toself",
+        "fillcolor": colour,
+        "line": {"color": colour, "width": 0.5},
+        "opacity": opacity,
+        "hoverinfo": "skip",
+    }
+
+
+def _paths(
+    where: Floats, network: Network, radius: Floats, paths: Sequence[dict[str, Any]], widest: float
+) -> list[Trace]:
+    traces = []
+    taken = np.zeros(network.tail.size)
+    for place, path in enumerate(paths):
+        links = np.array(path["links"], dtype=np.int64)
+        if not links.size:
+            continue
+        widths = np.full(links.size, max(0.25, float(path["share"])) * widest)
+        arrows = half_arrows(where, network.tail[links], network.head[links], widths, taken[links] + 0.02, radius)
+        taken[links] += widths[0] + 0.01
+        name = f"path {place + 1}: {100 * path['share']:.4g} %"
+        traces.append(_polygons(name, arrows, PATH_COLOURS[place % len(PATH_COLOURS)]))
+    return traces
+
+
+def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats | None, drawn: NDArray[np.int64]) -> Trace:
+    """Points without colour in the middle of links, on their right, that tell about them."""
+    tail, head = network.tail[drawn], network.head[drawn]
+    along = where[head] - where[tail]
+    right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06
+    points = rounded(((where[tail] + where[head]) / 2 + right).T, 5)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": points[0],
+        "y": points[1],
+        "marker": {"size": 14, "opacity": 0},
+        "showlegend": False,
+        "hovertemplate": "%{text}<extra></extra>",
+        "text": [
+            f"link {link}: node {a + 1} to {b + 1}<br>flow {flow[link]:,.6g}"
+            + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
+            for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
+        ],
+    }
+
+
+def _nodes(where: Floats, network: Network, radius: Floats) -> list[Trace]:
+    zones = network.zones
+    named = zones <= NAMED_ZONES
+    x, y = rounded(where.T, 5)
+    size = max(8.0, min(24.0, 90 * float(radius[0]))) if named else 6.0
+    others = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": x[zones:],
+        "y": y[zones:],
+        "marker": {"size": size / 3, "color": QUIET},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    circles = {
+        "type": "scatter",
+        "mode": "markers+text" if named else "markers",
+        "x": x[:zones],
+        "y": y[:zones],
+        "text": [str(zone + 1) for zone in range(zones)] if named else [],
+        "textfont": {"size": min(12, 0.5 * size)},
+        "marker": {"size": size, "color": "paper", "line": {"color": INK, "width": 1}},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    return ([others] if network.nodes > zones else []) + [circles]
+
+
+def _loads(roads: RoadNetwork, flows: Floats) -> Chart:
+    ratio = flows / np.array([link.capacity for link in roads.links])
+    order = np.argsort(-ratio, kind="stable")
+    most = order[:60]
+    names = [f"{roads.links[k].tail}\u2192{roads.links[k].head}" for k in most.tolist()]
+    trace = bars("flow / capacity", list(range(1, len(most) + 1)), ratio[most])
+    trace |= {"text": names, "textposition": "none", "hovertemplate": "%{text}: %{y:.3f} of capacity<extra></extra>"}
+    full = int((ratio > 1).sum())
+    shown = f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
+    limit: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "capacity",
+        "x": [0.5, len(most) + 0.5],
+        "y": [1, 1],
+        "line": {"color": INK, "width": 1.5, "dash": "dot"},
+        "hoverinfo": "skip",
+    }
+    drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
+    return Chart(
+        name="loads",
+        title="How full the links are",
+        caption=f"Flow / capacity of {shown}. {full} of {len(ratio)} carry more than their capacity (dotted line). "
+        "Figures follow from the released demand.",
+        figure=drawn,
+        table=Table.of(
+            ("link", "from node", "to node", "flow", "capacity", "flow / capacity"),
+            [
+                (k, (link := roads.links[k]).tail, link.head, float(flows[k]), link.capacity, float(ratio[k]))
+                for k in order.tolist()
+            ],
+        ),
+    )
+
+
+def _demand(demand: Floats, plan: dict[str, Any]) -> Chart:
+    blocks = Blocks.of(len(demand), first=1)
+    trace = heat(
+        blocks.sums(demand),
+        x=blocks.labels,
+        y=blocks.labels,
+        hover="from %{y} to %{x}: %{z} trips",
+        title="trips a period",
+    )
+    return Chart(
+        name="demand",
+        title="Released demand",
+        caption="Mean trips of a period from each zone (row) to each other (column), as the mechanism released them: "
+        f"pairs without any trip have noise too, small figures mean little.{noise_of(plan)}{blocks.says}",
+        figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
+        table=Table.of(("origin", "destination", "trips a period"), largest(demand, first=1)),
+    )

@@ -1,0 +1,142 @@
+"""Parts of plotly's figures as plain dictionaries: the same JSON that plotly.js reads, without importing plotly.
+
+Texts of users go through `plain`, since plotly reads a little HTML in its texts. Colours are those of `style`, which
+the page replaces by `style.ON_DARK` on a dark ground.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.figures.style import LINES, QUIET, SHADES
+
+Trace = dict[str, Any]
+Figure = dict[str, Any]
+"""`data`, `layout` and, where a control chooses what is shown, `frames`."""
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
+"""Beside colours: a curve is told from its neighbour without seeing colours."""
+MARKED = 40
+"""Curves of at most so many points have markers."""
+
+
+def plain(text: object) -> str:
+    """A text as plotly shows it: without markup of its own."""
+    return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def rounded(values: ArrayLike, digits: int = 6) -> Any:
+    """Nested lists of floats with so many significant digits; what is not finite is None. For drawing only."""
+    array = np.asarray(values, dtype=np.float64)
+    size = np.abs(array)
+    known = np.isfinite(array) & (size > 0)
+    places = digits - 1 - np.floor(np.log10(np.where(known, size, 1.0)))
+    scale = 10.0 ** np.clip(places, -300, 300)
+    lists = np.where(known, np.rint(np.where(known, array, 0.0) * scale) / scale, 0.0).astype(object)
+    lists[~np.isfinite(array)] = None
+    return lists.tolist()
+
+
+def curve(
+    name: str,
+    x: Sequence[Any],
+    y: ArrayLike,
+    place: int = 0,
+    *,
+    steps: bool = False,
+    dashed: bool | None = None,
+    **more: Any,
+) -> Trace:
+    """A line; `place` in the list of curves gives colour, dashes and marker. `steps`: constant until the next x."""
+    symbol = SYMBOLS[place % len(SYMBOLS)]
+    marked = len(x) <= MARKED and not steps
+    dash = DASHES[place % len(DASHES)] if dashed is None else ("dash" if dashed else "solid")
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if marked else "lines",
+        "name": plain(name),
+        "x": list(x),
+        "y": rounded(y),
+        "line": {
+            "color": LINES[place % len(LINES)],
+            "width": 2,
+            "dash": dash,
+            "shape": "hv" if steps else "linear",
+        },
+        **({"marker": {"symbol": symbol, "size": 7}} if marked else {}),
+        **more,
+    }
+
+
+def bars(name: str, x: Sequence[Any], y: ArrayLike, place: int = 0, *, error: ArrayLike | None = None) -> Trace:
+    """Bars; `error`: half the length of a whisker on each."""
+    trace: Trace = {
+        "type": "bar",
+        "name": plain(name),
+        "x": list(x),
+        "y": rounded(y),
+        "marker": {"color": LINES[place % len(LINES)]},
+    }
+    if error is not None:
+        trace["error_y"] = {"type": "data", "array": rounded(error), "color": QUIET, "thickness": 1.5, "width": 4}
+    return trace
+
+
+def heat(
+    z: ArrayLike,
+    *,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    hover: str,
+    title: str,
+    top: float | None = None,
+) -> Trace:
+    """A matrix as shades, its first row above. `hover`: plotly's template with %{x}, %{y} and %{z}; `top`: the end of
+    the scale, else the largest entry."""
+    array = np.asarray(z, dtype=np.float64)
+    end = top if top is not None else float(array.max(initial=0.0))
+    return {
+        "type": "heatmap",
+        "z": rounded(array, 4),
+        "x": list(x),
+        "y": list(y),
+        "zmin": 0.0,
+        "zmax": end if end > 0 else 1.0,
+        "colorscale": [[place / (len(SHADES) - 1), colour] for place, colour in enumerate(SHADES)],
+        "colorbar": {"title": {"text": title, "side": "right"}, "thickness": 14, "outlinewidth": 0},
+        "hovertemplate": hover + "<extra></extra>",
+    }
+
+
+def figure(
+    data: Iterable[Trace],
+    *,
+    x: str = "",
+    y: str = "",
+    height: int = 380,
+    hover: Literal["closest", "x unified"] = "closest",
+    **layout: Any,
+) -> Figure:
+    """A figure with titles at its axes; further keywords go into plotly's layout."""
+    axes = {
+        "xaxis": {"title": {"text": plain(x)}, "automargin": True, **layout.pop("xaxis", {})},
+        "yaxis": {"title": {"text": plain(y)}, "automargin": True, **layout.pop("yaxis", {})},
+    }
+    base = {
+        "height": height,
+        "hovermode": hover,
+        "margin": {"l": 60, "r": 20, "t": 20, "b": 50},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    }
+    return {"data": list(data), "layout": {**base, **axes, **layout}}
+
+
+def matrix_axes() -> dict[str, Any]:
+    """The layout of a matrix whose first row is above."""
+    axis = {"type": "category", "showgrid": False, "zeroline": False}
+    return {"xaxis": axis, "yaxis": {**axis, "autorange": "reversed"}}

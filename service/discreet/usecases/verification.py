@@ -1,0 +1,115 @@
+"""The ledger's chains, verified as they grow, so that a page can say how far they hold.
+
+The same rules as `discreet ledger verify`, on the same lines as an export has. What was checked once is not read
+again; `again` forgets everything and begins anew. Each process keeps its own memory of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.privacy import ledger_chain
+from discreet.privacy.ledger_chain import Broken, Chain, Head
+from discreet.storage import ledger
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import require
+from discreet.usecases.ledger import PAGE, READERS
+from discreet.usecases.services import Services
+
+STEP = 5000
+"""Entries that one look checks at most."""
+TENANTS = 64
+"""Tenants whose chains are kept in memory."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How far a tenant's ledger is known to hold."""
+
+    entries: int
+    """Entries that hold."""
+    head: Head
+    at: datetime
+    broken: Broken | None
+
+    @property
+    def total(self) -> int:
+        return int(self.head["seq"])
+
+    @property
+    def state(self) -> str:
+        """broken, whole (all entries hold, up to the head), or partial (a further look goes on)."""
+        if self.broken is not None:
+            return "broken"
+        return "whole" if self.entries == self.total else "partial"
+
+
+@dataclass
+class _Tenant:
+    chains: dict[str, Chain] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Verifier:
+    """The memory of one process."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+
+    async def look(self, services: Services, principal: Principal, *, again: bool = False) -> Verification:
+        """Check up to STEP entries more and say how far the ledger holds. `again`: everything from the first entry."""
+        require(principal, *READERS)
+        if again:
+            self._tenants.pop(principal.tenant_id, None)
+        tenant = self._tenants.setdefault(principal.tenant_id, _Tenant())
+        self._tenants.move_to_end(principal.tenant_id)
+        while len(self._tenants) > TENANTS:
+            self._tenants.popitem(last=False)
+        async with tenant.lock:
+            return await _look(services, principal.tenant_id, tenant.chains)
+
+
+async def _look(services: Services, tenant_id: str, chains: dict[str, Chain]) -> Verification:
+    left = STEP
+    broken: Broken | None = None
+    async with services.database.transaction(tenant_id, snapshot=True) as connection:
+        heads = await ledger.heads(connection, tenant_id)
+        try:
+            _check_nothing_is_gone(chains, heads)
+            for account, seq, digest in heads:
+                chain = chains.setdefault(account, Chain(tenant_id, account))
+                while chain.seq < seq and left > 0:
+                    rows = await ledger.entries(connection, account, after=chain.seq, size=min(PAGE, left))
+                    if not rows:
+                        raise Broken("the entry is missing: the head names it", account, chain.seq + 1)
+                    left -= len(rows)
+                    await anyio.to_thread.run_sync(_follow, chain, rows)
+                if chain.seq == seq and chain.hash != digest:
+                    raise Broken("its hash is not the one that was verified before: it was changed", account, seq)
+        except Broken as found:
+            broken = found
+    entries = sum(chain.seq for chain in chains.values())
+    if broken is not None:
+        chains.clear()  # the next look begins anew, and finds it again
+    head = ledger_chain.sign_head(tenant_id, heads, services.secrets.signer)
+    return Verification(entries, head, datetime.now(UTC), broken)
+
+
+def _check_nothing_is_gone(chains: dict[str, Chain], heads: Sequence[tuple[str, int, bytes]]) -> None:
+    """Broken when entries that were verified before are no longer there."""
+    last = {account: seq for account, seq, _ in heads}
+    for account, chain in chains.items():
+        if chain.seq > last.get(account, 0):
+            raise Broken("the entry is missing: it was verified before", account, last.get(account, 0) + 1)
+
+
+def _follow(chain: Chain, rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        chain.follow(ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])))

@@ -1,0 +1,354 @@
+"""The pages in a real browser, on a real server with real jobs of all five kinds.
+
+Every tab is watched: a message on the console (and so every violation of the Content-Security-Policy), an error, a
+dialog or a request to another host fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from discreet import cli
+from discreet.problems import DATASETS, KINDS
+from tests import bodies
+from tests.conftest import Installation, eventually
+from tests.dashboard.chromium import Watched, chromium, chromium_path, missing, tab
+from tests.dashboard.seed import tenant
+
+EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
+FIRST_PAINT_BYTES = 200_000
+AXE = Path(__file__).parent / "axe"
+WIDE = """() => [...document.querySelectorAll("main *")]
+    .filter((one) => one.getBoundingClientRect().right > 360 && !one.closest(".scroll, pre, .plot"))
+    .slice(0, 3).map((one) => one.outerHTML.slice(0, 120))"""
+"""The first elements that reach out of a phone's window."""
+LIGHT_WITHOUT_CHARTS = ("/", "/jobs", "/jobs/new", "/datasets", "/datasets/new", "/ledger", "/audit", "/admin")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium_path() is None:
+        missing("chromium")
+    with chromium() as started:
+        yield started
+
+
+@dataclass
+class Tenant:
+    """A tenant of the shared service, with a hostile name and people of hostile names."""
+
+    running: Installation
+    browser: Browser
+    keys: dict[str, str]
+    jobs: dict[str, str] = field(default_factory=dict)
+    """A succeeded job by kind."""
+
+    def tab(self, **options: Any) -> AbstractContextManager[Watched]:
+        return tab(self.browser, self.running.url, **options)
+
+    def job(self, kind: str) -> str:
+        """The address of a succeeded job of this kind, run over the API if no test has run one yet."""
+        if kind not in self.jobs:
+            with self.running.client(self.keys["owner"]) as owner:
+                self.jobs[kind] = tenant().run(owner, KINDS[kind].example())
+        return f"/jobs/{self.jobs[kind]}"
+
+
+@pytest.fixture(scope="module")
+def people(service: Installation, browser: Browser) -> Tenant:
+    with service.client(service.operator_key) as operator:
+        operator.create_tenant(EVIL)
+        keys = {
+            role: operator.create_key(role=role, principal=f"{role} {EVIL}", tenant=EVIL)["key"]
+            for role in ("owner", "analyst", "auditor", "operator")
+        }
+    return Tenant(service, browser, keys)
+
+
+def test_the_watch_sees_what_the_policy_refuses(people: Tenant) -> None:
+    """A name that got into a page as markup would not run, and would not go unnoticed."""
+    with people.tab() as seen:
+        seen.go("/login")
+        seen.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", EVIL)
+        eventually(lambda: seen.page.evaluate("() => 1") and seen.complaints, "the browser complains")
+        assert any("Content Security Policy" in one for one in seen.complaints)
+        assert seen.page.evaluate("() => globalThis.hacked") is None
+        seen.complaints.clear()
+
+
+# From registration to the result ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_path: Path) -> None:
+    """Register with a form and an upload, price, submit, and see the result come without touching the page."""
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        if kind in DATASETS:
+            seen.go(f"/datasets/new?kind={kind}")
+            page.get_by_label("Name").fill(f"{kind} {EVIL}")
+            page.get_by_role("button", name="Next: the content").click()
+            content = tmp_path / "content.json"
+            content.write_text(json.dumps(KINDS[kind].example()["problem"]["dataset"]["content"]))
+            page.get_by_label("Parquet, CSV or JSON").set_input_files(content)
+            page.get_by_role("button", name="Upload and register").click()
+            page.get_by_role("link", name="New job on it").click()
+        else:
+            seen.go(f"/jobs/new?kind={kind}")
+        page.get_by_role("button", name="What would this cost?").click()
+        page.get_by_role("heading", name="It would cost").wait_for()
+        page.get_by_role("button", name="Submit for").click()
+        page.get_by_role("heading", name="Result", exact=True).wait_for()
+        charts = seen.draw()
+        assert page.locator(".plot .main-svg").count() >= charts > 0
+        people.jobs[kind] = page.url.rpartition("/")[2]
+
+
+def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> None:
+    """Without a worker the job stays queued; when it is cancelled elsewhere the open page says so."""
+    with api_only.client() as owner, tab(browser, api_only.url) as seen:
+        job = owner.submit(bodies.job(owner.register(bodies.dataset())["id"]))["id"]
+        seen.login(api_only.owner_key)
+        seen.go(f"/jobs/{job}")
+        seen.page.get_by_text("Waiting for a worker").wait_for()
+        owner.cancel(job)
+        seen.page.get_by_text("This job was cancelled.").wait_for()
+
+
+def test_grant_export_and_logout(people: Tenant, tmp_path: Path) -> None:
+    people.job("routing")
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        page.get_by_role("link", name="routing").or_(page.get_by_role("link", name="synthetic mornings")).first.click()
+        page.get_by_role("heading", name="Set another cap").wait_for()
+        page.get_by_label("Epsilon", exact=True).fill("1.75")
+        page.get_by_label("Reason (stays in the ledger)").fill(f"more of it {EVIL}")
+        page.get_by_role("button", name="Set the cap").click()
+        page.get_by_text("The cap is set.").wait_for()
+        assert page.get_by_role("cell", name="epsilon 1.75").count() == 1
+        seen.go("/ledger")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Export").first.click()
+        export = tmp_path / "ledger.json"
+        download.value.save_as(export)
+        assert cli.run(["ledger", "verify", str(export)]) == 0
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_role("heading", name="Log in").wait_for()
+        seen.go("/jobs")
+        assert "/login" in page.url
+
+
+# What charts do -----------------------------------------------------------------------------------------------------
+
+
+def test_the_paths_of_a_pair_are_drawn_on_the_map(people: Tenant) -> None:
+    address = people.job("routing")
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        seen.go(address)
+        seen.draw()
+        page.get_by_label("Origin zone").fill("1")
+        page.get_by_label("Destination zone").fill("2")
+        page.keyboard.press("Enter")
+        page.get_by_text("From zone 1 to zone 2").wait_for()
+        page.locator("#chart-network .legendtext", has_text="path 1:").wait_for()
+        page.get_by_label("Destination zone").fill("1")
+        page.get_by_role("button", name="Show the paths").click()
+        page.get_by_text("Origin and destination are the same zone").wait_for()
+        page.locator("#chart-network .legendtext", has_text="of capacity").first.wait_for()
+        with page.expect_download() as download:
+            page.locator("#chart-network .main-svg").first.hover()
+            page.locator("#chart-network [data-title^=Download]").click()
+        assert download.value.suggested_filename == "discreet-network.svg"
+
+
+def test_without_scripts_pages_say_the_same(people: Tenant) -> None:
+    address = people.job("routing")
+    with people.tab(java_script_enabled=False) as seen:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        seen.go(address)
+        assert page.locator("noscript p").first.is_visible()
+        page.get_by_text("The numbers of “Flows on the network”").click()
+        page.get_by_role("region", name="Flows on the network: numbers").wait_for()
+        page.get_by_label("Origin zone").fill("1")
+        page.get_by_label("Destination zone").fill("2")
+        page.get_by_role("button", name="Show the paths").click()
+        page.get_by_text("From zone 1 to zone 2").wait_for()
+
+
+def test_the_policy_of_a_period_is_chosen_with_the_keyboard(people: Tenant) -> None:
+    address = people.job("dr_ensemble")
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.textContent") == "Skip to the content"
+        seen.go(address)
+        seen.draw()
+        with people.running.client(people.keys["analyst"]) as analyst:
+            policy = analyst.result(address.rpartition("/")[2])["result"]["policy"]
+        shown = "() => document.querySelector('#chart-policy .plot').data[0].z"
+        assert page.evaluate(shown)[0] == pytest.approx(policy[0][0], rel=1e-3)
+        page.get_by_role("slider", name="Period").press("End")
+        last = policy[-1]
+        eventually(lambda: page.evaluate(shown)[0] == pytest.approx(last[0], rel=1e-3), "the last period is drawn")
+        assert page.locator(".plot-slider output").inner_text() == str(len(policy) - 1)
+
+
+def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
+    address = people.job("dr_ensemble")
+    with people.tab(color_scheme="light") as seen:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        seen.go(address)
+        seen.draw()
+        ink = "() => getComputedStyle(document.querySelector('#chart-load .xtick text')).fill"
+        line = "() => document.querySelector('#chart-load .plot').data[1].line.color"
+        light = page.evaluate(ink), page.evaluate(line)
+        page.get_by_role("button", name="dark", exact=True).click()
+        eventually(lambda: page.evaluate(ink) != light[0] and page.evaluate(line) != light[1], "charts are dark")
+        page.emulate_media(color_scheme="dark")
+        page.get_by_role("button", name="auto", exact=True).click()
+        page.get_by_role("button", name="light", exact=True).click()
+        eventually(lambda: (page.evaluate(ink), page.evaluate(line)) == light, "charts are light again")
+
+
+# Every page ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core by its hash in the lock beside it, installed by npm into a folder that is not committed."""
+    script = AXE / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            missing("npm")
+        found = subprocess.run([npm, "ci", "--silent"], cwd=AXE, capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            missing(f"axe-core (npm says: {found.stderr[-300:]})")
+    return script.read_text()
+
+
+def pages_of(people: Tenant) -> list[str]:
+    """Every page that an owner sees, of objects with hostile names."""
+    with people.running.client(people.keys["owner"]) as owner, people.running.client(people.keys["analyst"]) as analyst:
+        dataset = owner.register(bodies.dataset(name=EVIL))
+        account = dataset["account"]
+        owner.grant(account, epsilon=2, delta=0, reason=EVIL)
+        owner.set_cap(scope="principal", principal=f"analyst {EVIL}", epsilon=50, delta=0.1, reason=EVIL)
+        analyst.wait(analyst.submit(bodies.job(dataset["id"]))["id"])
+        waiting = analyst.submit(tenant().federated_body())["id"]
+    jobs = [people.job(kind) for kind in sorted(KINDS)]
+    return [
+        "/",
+        f"/budgets/{account}",
+        "/ledger",
+        f"/ledger/{account}/3",
+        "/jobs",
+        "/jobs/new",
+        *jobs,
+        f"{people.job('routing')}/policy?origin=1&destination=2",
+        f"{jobs[0]}/certificate",
+        f"/jobs/{waiting}",
+        "/datasets",
+        f"/datasets/{dataset['id']}",
+        f"/datasets/{dataset['id']}/delete",
+        "/datasets/new",
+        "/audit",
+        "/admin",
+        "/jobs/job_of_nobody",
+    ]
+
+
+def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people: Tenant, axe: str) -> None:
+    """axe-core finds nothing serious in light or dark; no page is wider than a phone; names stay text."""
+    found: list[str] = []
+    with people.tab() as seen:
+        seen.go("/login")
+        found += problems_of(seen, axe)
+        seen.login(people.keys["owner"])
+        for address in pages_of(people):
+            seen.go(address)
+            seen.draw()
+            found += problems_of(seen, axe)
+        seen.go("/jobs")
+        assert EVIL in seen.page.locator("main").inner_text()
+    with people.tab() as seen:
+        seen.login(people.keys["operator"])
+        seen.go("/admin")
+        found += problems_of(seen, axe)
+    assert not found, "\n".join(found)
+
+
+def problems_of(seen: Watched, axe: str) -> list[str]:
+    """What is wrong with the page that is open, in words."""
+    page, address = seen.page, seen.page.url.removeprefix(seen.origin)
+    found = []
+    if page.evaluate("() => globalThis.hacked") is not None:
+        found.append(f"{address}: a name ran as a script")
+    page.evaluate(f"() => {{ {axe} }}")
+    for theme, rules in (("light", None), ("dark", ["color-contrast"])):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        options = {"resultTypes": ["violations"], **({} if rules is None else {"runOnly": rules})}
+        for one in page.evaluate("options => axe.run(document, options)", options)["violations"]:
+            if one["impact"] in ("serious", "critical"):
+                nodes = [node["html"][:160] for node in one["nodes"][:3]]
+                found.append(f"{address}, {theme}: {one['id']}: {nodes}")
+    page.set_viewport_size({"width": 360, "height": 740})
+    wide = page.evaluate("() => document.scrollingElement.scrollWidth")
+    if wide > 360:
+        found.append(f"{address}: {wide} pixels wide on a phone: {page.evaluate(WIDE)}")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    return found
+
+
+def test_other_tenants_have_no_pages_here(people: Tenant) -> None:
+    address = people.job("routing")
+    with people.tab() as seen:
+        seen.login(people.running.owner_key)
+        for place in ("", "/certificate", "/policy?origin=1&destination=2", "/charts/network.json", "/result.json"):
+            assert seen.go(address + place) == 404
+            assert "there is no such job" in seen.page.content()
+
+
+def test_first_paint_is_light_and_plotly_comes_once(people: Tenant) -> None:
+    """Bytes as they come over the wire, headers included, with an empty cache."""
+    chart_page = people.job("off_policy_evaluation")
+    with people.tab() as seen:
+        cdp = seen.page.context.new_cdp_session(seen.page)
+        cdp.send("Network.enable")
+        sizes: dict[str, int] = {}
+        names: dict[str, str] = {}
+        cdp.on("Network.requestWillBeSent", lambda event: names.update({event["requestId"]: event["request"]["url"]}))
+        cdp.on(
+            "Network.loadingFinished",
+            lambda event: sizes.update({names.get(event["requestId"], "?"): int(event["encodedDataLength"])}),
+        )
+        seen.login(people.keys["owner"])
+        for address in LIGHT_WITHOUT_CHARTS:
+            cdp.send("Network.clearBrowserCache")
+            sizes.clear()
+            seen.go(address)
+            assert 1000 < sum(sizes.values()) < FIRST_PAINT_BYTES, (address, sizes)
+            assert not any("plotly" in name for name in sizes)
+        for expected in (True, False):
+            sizes.clear()
+            seen.go(chart_page)
+            assert seen.draw() == 1
+            plotly = [size for name, size in sizes.items() if "plotly" in name and size > 0]
+            assert (len(plotly) == 1 and plotly[0] < 2_000_000) if expected else not plotly

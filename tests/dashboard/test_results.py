@@ -1,0 +1,110 @@
+"""Charts, paths and downloads over HTTP: who gets them, and that plotly.js is the installed one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from importlib import resources
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.dashboard import results
+from discreet.problems import KINDS
+from tests.conftest import Installation
+from tests.dashboard.browsing import Browser
+from tests.dashboard.seed import tenant
+
+
+@pytest.fixture(scope="module")
+def routed(service: Installation) -> tuple[dict[str, str], str]:
+    """Keys of a tenant by role, and its routing job."""
+    with service.client(service.operator_key) as operator:
+        operator.create_tenant("drawn")
+        keys = {
+            role: operator.create_key(role=role, principal=role, tenant="drawn")["key"]
+            for role in ("owner", "analyst", "auditor")
+        }
+    with service.client(keys["owner"]) as owner:
+        return keys, tenant().run(owner, KINDS["routing"].example())
+
+
+def test_every_chart_of_the_page_is_there(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+    keys, job = routed
+    with Browser.logged_in(service, keys["analyst"]) as visitor:
+        sources = [
+            str(values["data-chart"]) for _, values in visitor.get(f"/jobs/{job}").tags if "data-chart" in values
+        ]
+        assert [source.rpartition("/")[2] for source in sources] == ["network.json", "loads.json", "demand.json"]
+        for source in sources:
+            answer = visitor.http.get(source)
+            assert answer.headers["content-type"] == "application/json"
+            assert json.loads(answer.content)["data"]
+        missing = visitor.http.get(f"/jobs/{job}/charts/values.json", headers={"Accept": "application/json"})
+        assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+def test_charts_are_for_who_may_see_results(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+    keys, job = routed
+    parts = ("charts/network.json", "policy", "policy?origin=1&destination=2&part=answer", "result.json")
+    for key, status in ((keys["auditor"], 403), (service.owner_key, 404)):
+        with Browser.logged_in(service, key) as visitor:
+            for part in parts:
+                assert visitor.get(f"/jobs/{job}/{part}").status == status, part
+            assert "data-chart" not in visitor.get(f"/jobs/{job}").response.text
+    with Browser(service) as nobody:
+        for part in parts:
+            assert nobody.get(f"/jobs/{job}/{part}", follow=False).status in (303, 401)
+
+
+def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+    keys, job = routed
+    with service.client(keys["owner"]) as owner:
+        answer = owner.result(job)
+    pair = next(one for one in answer["result"]["policy"] if (one["origin"], one["destination"]) == (1, 2))
+    with Browser.logged_in(service, keys["owner"]) as visitor:
+        page = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2")
+        for path in pair["paths"]:
+            assert f"{100 * path['share']:.4g} %" in page.text
+        assert any("1 → 3 → 2" in line for line in page.text.splitlines())
+        refused = visitor.get(f"/jobs/{job}/policy?origin=1&destination=7")
+        assert "There is no pair of zones 1 and 7. Zones are 1 to 2" in refused.text
+        assert visitor.get(f"/jobs/{job}/policy?origin=x&destination=1").status == 422
+        fragment = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2&part=answer").response.text
+        assert "<table" in fragment
+        assert "<html" not in fragment
+        download = visitor.http.get(f"/jobs/{job}/result.json")
+        assert f'filename="{job}.json"' in download.headers["content-disposition"]
+        assert download.json() == answer
+
+
+def test_a_policy_in_a_table_is_looked_up_there() -> None:
+    table = pa.table(
+        {"origin": [1, 1, 2], "destination": [2, 2, 1], "share": [0.25, 0.75, 1.0], "links": [[0], [1, 2], [3]]}
+    )
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    found = results._paths_of_table(file.getvalue(), 1, 2)
+    assert found == [{"links": [0], "share": 0.25}, {"links": [1, 2], "share": 0.75}]
+    assert results._paths_of_table(file.getvalue(), 2, 3) == []
+
+
+def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:
+    row = {"id": "job_x", "kind": "of the future", "problem": {"kind": "of the future"}, "plan": {}}
+    found = results._draw(row, b'{"answer": 1}')
+    assert (found.result, found.charts) == ({"answer": 1}, ())
+
+
+def test_plotly_is_the_installed_one_kept_for_ever_under_its_digest(service: Installation) -> None:
+    installed = resources.files("plotly").joinpath("package_data/plotly.min.js").read_bytes()
+    with Browser(service) as nobody:
+        answer = nobody.http.get(results.plotly_address(), headers={"Accept-Encoding": "gzip"})
+        assert answer.content == installed
+        assert answer.headers["content-encoding"] == "gzip"
+        assert int(answer.headers["content-length"]) == len(gzip.compress(installed, mtime=0))
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert nobody.http.get("/plotly.js?v=old").headers["cache-control"] == "no-cache"
+        again = nobody.http.get("/plotly.js", headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")

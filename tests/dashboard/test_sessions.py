@@ -1,0 +1,129 @@
+"""Logging in and out, and forms that other sites send."""
+
+from __future__ import annotations
+
+import httpx
+
+from discreet_client.client import Client
+from tests.conftest import Installation
+from tests.dashboard.browsing import Browser
+
+
+def test_without_a_login_every_page_leads_to_it(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        for address in ("/", "/jobs?state=queued", "/nowhere-to-be-found/at-all"):
+            answer = browser.http.get(address)
+            if address.startswith("/nowhere"):
+                assert answer.status_code == 404
+                assert "<h1>" in answer.text
+            else:
+                assert answer.status_code == 303
+        assert browser.http.get("/jobs?state=queued").headers["location"] == "/login?next=%2Fjobs%3Fstate%3Dqueued"
+        page = browser.submit(browser.get("/jobs?state=queued"), "/login", key=api_only.owner_key)
+        assert page.response.url.path == "/jobs"
+
+
+def test_a_wrong_key_opens_nothing(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        for key in ("dsc_nonsense", "", api_only.owner_key[:-1] + "x"):
+            page = browser.submit(browser.get("/login"), "/login", key=key)
+            assert page.status == 401
+            assert "whole key" in page.text
+        assert browser.http.get("/").status_code == 303
+
+
+def test_the_cookie_is_for_this_server_alone(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        answer = browser.submit(browser.get("/login"), "/login", key=api_only.owner_key, follow=False).response
+        (cookie,) = (value for value in answer.headers.get_list("set-cookie") if value.startswith("discreet_session="))
+        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
+        assert "Secure" not in cookie  # plain http on loopback: the browser would throw a secure cookie away
+        assert api_only.owner_key not in answer.text + str(answer.headers)
+
+
+def test_the_cookie_is_secure_behind_tls(api_only: Installation) -> None:
+    """A proxy ends TLS; what it leaves is the browser's own word about the origin."""
+    host = api_only.url.removeprefix("http://")
+    with Browser(api_only) as browser:
+        page = browser.get("/login")
+        answer = browser.submit(page, "/login", key=api_only.owner_key, origin=f"https://{host}", follow=False).response
+        cookies = answer.headers.get_list("set-cookie")
+        assert any(value.startswith("discreet_session=") and "Secure" in value for value in cookies)
+
+
+def test_logout_ends_the_session_on_the_server(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        cookie = browser.http.cookies["discreet_session"]
+        page = browser.submit(browser.get("/"), "/logout")
+        assert page.response.url.path == "/login"
+        again = httpx.get(
+            api_only.url + "/", headers={"Cookie": f"discreet_session={cookie}", "Accept": "text/html"}, trust_env=False
+        )
+        assert again.status_code == 303
+
+
+def test_a_session_ends_with_its_key(api_only: Installation) -> None:
+    with api_only.client() as owner:
+        made = owner.create_key(role="auditor", principal="leaving")
+        with Browser.logged_in(api_only, made["key"]) as browser:
+            assert browser.get("/").status == 200
+            owner.revoke_key(made["id"])
+            assert browser.http.get("/").status_code == 303
+
+
+def link_of(api_only: Installation, client: Client) -> str:
+    return str(client.login_link()["path"])
+
+
+def test_a_login_link_works_once(api_only: Installation) -> None:
+    with api_only.client() as client:
+        path = link_of(api_only, client)
+    with Browser(api_only) as browser, Browser(api_only) as second:
+        page, other = browser.get(path), second.get(path)  # looking at it, as a mail scanner would, uses nothing up
+        assert "Log in as owner" in page.text
+        assert browser.submit(page, path).response.url.path == "/"
+        assert browser.get("/").status == 200
+        refused = second.submit(other, path)
+        assert refused.status == 404
+        assert "discreet login" in refused.text
+        assert second.get(path).status == 404
+
+
+def test_a_login_never_leads_elsewhere(api_only: Installation) -> None:
+    for place in ("https://example.org/", "//example.org", "/\\example.org", "javascript:alert(1)", "/a\r\nX: y"):
+        with Browser(api_only) as browser:
+            page = browser.submit(browser.get("/login"), "/login", key=api_only.owner_key, next=place, follow=False)
+            assert page.response.headers["location"] == "/"
+
+
+def test_forms_of_other_sites_are_refused(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        page = browser.get("/")
+        foreign = browser.submit(page, "/logout", origin="https://evil.example")
+        assert (foreign.status, "another site" in foreign.text) == (403, True)
+        stale = browser.submit(page, "/logout", csrf="0" * 64)
+        assert (stale.status, "another session" in stale.text) == (403, True)
+        no_origin = browser.http.post("/logout", data=page.form("/logout")["fields"])
+        assert no_origin.status_code == 403
+        assert browser.get("/").status == 200
+        with Browser.logged_in(api_only) as other:
+            token = other.get("/").form("/logout")["fields"]["csrf"]
+            assert browser.submit(page, "/logout", csrf=token).status == 403
+    with Browser(api_only) as browser:
+        login = browser.get("/login")
+        assert browser.submit(login, "/login", key=api_only.owner_key, csrf="x").status == 403
+        assert browser.submit(login, "/login", key=api_only.owner_key, origin="http://127.0.0.1:1").status == 403
+
+
+def test_light_and_dark_without_javascript(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        page = browser.submit(browser.get("/login"), "/theme", theme="dark")
+        assert dict(page.tags)["html"]["data-theme"] == "dark"
+        page = browser.submit(page, "/theme", theme="<script>")
+        assert dict(page.tags)["html"]["data-theme"] == "dark"
+
+
+def test_nobody_sends_large_forms_without_a_login(api_only: Installation) -> None:
+    with Browser(api_only) as browser:
+        page = browser.submit(browser.get("/login"), "/login", key="x" * 70_000)
+        assert (page.status, "65536" in page.text) == (413, True)

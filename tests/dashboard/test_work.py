@@ -1,0 +1,495 @@
+"""What people do with the pages: register, price, submit, watch, grant, look at the ledger, hand out keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from discreet import cli
+from discreet.dashboard import pages
+from discreet.settings import Settings
+from discreet.usecases import access, audits, verification
+from discreet.usecases.services import open_services
+from discreet.usecases.verification import Verification, Verifier
+from tests import bodies
+from tests.conftest import Installation, eventually
+from tests.dashboard.browsing import Browser, Page
+
+
+def registered(browser: Browser, **values: Any) -> Page:
+    """The page after registering a dataset with a file, as a browser without JavaScript does."""
+    body = bodies.dataset(**values)
+    page = browser.submit(
+        browser.get("/datasets/new?kind=routing"),
+        "/datasets/new",
+        name=body["name"],
+        public=json.dumps(body["public"]),
+        epsilon=str(body["cap"]["epsilon"]),
+        delta=str(body["cap"]["delta"]),
+        retention_days="30",
+    )
+    assert "Step 2 of 2" in page.text, page.text
+    content = json.dumps(body["content"]).encode()
+    return browser.submit(page, "/datasets/upload", files={"content": ("trips.json", content)})
+
+
+def next_month() -> str:
+    return (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
+
+
+def id_in(page: Page, prefix: str) -> str:
+    found = re.search(rf"{prefix}_[0-9a-z]{{26}}", str(page.response.url))
+    assert found, page.response.url
+    return found[0]
+
+
+def test_from_data_to_certificate(service: Installation) -> None:
+    with Browser.logged_in(service) as browser, service.client() as client:
+        page = registered(browser)
+        dataset = id_in(page, "dst")
+        assert "Registered." in page.text
+        assert "It is erased at" in page.text
+        account = client.dataset(dataset)["account"]
+
+        form = browser.get(f"/jobs/new?dataset={dataset}")
+        assert dataset in form.form("/jobs/new")["fields"]["body"]
+        text = json.dumps(bodies.job(dataset, 0.1))
+        priced = browser.submit(form, "/jobs/new", body=text, action="price")
+        assert "It would cost" in priced.text
+        assert "Submit for epsilon 0.1" in priced.text
+        assert client.budget(account)["reserved"]["epsilon"] == 0
+
+        # A text that was changed after its price was shown is priced again, never submitted.
+        changed = browser.submit(priced, "/jobs/new", body=text.replace("0.1", "0.2"), action="submit")
+        assert "changed after its price was shown" in changed.text
+        assert "Submit for epsilon 0.2" in changed.text
+        assert client.budget(account)["reserved"]["epsilon"] == 0
+
+        job_page = browser.submit(priced, "/jobs/new", action="submit")
+        job = id_in(job_page, "job")
+        again = browser.submit(priced, "/jobs/new", action="submit")  # a double click is the same job
+        assert id_in(again, "job") == job
+        client.wait(job)
+        with browser.http.stream("GET", f"/jobs/{job}/events") as stream:
+            events = "".join(stream.iter_text())
+        assert '"state": "succeeded"' in events
+
+        done = browser.get(f"/jobs/{job}")
+        assert "succeeded" in done.text
+        assert f"/jobs/{job}/certificate" in done.links
+        certificate = browser.get(f"/jobs/{job}/certificate")
+        assert client.result(job)["certificate"]["signature"] in certificate.text
+        assert "epsilon 0.1" in certificate.text
+        budget = browser.get(f"/budgets/{account}")
+        assert re.search(r"spent\s+0.1", budget.text)
+        assert re.search(r"remaining\s+0.9", budget.text)
+        assert any(values.get("data-chart") == f"/budgets/{account}/charts/spending.json" for _, values in budget.tags)
+        assert client.budget(account)["spent"]["epsilon"] == 0.1
+
+        deleted = browser.submit(browser.get(f"/datasets/{dataset}/delete"), f"/datasets/{dataset}/delete")
+        assert "The content is erased" in deleted.text
+        assert browser.get(f"/datasets/{dataset}").status == 404
+        assert re.search(r"spent\s+0.1", browser.get(f"/budgets/{account}").text)
+
+
+def test_the_same_content_is_the_same_dataset(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        body = bodies.dataset()
+        known = client.register(body)
+        page = browser.submit(
+            browser.get("/datasets/new"), "/datasets/new", name="again", public=json.dumps(body["public"]), epsilon="9"
+        )
+        typed = browser.submit(page, "/datasets/content", content=json.dumps(body["content"]))
+        assert id_in(typed, "dst") == known["id"]
+        assert "registered before" in typed.text
+
+
+def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        form = browser.get("/datasets/new")
+        for fields, pointer in (
+            ({"public": "{"}, "/public"),
+            ({"public": '{"unit": "request"}'}, "/public/zones"),
+            ({"name": ""}, "/name"),
+            ({"epsilon": "-1"}, "/cap/epsilon"),
+            ({"epsilon": "much"}, "/cap/epsilon"),
+            ({"epsilon": "1e999999999"}, "/cap/epsilon"),
+            ({"delta": "2"}, "/cap/delta"),
+            ({"mode": "open"}, "/mode"),
+            ({"retention_days": "0"}, "/retention_days"),
+        ):
+            page = browser.submit(form, "/datasets/new", **{"name": "x", **fields})
+            assert (page.status, pointer in page.text) == (400 if fields == {"public": "{"} else 422, True), fields
+            assert page.form("/datasets/new")["fields"]["name"] == fields.get("name", "x")  # what was typed stays
+        nul = browser.submit(form, "/datasets/new", name="a\0b")
+        assert (nul.status, "/name" in nul.text) == (422, True)
+        content = browser.submit(form, "/datasets/new", name="x")
+        typed = browser.submit(content, "/datasets/content", content='{"trips": [{"period": 0}]}')
+        assert (typed.status, "/content/trips/0/origin" in typed.text) == (422, True)
+        upload = browser.submit(content, "/datasets/upload", files={"content": ("x.csv", b"period,origin\n1,2,3\n")})
+        assert (upload.status, "cannot be read as CSV" in upload.text) == (422, True)
+        script = browser.http.post(
+            "/datasets/upload",
+            data={"metadata": content.form("/datasets/upload")["fields"]["metadata"]},
+            files={"content": ("x.csv", b"period,origin\n1,2,3\n")},
+            headers={
+                "Origin": browser.origin,
+                "Accept": "application/json",
+                "X-CSRF-Token": form.form("/logout")["fields"]["csrf"],
+            },
+        )
+        assert (script.status_code, script.json()["errors"][0]["pointer"]) == (422, "/content")
+
+
+def test_a_job_over_budget_is_priced_and_refused(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        dataset = client.register(bodies.dataset(epsilon=0.3))
+        text = json.dumps(bodies.job(dataset["id"], 0.5))
+        priced = browser.submit(browser.get("/jobs/new"), "/jobs/new", body=text, action="price")
+        assert "does not fit" in priced.text
+        assert "epsilon 0.3" in priced.text
+        assert "Submit for" not in priced.text
+        refused = browser.submit(priced, "/jobs/new", action="submit")
+        assert refused.status == 409
+        assert "nothing was changed or charged" in refused.text
+        assert len(list(client.entries(dataset["account"]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer"),
+    [
+        ("{", "/"),
+        ('{"problem": {"kind": "weather"}}', "/problem/kind"),
+        ('{"problem": {"kind": "routing", "dataset": "dst_none"}}', "/problem/network"),
+        (json.dumps(bodies.job("dst_none")), "/problem/dataset"),
+        (json.dumps(bodies.job("dst_none", -1)), "/privacy/epsilon"),
+    ],
+)
+def test_what_is_wrong_with_a_job_is_named(api_only: Installation, text: str, pointer: str) -> None:
+    with Browser.logged_in(api_only) as browser:
+        page = browser.submit(browser.get("/jobs/new"), "/jobs/new", body=text, action="price")
+        assert page.status in (400, 404, 422)
+        assert re.search(rf"<code>{pointer}</code>", page.response.text), page.text
+        assert page.form("/jobs/new")["fields"]["body"] == text
+
+
+def test_grants_with_reasons(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        dataset = client.register(bodies.dataset(epsilon=1))
+        client.submit(bodies.job(dataset["id"], 0.5))
+        place = f"/budgets/{dataset['account']}"
+        page = browser.submit(
+            browser.get(place), f"{place}/grants", epsilon="1.25", delta="0.001", reason="a new study"
+        )
+        assert "The cap is set" in page.text
+        assert "a new study" in page.text
+        assert client.budget(dataset["account"])["cap"] == {"epsilon": 1.25, "delta": 0.001}
+        below = browser.submit(page, f"{place}/grants", epsilon="0.4", delta="0", reason="less")
+        assert (below.status, "spent or reserved already" in below.text) == (409, True)
+        nameless = browser.submit(page, f"{place}/grants", epsilon="2", delta="0", reason=" ")
+        assert (nameless.status, "/reason" in nameless.text) == (422, True)
+        assert client.budget(dataset["account"])["cap"]["epsilon"] == 1.25
+
+
+def test_the_cap_that_binds_is_named(api_only: Installation) -> None:
+    with api_only.client() as owner:
+        dataset = owner.register(bodies.dataset(epsilon=1))
+        owner.set_cap(scope="principal", principal="carla", epsilon=0.25, delta=0, reason="an intern")
+        key = owner.create_key(role="analyst", principal="carla")["key"]
+    with Browser.logged_in(api_only, key) as browser:
+        page = browser.get(f"/budgets/{dataset['account']}")
+        assert re.search(r"epsilon 0.25\s+at delta 0", page.text)
+        assert "the cap on carla binds" in page.text
+    with Browser.logged_in(api_only) as browser:
+        assert "carla binds" not in browser.get(f"/budgets/{dataset['account']}").text
+
+
+def test_cancel_and_the_states_after_it(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        job = client.submit(bodies.job(dataset["id"]))["id"]
+        in_use = browser.submit(browser.get(f"/datasets/{dataset['id']}/delete"), f"/datasets/{dataset['id']}/delete")
+        assert (in_use.status, "still needs this dataset" in in_use.text) == (409, True)
+        page = browser.submit(browser.get(f"/jobs/{job}"), f"/jobs/{job}/cancel")
+        assert "This job was cancelled" in page.text
+        entries = browser.get(f"/ledger?job={job}")
+        assert re.search(r">release<", entries.response.text)
+        assert client.budget(dataset["account"])["spent"]["epsilon"] == 0
+
+
+def test_the_list_of_jobs_is_live(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        with browser.http.stream("GET", "/jobs/events") as stream:
+            lines = stream.iter_lines()
+            job = None
+            for line in lines:
+                if job is None:  # the stream is open: what is submitted now has to come by itself
+                    job = client.submit(bodies.job(dataset["id"], 0.01))["id"]
+                if line.startswith("data:") and json.loads(line[5:])["id"] == job:
+                    assert "queued" in json.loads(line[5:])["html"]
+                    break
+            client.cancel(str(job))
+            for line in lines:
+                if line.startswith("data:") and json.loads(line[5:])["id"] == job:
+                    assert "cancelled" in json.loads(line[5:])["html"]
+                    break
+
+
+def test_links_for_agents_need_a_fingerprint(api_only: Installation) -> None:
+    problem = {
+        "kind": "multi_agent",
+        "constraints": ["left + right - 4"],
+        "schedule": {"gamma": 0.05, "alpha": 0.05, "c1": 0.3333, "c2": 0.25, "iterations": 20},
+        "protocol": "federated",
+        "federation": {"agents": 2},
+    }
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        job = client.submit({"problem": problem, "privacy": {"epsilon": 1, "delta": 0.001}})["id"]
+        page = browser.get(f"/jobs/{job}")
+        assert f"discreet session approve {job}" in page.text
+        refused = browser.submit(page, f"/jobs/{job}/tokens", owner="mine")
+        assert (refused.status, "/owner" in refused.text) == (422, True)
+
+
+def test_keys_are_shown_once(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        page = browser.submit(
+            browser.get("/admin"), "/admin/keys", principal="dora", role="auditor", expires=next_month()
+        )
+        (key,) = re.findall(r"dsc_[0-9A-Za-z]{58}", page.text)
+        admin = browser.get("/admin")
+        assert key not in admin.response.text
+        with Browser.logged_in(api_only, key) as dora:
+            assert dora.get("/").status == 200
+            row = next(form for form in admin.forms if "revoke" in str(form["action"]) and "dora" in str(form["attrs"]))
+            assert "opens nothing any more" in browser.submit(admin, row["action"]).text
+            assert dora.http.get("/").status_code == 303
+        refused = browser.submit(admin, "/admin/keys", principal="eve", role="operator")
+        assert refused.status == 403
+        past = browser.submit(admin, "/admin/keys", principal="eve", role="analyst", expires="soon")
+        assert (past.status, "/expires_at" in past.text) == (422, True)
+
+
+def test_caps_over_all_data(api_only: Installation) -> None:
+    with api_only.client(api_only.operator_key) as operator:
+        operator.create_tenant("capped")
+    with Browser.logged_in(api_only, api_only.key_of("owner", "capped")) as browser:
+        page = browser.submit(browser.get("/admin"), "/admin/caps", epsilon="3", delta="0", reason="the board")
+        assert "The cap is set" in page.text
+        assert "Cap on the whole tenant capped" in browser.get("/").text
+
+
+def test_operators_see_health_and_tenants(service: Installation) -> None:
+    with Browser.logged_in(service, service.operator_key) as browser:
+        page = browser.get("/")
+        assert page.response.url.path == "/admin"
+        eventually(lambda: "alive" in browser.get("/admin").text, "the fixture's worker beats")
+        made = browser.submit(page, "/admin/tenants", name="new from the page")
+        assert "new from the page" in made.text
+        taken = browser.submit(made, "/admin/tenants", name="new from the page")
+        assert (taken.status, "there is a tenant" in taken.text) == (409, True)
+        key = browser.submit(made, "/admin/keys", principal="first", role="owner", tenant="new from the page")
+        (secret,) = re.findall(r"dsc_[0-9A-Za-z]{58}", key.text)
+    with Browser.logged_in(service, secret) as owner:
+        assert "No budget yet" in owner.get("/").text
+
+
+# The ledger ---------------------------------------------------------------------------------------------------------
+
+
+def entries_of(page: Page) -> list[str]:
+    return [link for link in page.links if re.fullmatch(r"/ledger/acc_\w+/\d+", link)]
+
+
+def test_entries_follow_each_other_over_pages(api_only: Installation) -> None:
+    with api_only.client(api_only.operator_key) as operator:
+        operator.create_tenant("ledger pages")
+    key = api_only.key_of("owner", "ledger pages")
+    with api_only.client(key) as client, Browser.logged_in(api_only, key) as browser:
+        datasets = [client.register(bodies.dataset(epsilon=10)) for _ in range(2)]
+        jobs = [client.submit(bodies.job(datasets[number % 2]["id"], 0.01))["id"] for number in range(54)]
+        client.cancel(jobs[0])
+        expected = {
+            f"/ledger/{dataset['account']}/{entry['seq']}"
+            for dataset in datasets
+            for entry in client.entries(dataset["account"])
+        }
+        first = browser.get("/ledger")
+        older = browser.get(next(link for link in first.links if "after=" in link))
+        assert len(entries_of(first)) == 50
+        assert len(entries_of(first) + entries_of(older)) == len(expected) == 57
+        assert set(entries_of(first) + entries_of(older)) == expected
+        one = browser.get(f"/ledger?account={datasets[0]['account']}&kind=reserve")
+        assert len(entries_of(one)) == 27
+        assert len(entries_of(browser.get(f"/ledger?job={jobs[0]}"))) == 2
+        assert "No entry fits" in browser.get("/ledger?since=2999-01-01").text
+        assert "No entry fits" in browser.get("/ledger?until=2000-01-01").text
+        assert len(entries_of(browser.get("/ledger?since=2000-01-01&until=2999-01-01"))) == 50
+        for query, pointer in (
+            ("since=yesterday", "/query/since"),
+            ("after=abc", "/query/after"),
+            ("job=a%00b", "/query/job"),
+        ):
+            page = browser.get(f"/ledger?{query}")
+            assert (page.status, pointer in page.text) == (422, True)
+
+        entry = browser.get(f"/ledger/{datasets[0]['account']}/2")
+        assert "Price reserved" in entry.text
+        assert "one trip added or removed" in entry.text
+        stored = list(client.entries(datasets[0]["account"]))[1]
+        assert stored["hash"] in entry.text
+        assert stored["previous_hash"] in entry.text
+        assert browser.get(f"/ledger/{datasets[0]['account']}/999").status == 404
+
+        export = browser.http.get("/ledger/export")
+        assert len(export.text.splitlines()) == 58
+        assert "attachment" in export.headers["content-disposition"]
+        assert browser.http.get("/ledger/head.json").json() == client.ledger_head()
+        assert "verified to entry 57 of 57" in first.text
+        assert client.ledger_head()["hash"] in first.text
+
+
+@pytest.mark.anyio
+async def test_verification_goes_on_where_it_was_and_finds_changes(
+    api_only: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with api_only.client(api_only.operator_key) as operator:
+        operator.create_tenant("tampered")
+    key = api_only.key_of("owner", "tampered")
+    with api_only.client(key) as client:
+        dataset = client.register(bodies.dataset(epsilon=10))
+        for _ in range(6):
+            client.submit(bodies.job(dataset["id"], 0.01))
+    monkeypatch.setattr(verification, "STEP", 4)
+    verifier = Verifier()
+    async with open_services(api_only.settings) as services:
+        principal = await access.authenticate(services, key)
+
+        async def look(*, again: bool = False) -> tuple[str, int, int]:
+            found: Verification = await verifier.look(services, principal, again=again)
+            return found.state, found.entries, found.total
+
+        assert await look() == ("partial", 4, 7)
+        assert await look() == ("whole", 7, 7)
+        with api_only.client(key) as client:
+            client.submit(bodies.job(dataset["id"], 0.01))
+        assert await look() == ("whole", 8, 8)
+
+        change(api_only.settings, dataset["account"], 3)
+        assert (await look())[0] == "whole"  # it was verified before the change, and is not read again
+        assert (await look(again=True)) == ("broken", 2, 8)
+        found = await verifier.look(services, principal)
+        assert found.broken is not None
+        assert (found.broken.account, found.broken.seq) == (dataset["account"], 3)
+        assert "it was changed" in found.broken.what
+    with Browser.logged_in(api_only, key) as browser:
+        page = browser.get("/ledger")
+        assert "it was changed" in page.text
+        assert "keep the file" in page.text
+
+
+@pytest.mark.anyio
+async def test_entries_that_vanish_are_noticed(api_only: Installation) -> None:
+    with api_only.client(api_only.operator_key) as operator:
+        operator.create_tenant("cut short")
+    key = api_only.key_of("owner", "cut short")
+    with api_only.client(key) as client:
+        dataset = client.register(bodies.dataset())
+        client.submit(bodies.job(dataset["id"], 0.01))
+    verifier = Verifier()
+    async with open_services(api_only.settings) as services:
+        principal = await access.authenticate(services, key)
+        assert (await verifier.look(services, principal)).state == "whole"
+        run_as_owner(
+            api_only.settings, "DELETE FROM ledger_entries WHERE account_id = %s AND seq = %s", dataset["account"], 2
+        )
+        found = await verifier.look(services, principal)
+        assert found.broken is not None
+        assert (found.broken.seq, "verified before" in found.broken.what) == (2, True)
+
+
+def change(settings: Settings, account: str, seq: int) -> None:
+    """What somebody with the owner's password could do."""
+    run_as_owner(
+        settings,
+        'UPDATE ledger_entries SET body = replace(body, \'"actor":"owner"\', \'"actor":"nobody"\')'
+        " WHERE account_id = %s AND seq = %s",
+        account,
+        seq,
+    )
+
+
+def run_as_owner(settings: Settings, statement: str, *values: object) -> None:
+    with psycopg.connect(str(settings.migration_database_url)) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', '*', true)")
+        connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER ledger_entries_append_only")
+        assert connection.execute(statement.encode(), values).rowcount == 1
+        connection.execute("ALTER TABLE ledger_entries ENABLE TRIGGER ledger_entries_append_only")
+
+
+# The rest -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_audit_that_was_run_last(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        assert "Never run here" in browser.get("/audit").text
+        arguments = [
+            "audit",
+            "discrete_laplace",
+            "--short",
+            "--save",
+            "--state",
+            str(api_only.settings.state),
+            "--json",
+        ]
+        assert cli.run(arguments) == 0
+        page = browser.get("/audit")
+        (row,) = (json.loads((api_only.settings.state / audits.FILE).read_text()))["rows"]
+        assert row["name"] in page.text
+        assert "no fault found" in page.text
+        assert "only names with discrete_laplace" in page.text
+        (api_only.settings.state / audits.FILE).write_text("{")
+        assert "Never run here" in browser.get("/audit").text
+
+
+def test_the_command_prints_a_link(api_only: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["login", "--server", api_only.url, "--key", api_only.owner_key]) == 0
+    link = capsys.readouterr().out.strip()
+    assert link.startswith(f"{api_only.url}/login/")
+    with Browser(api_only) as browser:
+        path = link.removeprefix(api_only.url)
+        assert browser.submit(browser.get(path), path).status == 200
+
+
+def test_failures_are_pages_with_a_next_step(api_only: Installation) -> None:
+    """Whatever the API can refuse has a next step written beside it."""
+    from discreet.api.problem_details import STATUS
+    from discreet.dashboard.app import NEXT_STEPS
+
+    assert {status for _, status in STATUS} - {500} <= set(NEXT_STEPS)
+    with Browser.logged_in(api_only) as browser:
+        page = browser.get("/jobs/job_nothing")
+        assert (page.status, NEXT_STEPS[404] in page.text) == (404, True)
+
+
+def test_templates_escape_by_themselves() -> None:
+    assert pages.environment.autoescape is True
+    for path in (Path(pages.__file__).parent / "templates").rglob("*.html"):
+        text = path.read_text()
+        assert "|safe" not in text.replace(" ", ""), path
+        assert "autoescape" not in text, path
+
+
+def test_a_page_over_a_connection_that_says_nothing(api_only: Installation) -> None:
+    """No cookie, no header: still an answer, and no page without a policy."""
+    answer = httpx.get(f"{api_only.url}/login", trust_env=False)
+    assert answer.status_code == 200
+    assert "content-security-policy" in answer.headers

@@ -1,0 +1,462 @@
+"""Charts of results: what they draw is what was released, and every one has words and numbers beside it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet import problems
+from discreet.figures import road_map, traces
+from discreet.figures.charts import BLOCKS, TABLE_ROWS, Blocks, Table
+from discreet.figures.plots import Chart, result_charts, session_chart, spending_chart
+from discreet.figures.style import LINES, LOADS, ON_DARK, SHADES
+from discreet.figures.timelines import MAX_MOMENTS
+from discreet.privacy.noise import Noise
+from discreet.problems.base import read_example
+from discreet.problems.routing import RoadNetwork
+from tests import bodies
+
+Solved = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+def solved(kind: str, *, simulation: bool = False) -> Solved:
+    """Problem, plan and result of a kind's example, as a job stores them."""
+    problem, dataset, budget = read_example(problems.KINDS[kind])
+    public = None if dataset is None else dataset.public
+    content = {} if dataset is None else dataset.rows()
+    plan = problem.plan(public, budget)
+    released = problem.release(public, plan, content, Noise.secure())
+    if simulation:
+        released |= problem.diagnose(public, plan, content, Noise.secure())
+    result = problem.finish(public, plan, released, lambda step, total: None).to_json()
+    bodies_of = (problem.model_dump(mode="json"), plan.model_dump(mode="json"), result)
+    return json.loads(json.dumps(bodies_of))  # type: ignore[no-any-return]
+
+
+def by_name(found: list[Chart]) -> dict[str, Chart]:
+    return {chart.name: chart for chart in found}
+
+
+def colours(value: Any) -> set[str]:
+    """Every colour in a figure."""
+    return set(re.findall(r"#[0-9a-f]{6}", json.dumps(value)))
+
+
+# Every kind ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(problems.KINDS))
+def test_every_kind_has_charts_with_words_and_numbers(kind: str) -> None:
+    found = result_charts(*solved(kind))
+    assert found
+    assert len({chart.name for chart in found}) == len(found)
+    for chart in found:
+        assert re.fullmatch("[a-z]+", chart.name)
+        assert len(chart.caption) > 40
+        assert chart.title
+        assert chart.table.rows
+        assert all(len(row) == len(chart.table.columns) for row in chart.table.rows)
+        drawn = json.loads(json.dumps(chart.to_json(), allow_nan=False))
+        assert drawn["data"]
+        assert colours(drawn["data"]) <= set(ON_DARK), "a colour that stays dark on a dark page"
+        assert {trace["type"] for trace in drawn["data"]} <= {"scatter", "bar", "heatmap"}, "WebGL needs unsafe-eval"
+        assert bool(chart.control) == ("frames" in drawn)
+
+
+@pytest.mark.parametrize("kind", sorted(problems.DATASETS))
+def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
+    private, public = (solved(kind, simulation=simulation) for simulation in (False, True))
+    assert not any("true" in chart.title + json.dumps(chart.figure["data"]) for chart in result_charts(*private))
+    more = public[2].keys() - private[2].keys()
+    extra = by_name(result_charts(*public)).keys() - by_name(result_charts(*private)).keys()
+    for chart in result_charts(*public):
+        if chart.name in extra:
+            assert "simulation" in chart.title
+    if kind == "dr_ensemble":
+        names = [trace["name"] for trace in by_name(result_charts(*public))["load"].figure["data"]]
+        assert sum("true (simulation)" in name for name in names) == 2
+    assert more or kind == "off_policy_evaluation", "a simulation that says nothing more"
+
+
+def test_fields_that_are_tables_are_not_drawn() -> None:
+    for kind in sorted(problems.KINDS):
+        problem, plan, result = solved(kind)
+        large = {name: value for name, value in result.items() if not isinstance(value, list | dict)}
+        assert result_charts(problem, plan, {**large, "tables": sorted(result.keys() - large.keys())}) == []
+
+
+SMALLEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one zone and no link": (
+        {"kind": "routing", "network": {"nodes": 1, "links": []}},
+        {"link_flows": [], "demand": [[0]], "policy": []},
+    ),
+    "three zones that nothing joins": (
+        {"kind": "routing", "network": {"nodes": 3, "links": []}},
+        {"link_flows": [], "demand": [[0] * 3] * 3, "policy": []},
+    ),
+    "no flow at all": (
+        {"kind": "routing", "network": bodies.network()},
+        {"link_flows": [0] * 12, "demand": [[0] * 3] * 3, "policy": []},
+    ),
+    "one step": (
+        {"kind": "dr_ensemble", "price": [1.0]},
+        {"transitions": [[1.0]], "policy": [], "expected_power": [1], "default_power": [1], "cost_to_go": [0]},
+    ),
+    "one state": (
+        {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0},
+        {"weights": [0], "values": [0]},
+    ),
+    "a line of values": (
+        {
+            "kind": "off_policy_evaluation",
+            "features": {"type": "fourier", "order": 1, "low": [0], "high": [2]},
+            "discount": 0,
+        },
+        {"weights": [-3, 1]},
+    ),
+    "values that are all negative": (
+        {
+            "kind": "off_policy_evaluation",
+            "features": {"type": "fourier", "order": 1, "low": [0, 0], "high": [1, 1]},
+            "discount": 0.5,
+        },
+        {"weights": [-3, 1, 0.5, 0]},
+    ),
+    "one constraint without noise": (
+        {"kind": "multi_agent", "constraints": ["x - 1"]},
+        {"multiplier_path": [{"step": 1, "multipliers": [0]}], "noisy_values": [0], "noisy_gradients": []},
+    ),
+}
+"""Results at the edge: problem and result."""
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_results_at_the_edge_are_drawn(name: str) -> None:
+    problem, result = SMALLEST[name]
+    found = result_charts(problem, {}, result)
+    assert found
+    for chart in found:
+        json.dumps(chart.to_json(), allow_nan=False)
+        for trace in chart.figure["data"]:
+            if trace["type"] == "heatmap":
+                assert trace["zmin"] < trace["zmax"]
+
+
+def test_a_value_function_in_the_plane() -> None:
+    """cos(pi x) and cos(pi y) on the unit square: the weights of order (0, 0), (0, 1), (1, 0), (1, 1)."""
+    problem, result = SMALLEST["values that are all negative"]
+    z = np.array(by_name(result_charts(problem, {}, result))["values"].figure["data"][0]["z"])
+    assert z[0, 0] == pytest.approx(-3 + 1 + 0.5)
+    assert z[0, -1] == pytest.approx(-3 + 1 - 0.5)  # x at its end, y at its beginning
+    assert z[-1, 0] == pytest.approx(-3 - 1 + 0.5)
+
+
+# Routing ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def routed() -> Solved:
+    """A complete network of four nodes, three of them zones, with flows between 0 and twice the capacity."""
+    network = bodies.network()
+    flows = np.linspace(0, 200, len(network["links"]))
+    paths = [{"links": [0], "share": 0.75}, {"links": [1, 6], "share": 0.25}]
+    result = {
+        "link_flows": flows.tolist(),
+        "demand": [[0, 5, 1], [2, 0, 4], [3, 6, 0]],
+        "policy": [{"origin": 1, "destination": 2, "paths": paths}],
+    }
+    return {"kind": "routing", "network": network}, {}, result
+
+
+def polygons(trace: dict[str, Any]) -> list[Any]:
+    """float[corners, 2] of each polygon of a trace."""
+    points = list(zip(trace["x"], trace["y"], strict=True))
+    split = [list(part) for closed, part in itertools.groupby(points, lambda p: p == (None, None)) if not closed]
+    return [np.array(part) for part in split]
+
+
+def width(polygon: Any) -> float:
+    """Of a half arrow: the distance from its inner to its outer edge, at its beginning."""
+    return float(np.hypot(*(polygon[1] - polygon[0])))
+
+
+def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_load(routed: Solved) -> None:
+    chart = by_name(result_charts(*routed))["network"]
+    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+    flows = np.array(routed[2]["link_flows"])
+    assert sum(len(polygons(trace)) for trace in classes) == flows.size
+    assert [trace["fillcolor"] for trace in classes] == list(LOADS[: len(classes)])
+    found: list[tuple[float, float]] = []
+    for trace in classes:
+        low, high = map(float, re.match(r"(\S+)\u2013(\S+) of capacity", trace["name"]).groups())  # type: ignore[union-attr]
+        inside = flows[(flows / 100 >= low) & (flows / 100 < high + 1e-9 * (trace is classes[-1]))]
+        assert len(polygons(trace)) == inside.size
+        found += zip(sorted(map(width, polygons(trace))), np.sort(inside).tolist(), strict=True)
+    wide = np.array([one for one in found if one[1] > 0.1 * flows.max()])
+    assert np.ptp(wide[:, 0] / wide[:, 1]) < 0.01 * (wide[:, 0] / wide[:, 1]).mean()
+
+
+def test_the_map_of_the_method_gradient_shows_where_one_trip_of_each_pair_goes(routed: Solved) -> None:
+    problem, plan, result = routed
+    flows = np.zeros((6, 12))
+    flows[:, :6] = np.eye(6)
+    flows[0, 1] = 1
+    only = {"unit_flows": flows.tolist(), "policy": result["policy"]}
+    (chart,) = result_charts(problem, plan, only)
+    assert [float(row[3]) for row in chart.table.rows[:6]] == [2, 1, 1, 1, 1, 1]
+    assert "capacity" not in json.dumps(chart.figure)
+    assert "the released unit flows" in chart.caption
+    assert chart.table.columns == ("link", "from node", "to node", "flow")
+
+
+def test_paths_of_a_pair_lie_on_the_map_with_their_shares(routed: Solved) -> None:
+    problem, plan, result = routed
+    roads = RoadNetwork.model_validate(problem["network"])
+    paths = result["policy"][0]["paths"]
+    chart = road_map.network_map(roads, result, plan, paths)
+    drawn = {trace["name"]: trace for trace in chart.figure["data"] if trace.get("fill") == "toself"}
+    assert list(drawn) == ["all other links", "path 1: 75 %", "path 2: 25 %"]
+    one, two = (polygons(drawn[name]) for name in list(drawn)[1:])
+    assert (len(one), len(two)) == (1, 2)
+    assert width(one[0]) == pytest.approx(3 * width(two[0]), rel=0.01)
+    assert drawn["path 1: 75 %"]["fillcolor"] != drawn["path 2: 25 %"]["fillcolor"]
+
+
+def test_a_large_network_has_its_largest_flows_only(routed: Solved, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(road_map, "MAX_LINKS", 5)
+    chart = by_name(result_charts(*routed))["network"]
+    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+    assert sum(len(polygons(trace)) for trace in classes) == 5
+    assert "The 5 links with the largest flows of 12." in chart.caption
+    monkeypatch.setattr(road_map, "MAX_NODES", 3)
+    assert "network" not in by_name(result_charts(*routed))
+
+
+def test_the_numbers_of_the_map_are_those_of_the_result(routed: Solved) -> None:
+    chart = by_name(result_charts(*routed))["network"]
+    assert chart.table.columns == ("link", "from node", "to node", "flow", "flow / capacity")
+    told = {int(row[0]): float(row[3]) for row in chart.table.rows}
+    assert [told[k] for k in range(12)] == pytest.approx(routed[2]["link_flows"], rel=1e-5)
+
+
+# Matrices -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, BLOCKS, BLOCKS + 1, 7 * BLOCKS + 3])
+def test_blocks_keep_sums_and_probabilities(size: int) -> None:
+    generator = np.random.default_rng(size)
+    matrix = generator.random((size, size))
+    blocks = Blocks.of(size, first=1)
+    assert len(blocks.labels) == min(size, BLOCKS)
+    assert blocks.merged == (size > BLOCKS)
+    assert blocks.sums(matrix).sum() == pytest.approx(matrix.sum())
+    moves = blocks.moves(matrix / matrix.sum(axis=1, keepdims=True))
+    assert moves.sum(axis=1) == pytest.approx(np.ones(len(moves)))
+    assert blocks.labels[0].split("\u2013")[0] == "1"
+    assert blocks.labels[-1].split("\u2013")[-1] == str(size)
+
+
+def test_the_policy_has_a_frame_a_period() -> None:
+    problem, plan, result = solved("dr_ensemble")
+    policy = by_name(result_charts(problem, plan, result))["policy"]
+    frames = policy.figure["frames"]
+    assert [frame["name"] for frame in frames] == [str(period) for period in range(len(result["policy"]))]
+    shown = np.array([frame["data"][0]["z"] for frame in frames])
+    assert shown == pytest.approx(np.array(result["policy"]), rel=1e-3)
+
+
+def test_a_policy_of_many_states_and_periods_stays_small() -> None:
+    problem, plan, _ = solved("dr_ensemble")
+    policy = np.full((300, 70, 70), 1 / 70).tolist()
+    chart = by_name(result_charts(problem, plan, {"policy": policy}))["policy"]
+    assert len(json.dumps(chart.to_json())) < 1_000_000
+    assert chart.figure["frames"][-1]["name"] == "299"
+    assert "blocks of neighbours" in chart.caption
+
+
+# Agents -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_repeated_run_ends_where_the_encrypted_one_did() -> None:
+    """Both add the same numbers on the grid of 2^-32."""
+    problem, plan, result = solved("coupled_qp")
+    found = by_name(result_charts(problem, plan, result))
+    ends = [trace["y"][-1] for trace in found["convergence"].figure["data"]]
+    assert ends == pytest.approx(result["multipliers"], abs=1e-5)
+    slack = np.array(found["slack"].figure["data"][0]["y"])
+    assert max(0.0, -slack.min()) == pytest.approx(result["violation"], abs=1e-5)
+
+
+def test_the_slack_of_constraints_has_the_noise_of_its_means() -> None:
+    problem, plan, result = solved("multi_agent")
+    trace = by_name(result_charts(problem, plan, result))["slack"].figure["data"][0]
+    assert trace["y"] == pytest.approx([-value for value in result["noisy_values"]], rel=1e-5)
+    deviation = {one["quantity"]: one["standard_deviation"] for one in plan["noise"]}
+    half = problem["schedule"]["iterations"] / 2
+    expected = [2 * deviation[f"value of constraint {k} in each step"] / half**0.5 for k in range(len(trace["y"]))]
+    assert trace["error_y"]["array"] == pytest.approx(expected, rel=1e-5)
+
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def session(agents: list[dict[str, Any]], **values: Any) -> dict[str, Any]:
+    common = {"fingerprint": "ab" * 32, "enrolled_at": NOW, "on_roster": True, "accepted": True}
+    return {
+        "kind": "coupled_qp",
+        "agents": [{**common, **agent} for agent in agents],
+        "terms": {"agents": 3, "quorum": None, "on_missing": "abort"},
+        "approved_at": NOW + timedelta(seconds=5),
+        "round": 12,
+        **values,
+    }
+
+
+def test_a_session_shows_each_agent_once_a_phase() -> None:
+    agents = [{"name": "a"}, {"name": "a"}, {"name": "late", "on_roster": False, "accepted": False}]
+    job = {"started_at": NOW + timedelta(seconds=9), "finished_at": NOW + timedelta(seconds=30)}
+    chart = session_chart(session(agents), job)
+    phases = {trace["name"]: trace for trace in chart.figure["data"]}
+    assert phases["enrolled, waiting"]["y"][::3] == ["a", "a (2)", "late"]
+    assert phases["rounds"]["y"][::3] == ["a", "a (2)"]
+    assert phases["rounds"]["x"][:2] == ["2026-11-21T12:00:09+00:00", "2026-11-21T12:00:30+00:00"]
+    assert "12 exchanges are done: every agent of the roster answered every round" in chart.caption
+    assert [row[3:] for row in chart.table.rows] == [("yes", "yes"), ("yes", "yes"), ("no", "no")]
+    some = session(agents, terms={"agents": 3, "quorum": 2, "on_missing": "finish"})
+    assert "at least 2 agents answered each round; who missed one is not kept" in session_chart(some, job).caption
+
+
+def test_a_session_that_waits() -> None:
+    waiting = session([{"name": "a", "on_roster": False, "accepted": False}], approved_at=None, round=0)
+    chart = session_chart(waiting, {"started_at": None, "finished_at": None})
+    assert [trace["name"] for trace in chart.figure["data"]] == ["enrolled, waiting"]
+    assert "No round has begun." in chart.caption
+    assert session_chart(session([], approved_at=None, round=0), {}).table.rows == ()
+
+
+# Budgets ------------------------------------------------------------------------------------------------------------
+
+
+def entry(second: int, job: str, who: str, kind: str, epsilon: int) -> tuple[Any, ...]:
+    return (NOW + timedelta(seconds=second), second, job, who, kind, epsilon, 10**12)
+
+
+def test_spending_adds_what_is_held_by_analyst_exactly() -> None:
+    rows = [
+        (NOW, 0, None, "owner", "open", 0, 0),
+        entry(1, "job_a", "Ada", "reserve", 100_000_001),
+        entry(2, "job_a", "worker", "data_touched", 0),
+        entry(3, "job_b", "Bo", "reserve", 200_000_000),
+        entry(4, "job_a", "worker", "commit", 100_000_001),
+        entry(5, "job_b", "worker", "release", 200_000_000),
+        entry(6, "job_c", "Ada", "reserve", 300_000_000),
+    ]
+    chart = spending_chart(rows)
+    lines = {trace["name"]: trace for trace in chart.figure["data"]}
+    assert lines["Ada"]["y"] == pytest.approx([0, *[0.100000001] * 3, *[0.400000001] * 2])
+    assert lines["Bo"]["y"] == pytest.approx([0, 0, 0.2, 0, 0, 0])
+    assert {trace["line"]["shape"] for trace in lines.values()} == {"hv"}
+    assert [row[6] for row in chart.table.rows] == ["0.100000001", "0.300000001", "0.100000001", "0.400000001"]
+    assert chart.table.rows[-1][7] == "2e-06"
+    assert spending_chart(rows[:1]).table.rows == ()
+
+
+def test_much_spending_stays_drawable_and_ends_exactly() -> None:
+    chart = spending_chart([entry(k, f"job_{k}", "Ada", "reserve", 1_000_000) for k in range(3 * MAX_MOMENTS)])
+    (line,) = chart.figure["data"]
+    assert len(line["x"]) == MAX_MOMENTS + 2
+    assert line["y"][-1] == pytest.approx(3 * MAX_MOMENTS / 1000)
+    assert (len(chart.table.rows), chart.table.left_out) == (TABLE_ROWS, 3 * MAX_MOMENTS - TABLE_ROWS)
+
+
+# Words and colours --------------------------------------------------------------------------------------------------
+
+
+def test_names_of_people_are_no_markup() -> None:
+    nasty = '<a href="javascript:alert(1)">&lt;b>'
+    texts = json.dumps(
+        [
+            spending_chart([entry(1, "job_a", nasty, "reserve", 1)]).figure,
+            session_chart(session([{"name": nasty}]), {"started_at": NOW, "finished_at": NOW}).figure,
+            traces.bars(nasty, [1], [1]),
+            traces.curve(nasty, [1], [1]),
+        ]
+    )
+    assert "<a" not in texts
+    assert "&lt;a href" in texts
+    assert "&amp;lt;b&gt;" in texts
+
+
+def test_rounding_keeps_six_digits() -> None:
+    assert traces.rounded([1234567.0, -1.23456789e-12, 0, np.nan, np.inf]) == [1234570, -1.23457e-12, 0, None, None]
+    assert Table.of(("a",), [(1 / 3,), (7,)]).rows == (("0.333333",), ("7",))
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def linear(colour: str) -> Any:
+    part = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+LIGHT, DARK = "#ffffff", "#1b232b"
+"""The ground of a chart: `--card` of style.css."""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_curves_stand_out_from_the_page(dark: bool) -> None:
+    """At least 3:1, as WCAG 2.2 asks of graphics (1.4.11)."""
+    ground = luminance(DARK if dark else LIGHT)
+    for colour in LINES:
+        one = luminance(ON_DARK[colour] if dark else colour)
+        assert (max(one, ground) + 0.05) / (min(one, ground) + 0.05) >= 3, colour
+
+
+SEEN_WITH = {
+    "all cones": np.eye(3),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+}
+"""Linear sRGB as it looks (Machado, Oliveira, Fernandes 2009, severity 1)."""
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour: str, seen_with: str) -> Any:
+    """CIELAB under D65."""
+    t = TO_XYZ @ np.clip(SEEN_WITH[seen_with] @ linear(colour), 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eyes", SEEN_WITH)
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("palette", [LINES, LOADS])
+def test_colours_differ_for_every_pair_of_eyes(palette: tuple[str, ...], dark: bool, eyes: str) -> None:
+    """By 14 at least, six times what is just noticed (2.3; Mahy, Van Eycken, Oosterlinck 1994)."""
+    seen = [lab(ON_DARK[colour] if dark else colour, eyes) for colour in palette]
+    closest = min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2))
+    assert closest >= 14
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_shades_tell_more_from_less_without_colour(dark: bool) -> None:
+    levels = [luminance(ON_DARK[colour] if dark else colour) for colour in SHADES]
+    steps = np.diff(levels)
+    assert (steps > 0).all() if dark else (steps < 0).all()
+
+
+def test_neighbouring_curves_differ_in_more_than_colour() -> None:
+    styles = [(traces.DASHES[k % len(traces.DASHES)], traces.SYMBOLS[k % len(traces.SYMBOLS)]) for k in range(6)]
+    assert len(set(styles)) == 6
+    first, second = traces.curve("a", [1], [1], 0), traces.curve("b", [1], [1], 1)
+    assert first["line"]["dash"] != second["line"]["dash"]
+    assert first["marker"]["symbol"] != second["marker"]["symbol"]

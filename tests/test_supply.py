@@ -1,0 +1,131 @@
+"""What discreet is made of: pins with hashes, licences that go together, wheels that anybody can build again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / ".ci" / "supply.py"
+
+
+@pytest.fixture(scope="module")
+def supply() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("supply", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["supply"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_pin_has_hashes_and_no_address(supply: ModuleType, tmp_path: Path) -> None:
+    for lock in sorted((ROOT / ".ci" / "lock").glob("*.txt")):
+        assert len(supply.pins(lock)) > 50
+        assert "://" not in lock.read_text()
+    bare = tmp_path / "lock.txt"
+    bare.write_text("numpy==2.0.0 \\\n    --hash=sha256:00\nphe==1.5.0\n")
+    with pytest.raises(supply.Wrong, match=r"phe has no hash in lock\.txt"):
+        supply.pins(bare)
+    bare.write_text("numpy>=2.0.0\n")
+    with pytest.raises(supply.Wrong, match="not understood"):
+        supply.pins(bare)
+
+
+def test_the_page_of_licences_is_what_is_installed(supply: ModuleType) -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "licences", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| phe | 1.5.0 | GPL-3.0-only |" in supply.PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        ("MIT", True),
+        ("MIT AND Zlib AND CC0-1.0", True),
+        ("Apache-2.0 OR Proprietary", True),
+        ("(MIT OR Proprietary)", True),
+        ("GPL-2.0-only", False),
+        ("MIT AND SSPL-1.0", False),
+        ("Proprietary", False),
+        ("", False),
+    ],
+)
+def test_which_licences_fit(supply: ModuleType, expression: str, fits: bool) -> None:
+    assert supply.fits(expression) is fits
+
+
+def test_a_stale_page_is_found(supply: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = ROOT / "build" / f"licences-{tmp_path.name}.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(supply.PAGE.read_text().replace("| MIT |", "| ISC |", 1))
+    monkeypatch.setattr(supply, "PAGE", page)
+    try:
+        with pytest.raises(supply.Wrong, match="make supply"):
+            supply.licences(check=True)
+    finally:
+        page.unlink()
+
+
+@pytest.mark.parametrize("distribution", ["discreet", "discreet-client"])
+def test_wheels_are_the_same_bytes_wherever_they_are_built(supply: ModuleType, distribution: str) -> None:
+    supply.wheels([distribution])
+
+
+def test_two_wheels_of_different_sources_differ(
+    supply: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The comparison sees a difference where there is one."""
+    build, made = supply.build, []
+
+    def tampered(distribution: str, place: Path, umask: int) -> Path:
+        wheel: Path = build(distribution, place, umask)
+        if made:
+            wheel.write_bytes(wheel.read_bytes() + b"\0")
+        made.append(wheel)
+        return wheel
+
+    monkeypatch.setattr(supply, "build", tampered)
+    with pytest.raises(supply.Wrong, match="two builds of discreet-client differ"):
+        supply.wheels(["discreet-client"])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("cyclonedx_py") is None, reason="NO BILL OF MATERIALS: cyclonedx-bom is in the lock `all`"
+)
+def test_the_bill_of_materials_is_the_lock(supply: ModuleType) -> None:
+    supply.sbom(validate=False)
+    first = supply.SBOM.read_bytes()
+    supply.sbom(validate=False)
+    assert supply.SBOM.read_bytes() == first
+    document = json.loads(first)
+    assert {(one["name"], one["version"]) for one in document["components"]} == {
+        (pin.name, pin.version) for pin in supply.pins()
+    }
+    assert all(one["hashes"] for one in document["components"])
+
+
+def test_an_audit_that_could_not_be_made_says_so(
+    supply: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supply, "AUDIT_SERVICE", ("127.0.0.1", 1))
+    supply.audit()
+    assert capsys.readouterr().out.count("NOT AUDITED") == 2
+
+
+def test_a_known_vulnerability_fails_the_audit(supply: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = {"name": "numpy", "version": "2.4.6", "vulns": [{"id": "GHSA-0000"}]}
+    answer = subprocess.CompletedProcess([], 1, json.dumps({"dependencies": [bug]}), "")
+    monkeypatch.setattr(supply.subprocess, "run", lambda *_, **__: answer)
+    monkeypatch.setattr(supply.socket, "create_connection", lambda *_, **__: supply.socket.socket())
+    with pytest.raises(supply.Wrong, match=r"numpy 2\.4\.6: GHSA-0000"):
+        supply.audit()

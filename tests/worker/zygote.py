@@ -1,0 +1,28 @@
+"""The zygote with the hostile kind. WALLS in its environment: the walls it may build, as on a kernel without others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+from discreet.worker import zygote
+from discreet.worker.sandbox import WALLS, Sandbox
+from tests.worker import hostile
+
+if __name__ == "__main__":
+    names = os.environ.get("WALLS", " ".join(WALLS)).split()
+    prepare = Sandbox.prepare
+    Sandbox.prepare = lambda: prepare(tuple(name for name in WALLS if name in names))
+    hostile.register()
+    known = dict(hostile.problems.KINDS)
+    del hostile.problems.KINDS["hostile"]  # it has no example to rehearse
+    warm_up = zygote._warm_up
+
+    def and_register() -> None:
+        if os.environ.get("REHEARSE", "1") == "1":
+            warm_up()
+        hostile.problems.KINDS.update(known)
+
+    zygote._warm_up = and_register
+    zygote.main(socket.socket(fileno=int(sys.argv[1])))
