@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos screenshots supply fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check bench chaos rehearse screenshots supply fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -53,6 +53,10 @@ bench: ## measure against the reference solvers
 chaos: ## kill parts of a running service for some minutes and check that nothing is lost or charged twice
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.reliability.chaos $(ARGS)
+
+rehearse: ## build the image's lines in a clean folder and run its parts as compose.yaml says (as root)
+	$(call bootstrap,test)
+	@.venv/bin/python .ci/deployment_rehearsal.py $(ARGS)
 
 screenshots: ## take the pictures of docs/pictures/dashboard again (needs chromium)
 	$(call bootstrap,test)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from discreet.errors import DiscreetError, InvalidInput, NotFound, StateHeld
+from discreet.errors import DiscreetError, InvalidInput, NotFound, StateHeld, Unavailable
 from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet_client.client import ApiError, Client, Unreachable
@@ -40,6 +42,10 @@ PublicKeyOption = Annotated[
     typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
 ]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
+
+MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
+MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
+MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -190,44 +196,161 @@ def api(
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
 ) -> None:
     """The HTTP API and the dashboard alone, for production."""
+    settings = _part("api")
     from discreet.api.app import serve  # noqa: PLC0415
     from discreet.dashboard.app import install  # noqa: PLC0415
-    from discreet.telemetry import configure  # noqa: PLC0415
 
-    configure()
-    serve(Settings(), host=host, port=port, descriptor=fd, pages=install)
+    serve(settings, host=host, port=port, descriptor=fd, pages=install)
 
 
 @app.command()
 def rpc(
     host: Annotated[str, typer.Option(help="Address to listen on; other than loopback: TLS")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8081,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
 ) -> None:
     """gRPC alone, for production: federated sessions and their agents."""
+    settings = _part("rpc")
     from discreet.rpc.server import serve  # noqa: PLC0415
-    from discreet.telemetry import configure  # noqa: PLC0415
 
-    configure()
-    asyncio.run(serve(Settings(), host, port))
+    asyncio.run(serve(settings, host, port, _monitor(metrics_host, metrics_port, metrics_fd)))
 
 
 @app.command()
-def worker() -> None:
+def worker(
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
+) -> None:
     """A worker alone, for production."""
-    from discreet.telemetry import configure  # noqa: PLC0415
+    settings = _part("worker")
     from discreet.worker.main import serve  # noqa: PLC0415
 
-    configure()
-    asyncio.run(serve(Settings()))
+    asyncio.run(serve(settings, _monitor(metrics_host, metrics_port, metrics_fd)))
 
 
 @app.command()
-def migrate(as_json: JsonFlag = False) -> None:
-    """Bring the database to this version's schema."""
+def migrate(
+    to: Annotated[str, typer.Option(help="Number of a schema; this version's by default")] = "head",
+    down: Annotated[
+        bool, typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring the database to this version's schema; safe beside running processes, and to repeat."""
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
-    run_migrations(Settings())
-    _print({"migrated": True}, as_json, lambda: print("the database is up to date"))
+    schema = run_migrations(Settings(), to, down=down)
+    _print({"migrated": True, "schema": schema}, as_json, lambda: print(f"the database has schema {schema}"))
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="A folder to make; it will hold the keys of all data")],
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Back up an embedded installation, running or not: database, secrets, keys, and the heads of its ledgers."""
+    from discreet.backup import backup as write_backup  # noqa: PLC0415
+
+    made = write_backup(_settings(state), folder)
+    entries = sum(head["seq"] for head in made["heads"])
+    told = f"{folder}: schema {made['schema']}, {entries} ledger entries; it holds all keys"
+    _print(made, as_json, lambda: print(told))
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A backup")],
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given."""
+    from discreet.backup import restore as read_backup  # noqa: PLC0415
+
+    found = read_backup(_settings(state), folder, [_read_json(one) for one in head or ()])
+
+    def show() -> None:
+        entries = sum(one["entries"] for one in found["ledgers"])
+        print(f"restored as of {found['created_at']}: {entries} ledger entries verified")
+        if found["ended_jobs"]:
+            print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
+        if not head:
+            print(
+                "Warning: no head was given. What was spent after this backup is forgotten, and can be spent again:\n"
+                "compare with a head that was kept elsewhere (--head), or lower the caps by what may be missing.",
+                file=sys.stderr,
+            )
+
+    _print(found, as_json, show)
+
+
+@app.command()
+def adopt(
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end unfinished jobs."""
+    from discreet.usecases import restoring  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    kept = [_read_json(one) for one in head or ()]
+
+    async def go() -> tuple[int, int]:
+        async with open_services(Settings()) as services:
+            verified = await restoring.check_ledger(services, kept)
+            return sum(one.entries for one in verified), await restoring.end_unfinished(services)
+
+    entries, ended = asyncio.run(go())
+    told = f"{entries} ledger entries verified; {ended} jobs that had not ended were ended, and charged"
+    _print({"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told))
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:8080/readyz")],
+    seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For probes."""
+    import httpx  # noqa: PLC0415
+
+    try:
+        answer = httpx.get(url, timeout=seconds, trust_env=False)
+        body = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unavailable(f"{url} does not answer: {type(error).__name__}") from error
+    except ValueError as error:
+        raise Unavailable(f"{url} answers {answer.status_code} and no JSON") from error
+    if answer.status_code != httpx.codes.OK:
+        failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
+        raise Unavailable("; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}")))
+    _print(body, as_json, lambda: print(body.get("status", "ok")))
+
+
+@app.command("create-secrets")
+def create_secrets(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write them (mode 0600)")],
+    as_json: JsonFlag = False,
+) -> None:
+    """New secrets of an installation, one file for all its processes. Keep a copy in a safe place."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    secrets.create(file)
+    _print({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
 
 
 @app.command(hidden=True)
@@ -237,12 +360,22 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
     from discreet.usecases import access  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
-    async def make() -> dict[str, str]:
-        async with open_services(Settings()) as services:
-            return await access.bootstrap(services, ("owner", "operator"))
+    # On disk before they count: whoever is killed in between begins again with the same keys, and none is lost.
+    draft = owner_key.with_name("keys.draft")
+    if draft.exists():
+        keys = json.loads(draft.read_text(encoding="utf-8"))
+    else:
+        keys = {role: access.new_key() for role in ("owner", "operator")}
+        write_private(draft, json.dumps(keys))
 
-    for role, key in asyncio.run(make()).items():
-        write_private(owner_key if role == "owner" else owner_key.with_name(f"{role}.key"), key + "\n")
+    async def make() -> bool:
+        async with open_services(Settings()) as services:
+            return await access.bootstrap(services, keys)
+
+    if asyncio.run(make()):
+        write_private(owner_key.with_name("operator.key"), keys["operator"] + "\n")
+        write_private(owner_key, keys["owner"] + "\n")  # last: its presence says that all is done
+    draft.unlink(missing_ok=True)
 
 
 # Jobs ---------------------------------------------------------------------------------------------------------------
@@ -257,9 +390,11 @@ def solve(
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
     from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
 
     settings = _settings(state)
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(level=logging.WARNING)
     from discreet import solve as local  # noqa: PLC0415 - loads numba
 
     body = _read(file)
@@ -743,6 +878,25 @@ def convert_tntp(
 
 def _settings(state: Path | None) -> Settings:
     return Settings() if state is None else Settings(state=state)
+
+
+def _part(name: str) -> Settings:
+    """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    settings = Settings()
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(name)
+    return settings
+
+
+def _monitor(host: str, port: int | None, descriptor: int | None) -> socket.socket | None:
+    from discreet.monitoring import listen  # noqa: PLC0415
+
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
+    return None if port is None else listen(host, port)
 
 
 def _ready(settings: Settings) -> str | None:

@@ -353,8 +353,12 @@ class EmbeddedPostgres:
         finally:
             # From here on the lock lives and dies with the server's processes.
             os.close(inherited)
-        with self._await_connection(give_up) as connection:
-            self._ensure_roles(connection)
+        try:
+            with self._await_connection(give_up) as connection:
+                self._ensure_roles(connection)
+        except psycopg.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise Unavailable(f"the database in {self.data} cannot be set up: {reason}") from error
 
     def _claim(self, give_up: Callable[[], bool]) -> int:
         """The lock that all processes of one server share; what a killed supervisor left behind is stopped first."""
@@ -639,6 +643,20 @@ class EmbeddedPostgres:
         if self._binaries is None:
             raise RuntimeError("folders come first")
         return self._binaries
+
+
+def running_url(state: Path, role: str, database: str = DATABASE) -> str:
+    """Where the server of a state folder answers that another process holds; Unavailable when none can be seen."""
+    try:
+        password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
+        note = state / "temporary"
+        places = [state / "run", *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else [])]
+    except (OSError, ValueError, KeyError) as error:
+        raise Unavailable(f"{state} holds no database") from error
+    for place in places:
+        if (place / f".s.PGSQL.{PORT}").exists():
+            return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(place), safe='/')}&port={PORT}"
+    raise Unavailable(f"the database in {state} does not run yet; try again")
 
 
 def _runs_programs(folder: Path) -> bool:

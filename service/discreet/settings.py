@@ -1,18 +1,24 @@
 """Settings, read once from the environment (`DISCREET_…`) and frozen.
 
 Names carry their units. Secrets are never settings themselves: `secrets_file` names a file of mode 0600 that holds
-them, made by `discreet up` on first start and by hand (or a secret manager) in production.
+them, made by `discreet up` on first start and by hand (or a secret manager) in production. A setting that holds a
+password need not stand in the environment: DISCREET_CREDENTIALS (or systemd's CREDENTIALS_DIRECTORY) names a folder
+with one file a setting, such as `discreet_database_url`.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Literal
 
 import platformdirs
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
+
+CREDENTIALS = ("DISCREET_CREDENTIALS", "CREDENTIALS_DIRECTORY")
+"""Variables that name a folder of credentials: ours, and systemd's."""
 
 
 class Settings(BaseSettings):
@@ -95,6 +101,21 @@ class Settings(BaseSettings):
     )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment, then a folder of credentials where a variable names one."""
+        folder = next((place for name in CREDENTIALS if (place := os.environ.get(name))), None)
+        if folder is None or not os.path.isdir(folder):  # an image names it for all its commands
+            return init_settings, env_settings
+        return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
 
     @property
     def content_bytes(self) -> int:

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import time
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -20,6 +21,12 @@ from typing import BinaryIO, Self
 from discreet.errors import DiscreetError, StateHeld
 
 LOG_BYTES = 10_000_000
+
+FORMAT = 1
+"""How a state folder is laid out; the database in it has a schema of its own."""
+
+RESTORING = "restoring"
+"""The file that is there until a restore is complete."""
 
 
 def private_folder(path: Path) -> Path:
@@ -38,6 +45,30 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def claim_format(state: Path) -> None:
+    """Write into a new state folder how it is laid out; DiscreetError for one that another version laid out, or that a
+    restore did not finish. The caller holds its lock."""
+    if (state / RESTORING).exists():
+        raise DiscreetError(
+            f"a restore into {state} did not finish: remove the folder and restore again", code="state_unfinished"
+        )
+    place = state / "format.json"
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        number, writer = int(found["format"]), str(found["discreet"])
+    except FileNotFoundError:
+        write_private(place, json.dumps({"format": FORMAT, "discreet": version("discreet")}))
+        return
+    except (ValueError, TypeError, KeyError) as error:
+        raise DiscreetError(f"{place} cannot be read: it must say in which format the folder is") from error
+    if number != FORMAT:
+        raise DiscreetError(
+            f"the state folder {state} has format {number} of discreet {writer}; this is discreet {version('discreet')}"
+            f" with format {FORMAT}: use that version, or another folder",
+            code="state_version",
+        )
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a file of mode 0600, whole or not at all, also across a power cut."""
     new = path.with_name(path.name + ".new")
@@ -51,10 +82,27 @@ def write_private(path: Path, text: str) -> None:
     sync_folder(path.parent)
 
 
+KERNELS = Path(__file__).parent / "_kernels"
+"""Kernels that were compiled when an image was built (`NUMBA_CACHE_DIR=…/_kernels`), for this very place."""
+
+
 def kernel_cache(state: Path) -> dict[str, str]:
     """Where compiled kernels go, as environment: numba keeps them beside their source or in the home folder, and a
-    service user may be able to write neither. To be set before numba is imported."""
-    return {} if os.access(Path(__file__).parent, os.W_OK) else {"NUMBA_CACHE_DIR": str(state / "cache")}
+    service user may be able to write neither. To be set before numba is imported.
+
+    A new cache begins with the kernels that the installation brings; numba compiles again what is not for this
+    processor."""
+    if os.access(Path(__file__).parent, os.W_OK):
+        return {}
+    cache = state / "cache"
+    if KERNELS.is_dir() and not cache.exists():
+        draft = private_folder(state) / f"cache.{os.getpid()}"
+        try:
+            shutil.copytree(KERNELS, draft, copy_function=shutil.copyfile)
+            draft.rename(cache)
+        except OSError:  # another process was faster, or there is no room: kernels are compiled then
+            shutil.rmtree(draft, ignore_errors=True)
+    return {"NUMBA_CACHE_DIR": str(cache)}
 
 
 def sync_folder(path: Path) -> None:

@@ -36,11 +36,12 @@ from rich.text import Text
 from discreet.errors import DiscreetError, Unavailable
 from discreet.postgres import EmbeddedPostgres
 from discreet.processes import dies_with_parent, end
-from discreet.settings import Settings
-from discreet.state import LogFile, StateLock, kernel_cache, private_folder, write_private
+from discreet.settings import CREDENTIALS, Settings
+from discreet.state import LogFile, StateLock, claim_format, kernel_cache, private_folder, write_private
 
 READY_FILE = "ready.json"
 OWNER_KEY_FILE = "owner.key"
+METRICS_FILE = "metrics.json"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between restarts
 SETTLED_SECONDS = 30.0  # a part that lived so long starts again without delay
@@ -84,6 +85,7 @@ def embedded(settings: Settings) -> Iterator[Settings]:
 
     state = private_folder(settings.state)
     with StateLock(state) as lock, ExitStack() as stack:
+        claim_format(state)
         settings = settings.model_copy(update={"state": state})
         _ensure_secrets(settings)
         if settings.database_url is None:
@@ -288,12 +290,14 @@ class Supervisor:
         self.lock = StateLock(self.state)
         self.logs: list[LogFile] = []
         self.parts: list[Part] = []
+        self.monitors: dict[str, socket.socket] = {}
         self.postgres: EmbeddedPostgres | None = None
         self.postgres_pause = Pause()
 
     def run(self) -> None:
         """Until a signal asks to stop; whatever happens, nothing is left running."""
         with self.lock, ExitStack() as stack:
+            claim_format(self.state)
             stack.callback(self._stop)
             predecessor = self._ready_file.exists()
             self._ready_file.unlink(missing_ok=True)
@@ -384,11 +388,17 @@ class Supervisor:
     def _specs(self, listener: socket.socket) -> list[PartSpec]:
         """What has to run. Stopped from the last to the first kind."""
         file = listener.fileno()
-        return [
+        specs = [
             PartSpec("api", ("api", "--fd", str(file)), (file,)),
             PartSpec("rpc", ("rpc", "--host", self.host, "--port", str(self.rpc_port))),
             *(PartSpec(f"worker-{number}", ("worker",)) for number in range(1, self.settings.workers + 1)),
         ]
+        # The API has its metrics among its pages; the others get a port of loopback, the same when they start again.
+        for number in range(1, len(specs)):
+            monitor = self.monitors[specs[number].name] = _listen("127.0.0.1", 0)
+            more = ("--metrics-fd", str(monitor.fileno()))
+            specs[number] = PartSpec(specs[number].name, (*specs[number].arguments, *more), (monitor.fileno(),))
+        return specs
 
     def _tend(self, part: Part, ready: bool) -> None:
         status = part.tend()
@@ -423,6 +433,7 @@ class Supervisor:
         """Tell programs (`ready.json`) and people that the service is ready."""
         answer = {"api": url, "rpc": self._rpc_address, "dashboard": f"{url}/", "pid": os.getpid()}
         text = json.dumps(answer)
+        write_private(self.state / METRICS_FILE, json.dumps(self._targets(url)))
         write_private(self._ready_file, text)
         if self.as_json:
             print(text, flush=True)
@@ -449,6 +460,8 @@ class Supervisor:
             self._end([part.process for part in group if part.process is not None])
         if self.postgres is not None:
             self.postgres.stop()
+        for monitor in self.monitors.values():
+            monitor.close()
         self._follow()
 
     def _end(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -474,6 +487,12 @@ class Supervisor:
     def _url(self, listener: socket.socket) -> str:
         host = _reachable(self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+    def _targets(self, url: str) -> list[dict[str, Any]]:
+        """Where metrics are, as Prometheus reads it (`file_sd_configs`)."""
+        ports = {name: listener.getsockname()[1] for name, listener in self.monitors.items()}
+        places = {"api": url.removeprefix("http://")} | {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        return [{"targets": [place], "labels": {"part": name}} for name, place in places.items()]
 
     @property
     def _rpc_address(self) -> str:
@@ -581,6 +600,8 @@ def _environment(settings: Settings) -> dict[str, str]:
         if value is not None:
             environment[variable] = value if isinstance(value, str) else json.dumps(value)
     environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
+    for variable in CREDENTIALS:  # what is in there and not in these settings is not for the child
+        environment.pop(variable, None)
     return kernel_cache(settings.state) | environment
 
 

@@ -238,7 +238,9 @@ def served(app: FastAPI) -> Iterator[str]:
 def first_key(settings: Settings) -> str:
     async def make() -> str:
         async with open_services(settings) as services:
-            return (await access.bootstrap(services, ("owner",)))["owner"]
+            key = access.new_key()
+            assert await access.bootstrap(services, {"owner": key})
+            return key
 
     return asyncio.run(make())
 

@@ -25,6 +25,7 @@ from discreet.problems.base import plan_example
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.services import open_services
+from discreet.usecases.standing import Standing
 
 DESCRIPTION = (
     "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
@@ -59,6 +60,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             app.state.services = services
             app.state.hub = hub
             app.state.keyring = keyring
+            app.state.standing = standing = Standing(services)
             # The first plan of a kind loads its compiled kernels; nobody shall wait for that.
             tasks = [
                 asyncio.create_task(hub.listen()),
@@ -66,7 +68,8 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 asyncio.create_task(asyncio.to_thread(_plan_examples)),
             ]
             try:
-                yield
+                with standing.shown():
+                    yield
             finally:
                 for task in tasks:
                     task.cancel()

@@ -26,6 +26,8 @@ class Hub:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self.closing = False
+        self.listening = False
+        """Whether news of jobs come now; streams wait in vain otherwise."""
 
     @contextlib.contextmanager
     def waiting(self, job_id: str) -> Iterator[asyncio.Event]:
@@ -52,6 +54,7 @@ class Hub:
         while True:
             try:
                 async with await self._database.listen(CHANNEL) as connection:
+                    self.listening = True
                     self.wake_all()
                     async for notification in connection.notifies():
                         for name in (notification.payload, ANY_JOB):
@@ -59,6 +62,8 @@ class Hub:
                                 event.set()
             except Exception as error:
                 log.warning("listener failed", error=type(error).__name__)
+            finally:
+                self.listening = False
             await asyncio.sleep(RECONNECT_SECONDS)
 
     def wake_all(self) -> None:

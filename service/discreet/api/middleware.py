@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
-from prometheus_client import Histogram
-from starlette.datastructures import MutableHeaders
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from discreet import telemetry
 from discreet.api import problem_details
 
+UNTIMED = frozenset({("POST", "/v1/datasets")})
+"""How long content takes to register may depend on it, so no figure and no trace says it."""
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+
+_requests = Counter("discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"])
 _seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
 _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
@@ -37,16 +44,32 @@ class Envelope:
                 _complete(MutableHeaders(raw=message["headers"]), scope)
             await send(message)
 
+        method = scope["method"] if scope["method"] in _METHODS else "other"
         try:
-            if "\0" in scope["path"]:
-                await problem_details.document(404, "not_found", "Not Found")(scope, receive, sending)
-            else:
-                await self._app(scope, receive, sending)
+            with _traced(method, scope) as span:
+                if "\0" in scope["path"]:
+                    await problem_details.document(404, "not_found", "Not Found")(scope, receive, sending)
+                else:
+                    await self._app(scope, receive, sending)
+                span.update_name(f"{method} {_route(scope)}")
+                span.set_attributes({"http.route": _route(scope), "http.response.status_code": status})
         finally:
-            # Only names of our own become labels: what clients make up would grow the metrics without end.
-            route = getattr(scope.get("route"), "path", "unknown")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            _seconds.labels(method, route, status).observe(time.perf_counter() - started)
+            _requests.labels(method, _route(scope), status).inc()
+            if (method, _route(scope)) not in UNTIMED:
+                _seconds.labels(method, _route(scope), status).observe(time.perf_counter() - started)
+
+
+def _route(scope: Scope) -> str:
+    """Only names of our own become labels: what clients make up would grow the metrics without end."""
+    return str(getattr(scope.get("route"), "path", "unknown"))
+
+
+def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[telemetry.Span]:
+    """The span of a request, in the trace that its `traceparent` names if it has one."""
+    if scope["path"] in UNTRACED or (method, scope["path"]) in UNTIMED:
+        return contextlib.nullcontext(telemetry.NO_SPAN)
+    parent = Headers(scope=scope).get("traceparent", "")
+    return telemetry.span(method, parent=parent, kind=telemetry.Kind.SERVER)
 
 
 def _complete(headers: MutableHeaders, scope: Scope) -> None:

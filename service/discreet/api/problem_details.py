@@ -163,11 +163,16 @@ CODES: dict[str, Code] = {
     "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
     # The service
     "unavailable": Code(503, "The service cannot answer now", "the database does not answer; try again"),
+    "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
     "internal": Code(500, "Internal error", "something went wrong; nothing was charged by this request"),
 }
 """Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
 
-HEADERS: dict[str, dict[str, str]] = {"unavailable": {"Retry-After": "2"}, "request_in_flight": {"Retry-After": "1"}}
+HEADERS: dict[str, dict[str, str]] = {
+    "unavailable": {"Retry-After": "2"},
+    "not_ready": {"Retry-After": "2"},
+    "request_in_flight": {"Retry-After": "1"},
+}
 
 
 class Issue(BaseModel):
@@ -297,6 +302,9 @@ def install(app: FastAPI) -> None:
         return document(error.status_code, code, str(error.detail), headers=error.headers)
 
     async def unavailable(request: Request, error: Exception) -> JSONResponse:
+        if isinstance(getattr(error, "orig", error), psycopg.errors.DiskFull):
+            log.error("the disk of the database is full")
+            return of_error(Unavailable("the disk of the database is full; nothing was charged by this request"))
         log.warning("database does not answer", error=type(error).__name__)
         return of_error(Unavailable("the database does not answer; try again"))
 

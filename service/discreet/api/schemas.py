@@ -393,3 +393,4 @@ class HealthAnswer(BaseModel):
     """How a process is."""
 
     status: str
+    checks: dict[str, str] | None = Field(default=None, description="`ok`, or why not, by the name of each check")

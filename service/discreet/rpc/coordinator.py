@@ -30,7 +30,7 @@ from prometheus_client import Counter
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from discreet import faults
+from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
 from discreet.rpc.interceptors import Received, signed
 from discreet.storage import jobs
@@ -300,7 +300,9 @@ class Coordinator:
                 broadcast = held.broadcast or b""
             await self._stubbornly(lambda: sessions.begin(self._services, self.held))
             while True:
-                messages = await self._round(number, broadcast, transcript)
+                # Not the step itself: how long it takes depends on what agents sent.
+                with telemetry.span("round", number=number):
+                    messages = await self._round(number, broadcast, transcript)
                 done, state, broadcast, used = await self._step(child, number, messages)
                 number += 1
                 transcript = _chain(transcript, used, broadcast)
@@ -644,8 +646,19 @@ class Coordinators:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, job_id: str, coordinator: Coordinator) -> None:
+        held = coordinator.held
         try:
-            await coordinator.run()
+            with (
+                structlog.contextvars.bound_contextvars(job=job_id),
+                telemetry.span(
+                    "session",
+                    parent=held.traceparent or "",
+                    kind=telemetry.Kind.CONSUMER,
+                    job=job_id,
+                    attempt=held.attempt,
+                ),
+            ):
+                await coordinator.run()
         except Exception as error:
             count = self._failures[job_id] = self._failures.get(job_id, 0) + 1
             # Where, and of which type; not the message, which may carry a value.

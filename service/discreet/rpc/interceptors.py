@@ -24,11 +24,11 @@ import psycopg
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
-from opentelemetry import trace
 from prometheus_client import Counter, Gauge
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from discreet import telemetry
 from discreet.errors import (
     Conflict,
     DiscreetError,
@@ -43,7 +43,6 @@ from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
 log = structlog.get_logger()
-tracer = trace.get_tracer("discreet.rpc")
 
 SERVICE = "discreet.v1.Federation"
 CODE_KEY = "discreet-code"
@@ -136,7 +135,7 @@ class Tracing(Interceptor):
 async def _told(method: str, context: Any) -> AsyncIterator[None]:
     started = time.monotonic()
     status, code = grpc.StatusCode.OK, ""
-    with tracer.start_as_current_span(f"{SERVICE}/{method}") as span:
+    with telemetry.span(f"{SERVICE}/{method}", kind=telemetry.Kind.SERVER) as span:
         try:
             yield
         except DiscreetError as error:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,10 +16,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from discreet.errors import DiscreetError, InvalidInput, Unauthenticated
+from discreet.monitoring import answering
 from discreet.rpc.coordinator import Coordinators, end_message
 from discreet.rpc.interceptors import HELLO_SECONDS, SERVICE, Limits, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
-from discreet.usecases import rpc_tls, sessions
+from discreet.storage.migrations import check_schema
+from discreet.usecases import rpc_tls, sessions, standing
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import Enrolment
 from discreet.worker.children import Zygote
@@ -74,13 +77,18 @@ class Federation(rpc.FederationServicer):
         await coordinator.attend(requests, hello, context)
 
 
-async def serve(settings: Settings, host: str, port: int) -> None:
-    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or later."""
+async def serve(settings: Settings, host: str, port: int, monitor: socket.socket | None = None) -> None:
+    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or later.
+
+    Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database is of another
+    version.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_services(settings) as services:
+    async with open_services(settings) as services, answering(monitor, standing.checks(services)):
+        await check_schema(services.database)
         zygote = Zygote(settings.least_isolation)
         if settings.least_isolation != "none":  # else it starts with the first session
             await zygote.start()
@@ -112,7 +120,8 @@ async def serve(settings: Settings, host: str, port: int) -> None:
         log.info("gRPC answers", host=host, port=bound, tls=rpc_tls.uses_tls(settings, host))
         sweeping = asyncio.create_task(coordinators.sweep())
         try:
-            await stop.wait()
+            with standing.Standing(services, installation=False).shown():
+                await stop.wait()
         finally:
             await checks.enter_graceful_shutdown()
             sweeping.cancel()

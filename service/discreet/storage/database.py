@@ -11,6 +11,7 @@ from psycopg import sql
 from sqlalchemy import Executable, RowMapping, event, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from discreet import faults
 from discreet.errors import Unavailable
@@ -119,6 +120,13 @@ class Database:
         connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
         await connection.execute(f"LISTEN {channel}".encode())
         return connection
+
+    @property
+    def connections(self) -> dict[str, int]:
+        """Pooled connections of this process by what they do, and the most that there may be."""
+        pool = self.engine.pool
+        assert isinstance(pool, QueuePool)
+        return {"in_use": pool.checkedout(), "idle": pool.checkedin(), "most": self._pool_size}
 
     async def close(self) -> None:
         await self.engine.dispose()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import rfc8785
+from prometheus_client import Counter
 from sqlalchemy import (
     BigInteger,
     Text,
@@ -40,6 +41,9 @@ Row = dict[str, Any]
 CHANNEL = "discreet_jobs"
 """Notified with a job's id at each of its events."""
 
+TRACE_SEQ = 0
+"""The number of the event that says which trace a job belongs to; streams begin behind it."""
+
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
@@ -52,6 +56,9 @@ _TOLD: dict[str, WebhookEvent] = {
     "failed": "job.failed",
     "cancelled": "job.cancelled",
 }
+
+
+_ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"])
 
 
 # Submission ---------------------------------------------------------------------------------------------------------
@@ -90,11 +97,13 @@ async def submit(
     session_id: str | None = None,
     terms: Mapping[str, Any] | None = None,
     budget: Mapping[str, str] | None = None,
+    traceparent: str | None = None,
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    With `session_id` the job is federated and waits for agents. One statement, so one round trip and one transaction;
-    sent again where the connection breaks, which the idempotency key makes safe.
+    With `session_id` the job is federated and waits for agents; `traceparent` goes with it to whoever runs it. One
+    statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency key
+    makes safe.
     """
     (row,) = await database.ask(
         _SUBMIT,
@@ -119,6 +128,7 @@ async def submit(
             "session": session_id,
             "terms": None if terms is None else dict(terms),
             "budget": None if budget is None else dict(budget),
+            "traceparent": traceparent,
         },
     )
     if row["outcome"] != "accepted":
@@ -155,6 +165,13 @@ async def find_request(
     )
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (bytes(row[0]), row[1])
+
+
+async def find_trace(connection: AsyncConnection, job_id: str) -> str | None:
+    """The traceparent that the job was submitted with, if any."""
+    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == TRACE_SEQ)
+    data = (await connection.execute(statement)).scalar_one_or_none()
+    return None if data is None else str(data["traceparent"])
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -196,7 +213,7 @@ async def result_table(connection: AsyncConnection, job_id: str, name: str) -> b
 async def events(connection: AsyncConnection, job_id: str, after: int) -> list[Row]:
     statement = (
         select(JobEvent.seq, JobEvent.event, JobEvent.data)
-        .where(JobEvent.job_id == job_id, JobEvent.seq > after)
+        .where(JobEvent.job_id == job_id, JobEvent.seq > max(after, TRACE_SEQ))
         .order_by(JobEvent.seq)
     )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -304,6 +321,7 @@ async def end(
         .returning(Job.tenant_id, Job.kind)
     )
     tenant_id, kind = ended.one()
+    _ended.labels(kind, state).inc()
     await webhooks.announce(connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state})
     await connection.execute(delete(Release).where(Release.job_id == job_id))
     await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
@@ -351,6 +369,12 @@ async def stranded(connection: AsyncConnection, queued_seconds: float, most: int
     return [(row[0], row[1]) for row in rows]
 
 
+async def could_touch(connection: AsyncConnection) -> list[tuple[str, bool]]:
+    """Jobs that could still touch data, with whether something is reserved for them; those on public data left out."""
+    rows = await connection.execute(_COULD_TOUCH)
+    return [(row[0], row[1]) for row in rows]
+
+
 async def forget_requests(connection: AsyncConnection, hours: int) -> None:
     """Drop idempotency keys older than their promise."""
     await connection.execute(
@@ -368,11 +392,22 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+# The trace's row belongs to a job that this very statement inserts and does not see yet: row-level security is told so
+# by the system's scope, after submit_job has set its own.
 _SUBMIT = text(
     """
-    SELECT outcome, job_id, created_at, standings FROM submit_job(
+    WITH done AS MATERIALIZED (
+      SELECT outcome, job_id, created_at, standings FROM submit_job(
         :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
         :events, :queue, :task, :channel, :session, :terms, :budget)
+    ), traced AS MATERIALIZED (
+      SELECT job_id, set_config('discreet.tenant', '*', true) AS scope FROM done
+      WHERE outcome = 'accepted' AND CAST(:traceparent AS text) IS NOT NULL
+    ), kept AS (
+      INSERT INTO job_events (job_id, seq, event, data)
+      SELECT job_id, 0, 'trace', jsonb_build_object('traceparent', CAST(:traceparent AS text)) FROM traced
+    )
+    SELECT outcome, job_id, created_at, standings FROM done
     """
 ).bindparams(
     bindparam("problem", type_=JSONB),
@@ -384,6 +419,17 @@ _SUBMIT = text(
     bindparam("session", type_=Text),
     bindparam("terms", type_=JSONB(none_as_null=True)),
     bindparam("budget", type_=JSONB(none_as_null=True)),
+)
+# A job with a stored release touches nothing any more: what is left of it is post-processing.
+_COULD_TOUCH = text(
+    """
+    SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
+    FROM jobs
+    WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
+      AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = jobs.dataset_id AND datasets.mode = 'simulation')
+    ORDER BY id
+    """
 )
 _ADD_EVENT = text(
     """

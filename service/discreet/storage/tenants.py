@@ -36,6 +36,11 @@ async def find_tenant(connection: AsyncConnection, name: str) -> str | None:
     return (await connection.execute(select(Tenant.id).where(Tenant.name == name))).scalar_one_or_none()
 
 
+async def all_ids(connection: AsyncConnection) -> list[str]:
+    """Every tenant, in the system's scope."""
+    return list((await connection.execute(select(Tenant.id).order_by(Tenant.id))).scalars())
+
+
 async def list_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
     """All tenants, oldest first; the transaction must be the system's."""
     statement = select(Tenant.id, Tenant.name, Tenant.created_at).order_by(Tenant.created_at, Tenant.id)

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import secrets as random
 import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -162,15 +163,21 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
             raise NotFound()
 
 
-async def bootstrap(services: Services, roles: tuple[str, ...]) -> dict[str, str]:
-    """Keys of tenant `default` by role, made when it has none yet; empty otherwise."""
+async def bootstrap(services: Services, keys: Mapping[str, str]) -> bool:
+    """Make these the first keys of tenant `default`, by role. True when they count: now, or by an earlier call with the
+    same keys; False when it has others."""
     async with services.database.transaction(SYSTEM) as connection:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
         assert tenant_id is not None
-        if await tenants.has_keys(connection, tenant_id):
-            return {}
-        return {role: (await _add_key(services, connection, tenant_id, role, role, None))[0] for role in roles}
+        if not await tenants.has_keys(connection, tenant_id):
+            for role, key in keys.items():
+                await _add_key(services, connection, tenant_id, role, role, None, key)
+            return True
+    try:
+        return all([await authenticate(services, key) for key in keys.values()])
+    except Unauthenticated:
+        return False
 
 
 async def local_owner(services: Services) -> Principal:
@@ -183,9 +190,15 @@ async def local_owner(services: Services) -> Principal:
 
 
 async def _add_key(
-    services: Services, connection: Any, tenant_id: str, role: str, name: str, expires_at: datetime | None
+    services: Services,
+    connection: Any,
+    tenant_id: str,
+    role: str,
+    name: str,
+    expires_at: datetime | None,
+    key: str | None = None,
 ) -> tuple[str, str]:
-    key, key_id, secrets = new_key(), new_id("key"), services.secrets
+    key, key_id, secrets = key or new_key(), new_id("key"), services.secrets
     await tenants.add_key(
         connection,
         id=key_id,

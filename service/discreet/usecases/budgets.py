@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import anyio.to_thread
+from prometheus_client import Counter
 
 from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
 from discreet.privacy import filters, ledger_chain
@@ -32,6 +33,8 @@ CAPS = ("tenant", "principal")
 
 ANY_UNIT = "any"
 """The unit of a cap: it adds up prices over datasets whose units differ."""
+
+_refusals = Counter("discreet_budget_refusals_total", "Requests that a cap did not let pass")
 
 
 def units_of(cap: Any) -> Cap:
@@ -158,6 +161,7 @@ def binding_of(standings: Sequence[Standing], price: Price) -> dict[str, Any]:
 
 def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
     """The refusal that names the cap that binds."""
+    _refusals.inc()
     bound = binding_of(standings, price)
     whose = {"tenant": "the cap on the tenant binds: ", "principal": f"the cap on {bound.get('subject')} binds: "}
     return BudgetExhausted(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio.to_thread
+import structlog
 
-from discreet import faults
+from discreet import faults, telemetry
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
 from discreet.privacy import filters
 from discreet.privacy.units import Price
@@ -21,6 +22,8 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
+
+log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
 
@@ -140,7 +143,8 @@ async def submit(
         known = await _known_request(connection, principal, idempotency_key, digest)
     if known is not None:
         return known
-    planned = await make_plan(services, principal, problem, privacy, seed)
+    with telemetry.span("plan", problem=problem.kind):
+        planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
@@ -163,6 +167,7 @@ async def submit(
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
+        traceparent=telemetry.traceparent(),
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":
@@ -175,6 +180,7 @@ async def submit(
         await _tell_exhausted(services, principal, found.standings)
         raise budgets.refusal(found.standings, total)
     if found.row is not None:
+        log.info("job accepted", job=found.job_id, kind=problem.kind)
         return found.row
     assert found.job_id is not None
     return await find(services, principal, found.job_id)

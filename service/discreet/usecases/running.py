@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -60,6 +61,8 @@ class Claim:
     plan: Plan
     released: bytes | None
     cancel_requested: bool
+    traceparent: str | None = None
+    queued_at: datetime | None = None
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:
@@ -78,6 +81,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await _end(connection, job_id, "failed", "data_erased")
             return None
         stored = await jobs.find_release(connection, job_id)
+        traceparent = await jobs.find_trace(connection, job_id)
     faults.point("claim.committed")
     released = None
     if stored is not None:
@@ -103,6 +107,8 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         plan=Plan.model_validate(row["plan"]),
         released=released,
         cancel_requested=row["cancel_requested"],
+        traceparent=traceparent,
+        queued_at=row["created_at"],
     )
 
 

@@ -317,6 +317,7 @@ class Held:
     transcript: bytes
     touched: bool
     released: bytes | None
+    traceparent: str | None = None
 
     @property
     def simulation(self) -> bool:
@@ -367,6 +368,7 @@ async def take(services: Services, job_id: str, holder: str) -> Held | None:
         agents = await sessions.agents(connection, job_id)
         entries = await ledger.reservation(connection, job_id)
         stored = await jobs.find_release(connection, job_id)
+        traceparent = await jobs.find_trace(connection, job_id)
     faults.point("session.taken")
     listed = set() if session["roster"] is None else _listed(session["roster"])
     rows = [row for row in agents if row["fingerprint"] in listed]
@@ -407,6 +409,7 @@ async def take(services: Services, job_id: str, holder: str) -> Held | None:
         transcript=_bytes(session["transcript"]) or hashlib.sha256(_bytes(session["roster"]) or b"").digest(),
         touched=any(entry["kind"] == "data_touched" for entry in entries),
         released=released,
+        traceparent=traceparent,
     )
 
 

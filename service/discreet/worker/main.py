@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import structlog
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued
+from prometheus_client import Counter, Gauge
 
+from discreet.errors import Unavailable
+from discreet.monitoring import answering
 from discreet.settings import Settings
+from discreet.storage.migrations import check_schema
 from discreet.storage.queue import QUEUE, RUN_JOB
-from discreet.usecases import datasets, running, webhooks
+from discreet.usecases import datasets, running, standing, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
 
 log = structlog.get_logger()
+
+_isolation = Gauge("discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"])
+_repaired = Counter("discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for")
 
 GRACE_SECONDS = 8.0
 """Running jobs get so long to end when the worker is told to stop; then they go back on the queue."""
@@ -42,37 +50,57 @@ def queue_app(services: Services, runner: Runner) -> App:
     return app
 
 
-async def serve(settings: Settings) -> None:
-    """Work until told to stop (SIGTERM, SIGINT)."""
+async def serve(settings: Settings, monitor: socket.socket | None = None) -> None:
+    """Work until told to stop (SIGTERM, SIGINT). Health and metrics are answered on the listening socket `monitor`.
+
+    WrongSchema when the database is of another version: this one neither works on it nor waits for a migration.
+    """
     async with open_services(settings) as services:
         zygote = Zygote(settings.least_isolation)
-        await zygote.start()
-        helpers = [
-            asyncio.create_task(_repair_forever(services)),
-            asyncio.create_task(_expire_forever(services)),
-            asyncio.create_task(webhooks.Sender(services).run()),
-        ]
-        app = queue_app(services, Runner(services, zygote))
-        try:
-            async with app.open_async():
-                await app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=settings.worker_concurrency,
-                    delete_jobs="always",
-                    fetch_job_polling_interval=1.0,
-                    shutdown_graceful_timeout=GRACE_SECONDS,
-                )
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            await zygote.stop()
+
+        async def ready() -> None:
+            if not zygote.alive:
+                raise Unavailable("the process that starts children does not run")
+
+        figures = standing.Standing(services, installation=False)
+        with figures.shown():
+            async with answering(monitor, {**standing.checks(services), "zygote": ready}):
+                await _serve(settings, services, zygote)
 
 
-async def _repair_forever(services: Services) -> None:
+async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
+    await check_schema(services.database)
+    await zygote.start()
+    if zygote.isolation is not None:
+        _isolation.labels(zygote.isolation.level).set(1)
+    helpers = [
+        asyncio.create_task(_repair_forever(services, zygote)),
+        asyncio.create_task(_expire_forever(services)),
+        asyncio.create_task(webhooks.Sender(services).run()),
+    ]
+    app = queue_app(services, Runner(services, zygote))
+    try:
+        async with app.open_async():
+            await app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=settings.worker_concurrency,
+                delete_jobs="always",
+                fetch_job_polling_interval=1.0,
+                shutdown_graceful_timeout=GRACE_SECONDS,
+            )
+    finally:
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+        await zygote.stop()
+
+
+async def _repair_forever(services: Services, zygote: Zygote) -> None:
     while True:
         try:
+            await zygote.start()  # at once where it has died, not with the next job
             if count := await running.repair(services):
+                _repaired.inc(count)
                 log.info("jobs put back on the queue", count=count)
         except AlreadyEnqueued:  # another worker was faster
             pass

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import structlog
+from prometheus_client import Counter, Histogram
 
-from discreet import faults
+from discreet import faults, telemetry
 from discreet.errors import Unavailable
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import running
@@ -26,6 +27,18 @@ STORAGE_SECONDS = 2.0
 PROGRESS_SECONDS = 0.25
 """Progress is written at most so often."""
 
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+
+_attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
+_child_failures = Counter("discreet_child_failures_total", "Children that ended without a result", ["kind"])
+_leases_lost = Counter("discreet_leases_lost_total", "Jobs that were given to another worker while this one had them")
+_child_seconds = Histogram(
+    "discreet_child_seconds",
+    "Time of a step in a child process; a release's is padded to the plan's quantum",
+    ["kind", "step"],
+    buckets=SECONDS,
+)
+
 
 class CancelRequested(Exception):
     """Somebody asked for the job's end."""
@@ -40,12 +53,19 @@ class Runner:
 
     async def run(self, job_id: str) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
+        with structlog.contextvars.bound_contextvars(job=job_id):
+            await self._run(job_id)
+
+    async def _run(self, job_id: str) -> None:
         while (held := await running.claim(self._services, job_id)) is not None:
+            _attempts.labels(held.problem.kind).inc()
             try:
-                async with self._lease(held):
-                    await self._attempt(held)
+                with self._traced(held):
+                    async with self._lease(held):
+                        await self._attempt(held)
                 return
             except ChildFailed as failure:
+                _child_failures.labels(held.problem.kind).inc()
                 log.warning("child failed", job=job_id, attempt=held.attempt, trace=failure.trace)
                 with contextlib.suppress(LostJob):
                     await running.count_failure(self._services, held)
@@ -64,6 +84,7 @@ class Runner:
                     await running.cancel(self._services, held)
                 return
             except LostJob:
+                _leases_lost.inc()
                 log.info("job was given to another worker", job=job_id, attempt=held.attempt)
                 return
             except asyncio.CancelledError:
@@ -77,23 +98,52 @@ class Runner:
             raise CancelRequested
         released = held.released
         if released is None:
-            started = time.monotonic()
+            began, started = time.time_ns(), time.monotonic()
             content = await running.touch(self._services, held)
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
                 del content  # this process keeps it no longer than it must
             except ChildFailed:
-                await _pad(started, held.plan.resources.release_quantum_seconds)  # nor how long a failure took
+                await self._pad(held, began, started)  # nor how long a failure took
                 raise
             released = output.payload
             faults.point("runner.released")
-            await _pad(started, held.plan.resources.release_quantum_seconds)
-            await running.keep_release(self._services, held, released)
-        output = await self._zygote.run(
-            self._header(held, "finish"), released, self._limits(held), self._progress(held)
-        )
+            await self._pad(held, began, started)
+            with telemetry.span("keep release"):
+                await running.keep_release(self._services, held, released)
+        started = time.monotonic()
+        with telemetry.span("finish", problem=held.problem.kind):
+            output = await self._zygote.run(
+                self._header(held, "finish"), released, self._limits(held), self._progress(held)
+            )
+        _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
-        await running.publish(self._services, held, output.payload, output.tables)
+        with telemetry.span("publish"):
+            await running.publish(self._services, held, output.payload, output.tables)
+        log.info("job published", attempt=held.attempt)
+
+    async def _pad(self, held: Claim, began: int, started: float) -> None:
+        """Wait for the quantum, and only then tell traces and metrics: they see padded durations too."""
+        seconds = await _pad(started, held.plan.resources.release_quantum_seconds)
+        _child_seconds.labels(held.problem.kind, "release").observe(seconds)
+        telemetry.note("release", began, began + round(seconds * 1e9), problem=held.problem.kind)
+
+    @contextlib.contextmanager
+    def _traced(self, held: Claim) -> Iterator[None]:
+        """One attempt in the trace of the request that submitted the job; with the first, the time it waited."""
+        parent = held.traceparent or ""  # not below whatever this worker does else
+        if held.attempt == 1 and held.queued_at is not None:
+            queued = round(held.queued_at.timestamp() * 1e9)
+            telemetry.note("queue", queued, time.time_ns(), parent=parent, problem=held.problem.kind)
+        with telemetry.span(
+            "job",
+            parent=parent,
+            kind=telemetry.Kind.CONSUMER,
+            job=held.job_id,
+            problem=held.problem.kind,
+            attempt=held.attempt,
+        ):
+            yield
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
         return {
@@ -163,7 +213,10 @@ class Runner:
                 await keeper
 
 
-async def _pad(started: float, quantum: float) -> None:
-    """Wait until a multiple of the quantum has passed since `started`: how long the data took is not shown."""
+async def _pad(started: float, quantum: float) -> float:
+    """Wait until a multiple of the quantum has passed since `started`, the seconds that it returns: how long the data
+    took is not shown."""
     elapsed = time.monotonic() - started
-    await asyncio.sleep(math.ceil(elapsed / quantum) * quantum - elapsed)
+    padded = math.ceil(elapsed / quantum) * quantum
+    await asyncio.sleep(padded - elapsed)
+    return padded

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from sqlalchemy import text
 from starlette.responses import Response
 
 from discreet.api.operations import operation
+from discreet.api.problem_details import document
 from discreet.api.responses import answer
 from discreet.api.schemas import HealthAnswer
 from discreet.api.security import CurrentServices
-from discreet.storage.database import SYSTEM
+from discreet.errors import Unavailable
+from discreet.monitoring import failing, run_checks
+from discreet.usecases import standing
 
 router = APIRouter(tags=["health"])
 
@@ -22,15 +24,24 @@ async def check_health() -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/readyz", **operation("check_readiness", roles=None, answers={200: HealthAnswer}))
-async def check_readiness(services: CurrentServices) -> Response:
-    """This process can serve: its database answers and has this version's tables."""
-    async with services.database.transaction(SYSTEM) as connection:
-        await connection.execute(text("SELECT FROM jobs LIMIT 1"))
-    return answer({"status": "ready"})
+@router.get("/readyz", **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]))
+async def check_readiness(request: Request, services: CurrentServices) -> Response:
+    """This process can serve: its database answers, has a schema for this version, and news of jobs come."""
+    hub = request.app.state.hub
+
+    async def listening() -> None:
+        if not hub.listening:
+            raise Unavailable("not connected; event streams would wait in vain")
+
+    answers = await run_checks({**standing.checks(services), "hub": listening})
+    why = failing(answers)
+    if why is not None:
+        return document(503, "not_ready", why, extra={"checks": answers})
+    return answer({"status": "ready", "checks": answers})
 
 
 @router.get("/metrics", response_class=Response, **operation("read_metrics", roles=None, answers={200: "text/plain"}))
-async def read_metrics() -> Response:
-    """Prometheus metrics of this process."""
+async def read_metrics(request: Request) -> Response:
+    """Prometheus metrics of this process and of the installation; nothing in them names a tenant."""
+    await request.app.state.standing.refresh()
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,107 @@
+"""Health and metrics of a process that serves no HTTP otherwise: /healthz, /readyz, /metrics on a port of its own.
+
+It answers GET on loopback or inside of a cluster, to a scraper and a prober; it is no web server. Metrics carry kinds,
+states and codes as labels, never a tenant, a job or a number from data. What a worker counts (failed attempts, lost
+leases) is for operators alone: keep this port where analysts cannot reach it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from discreet.errors import DiscreetError
+
+CHECK_SECONDS = 5.0
+"""A check that takes longer has failed."""
+
+REQUEST_SECONDS = 5.0
+REQUEST_BYTES = 8192
+
+Check = Callable[[], Awaitable[None]]
+"""Raises when a part does not work; its DiscreetError's text is shown, of other errors the type alone."""
+
+
+async def run_checks(checks: Mapping[str, Check]) -> dict[str, str]:
+    """`ok`, or one line why not, by the name of the check. All run at once, so one that hangs delays no other."""
+
+    async def run(check: Check) -> str:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await check()
+        except TimeoutError:
+            return f"no answer within {CHECK_SECONDS:.0f} s"
+        except DiscreetError as error:
+            return error.detail
+        except Exception as error:
+            return type(error).__name__
+        return "ok"
+
+    answers = await asyncio.gather(*(run(check) for check in checks.values()))
+    return dict(zip(checks, answers, strict=True))
+
+
+def failing(answers: Mapping[str, str]) -> str | None:
+    """The first check that failed, and why."""
+    return next((f"{name}: {answer}" for name, answer in answers.items() if answer != "ok"), None)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; DiscreetError in one line when the port cannot be had."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, OverflowError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not a port"
+        raise DiscreetError(f"cannot listen on port {port} of {host} for metrics: {reason}") from error
+
+
+@asynccontextmanager
+async def answering(listener: socket.socket | None, checks: Mapping[str, Check]) -> AsyncIterator[None]:
+    """Answer on `listener` until the block ends; with None do nothing."""
+    if listener is None:
+        yield
+        return
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(REQUEST_SECONDS + CHECK_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(await _answer(head, checks))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, sock=listener, limit=REQUEST_BYTES)
+    async with server:
+        yield
+
+
+async def _answer(head: bytes, checks: Mapping[str, Check]) -> bytes:
+    method, _, rest = head.partition(b" ")
+    path = rest.split(b" ")[0].split(b"?")[0]
+    if method not in (b"GET", b"HEAD"):
+        return _response(405, "text/plain", b"GET only\n")
+    if path == b"/metrics":
+        return _response(200, CONTENT_TYPE_LATEST, generate_latest())
+    if path == b"/healthz":
+        return _response(200, "application/json", b'{"status":"ok"}')
+    if path == b"/readyz":
+        answers = await run_checks(checks)
+        status = 200 if failing(answers) is None else 503
+        body = {"status": "ready" if status == 200 else "not_ready", "checks": answers}
+        return _response(status, "application/json", json.dumps(body, separators=(",", ":")).encode())
+    return _response(404, "text/plain", b"not found\n")
+
+
+def _response(status: int, media_type: str, body: bytes) -> bytes:
+    reason = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}[status]
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,54 @@
+"""How the installation stands: what waits, what runs, how large the ledger is. Over all tenants, naming none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import text
+
+from discreet.storage.database import SYSTEM, Database
+from discreet.storage.queue import QUEUE
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Counts of one moment. `jobs` by kind and state, of those that have not ended."""
+
+    jobs: dict[tuple[str, str], int]
+    queued: int
+    oldest_queued_seconds: float
+    ledger_entries: int
+    workers: int
+
+
+async def figures(database: Database) -> Figures:
+    """By index, or by PostgreSQL's own statistics: the cost does not grow with what has ended."""
+    async with database.transaction(SYSTEM, snapshot=True) as connection:
+        active = (await connection.execute(_ACTIVE)).all()
+        row = (await connection.execute(_WAITING, {"queue": QUEUE})).mappings().one()
+    return Figures(
+        jobs={(kind, state): count for kind, state, count, _ in active},
+        queued=row["queued"],
+        oldest_queued_seconds=max((age for _, state, _, age in active if state == "queued"), default=0.0),
+        ledger_entries=row["entries"],
+        workers=row["workers"],
+    )
+
+
+_ACTIVE = text(
+    """
+    SELECT kind, state, count(*), CAST(max(extract(epoch FROM clock_timestamp() - created_at)) AS double precision)
+    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running') GROUP BY kind, state
+    """
+)
+# Entries are never removed: the statistics' count of living rows is theirs, and after a crash, which empties the
+# statistics, the planner's estimate stands in.
+_WAITING = text(
+    """
+    SELECT
+      (SELECT count(*) FROM procrastinate_jobs WHERE queue_name = :queue AND status = 'todo') AS queued,
+      (SELECT greatest(0, CAST(c.reltuples AS bigint), s.n_live_tup) FROM pg_class AS c
+       JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = 'ledger_entries'::regclass) AS entries,
+      (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds') AS workers
+    """
+)

@@ -1,0 +1,91 @@
+"""After a restore: what a backup cannot know, and what follows for privacy.
+
+A job that had not ended in the backup may have ended since: its result may have been published, under the price that it
+had reserved. To run it again with fresh noise would be a second release for one charge. So it ends here, charged in
+full, and is submitted anew by whoever still wants it. What was already released when the backup was made is finished.
+
+What was submitted after the backup is not in it at all, with what it spent. Only a head of the ledger that was kept
+elsewhere shows this, which is what `check_ledger` is for.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from discreet.errors import DiscreetError
+from discreet.privacy import ledger_chain
+from discreet.storage import jobs, ledger, tenants
+from discreet.storage.database import SYSTEM
+from discreet.storage.tenants import Principal
+from discreet.usecases import ledger as exports
+from discreet.usecases.services import Services
+
+ACTOR = "restore"
+
+RESTORED = (
+    "restored",
+    "the service was restored from a backup while this job had not ended; it is charged, since it may have run",
+)
+
+
+class Forgotten(DiscreetError):
+    """The ledger lacks entries that a kept head names: budget that was spent would be forgotten."""
+
+    code = "ledger_forgotten"
+
+
+async def heads(services: Services) -> list[ledger_chain.Head]:
+    """The signed head of every tenant."""
+    return [await exports.head(services, _auditor(tenant)) for tenant in await _tenants(services)]
+
+
+async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) -> list[ledger_chain.Verified]:
+    """Verify every tenant's ledger from its export; it must hold, and contain each head that was kept.
+
+    Broken when it does not hold; Forgotten when it does, but lacks what a head names.
+    """
+    known = await _tenants(services)
+    strange = sorted({str(head.get("tenant")) for head in kept} - set(known))
+    if strange:
+        raise Forgotten(f"the ledger knows nothing of {', '.join(strange)}, which a kept head names")
+    found = []
+    for tenant in known:
+        with tempfile.TemporaryFile() as lines:
+            async for part in await exports.export(services, _auditor(tenant)):
+                lines.write(part)
+            lines.seek(0)
+            found.append(ledger_chain.verify(lines))
+            for head in kept:
+                if head["tenant"] == tenant:
+                    lines.seek(0)
+                    try:
+                        ledger_chain.verify(lines, head=head)
+                    except ledger_chain.Broken as broken:
+                        raise Forgotten(
+                            f"the ledger is not the one whose head was kept ({head.get('seq')} entries there,"
+                            f" {found[-1].entries} here): {broken}"
+                        ) from broken
+    return found
+
+
+async def end_unfinished(services: Services) -> int:
+    """End every job that could still touch data, charged in full; how many there were."""
+    async with services.database.transaction(SYSTEM) as connection:
+        rows = await jobs.could_touch(connection)
+        for job_id, reserved in rows:
+            if reserved:
+                await ledger.touch(connection, job_id, ACTOR)
+                await ledger.settle(connection, job_id, ACTOR)
+            await jobs.end(connection, job_id, "failed", error=RESTORED)
+    return len(rows)
+
+
+async def _tenants(services: Services) -> list[str]:
+    async with services.database.transaction(SYSTEM) as connection:
+        return await tenants.all_ids(connection)
+
+
+def _auditor(tenant: str) -> Principal:
+    return Principal(tenant, ACTOR, "auditor", ACTOR)

@@ -1,0 +1,123 @@
+"""What operators look at: whether a process can serve, and metrics of the installation as a whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import structlog
+from prometheus_client import REGISTRY
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import text
+
+from discreet.errors import DiscreetError, Unavailable
+from discreet.monitoring import Check
+from discreet.storage import standing
+from discreet.storage.database import SYSTEM
+from discreet.storage.migrations import check_schema, revisions
+from discreet.usecases.services import Services
+
+log = structlog.get_logger()
+
+FRESH_SECONDS = 5.0
+"""Figures of the database are read at most so often, however many ask."""
+
+
+def checks(services: Services) -> dict[str, Check]:
+    """What every process needs: a database that answers, with a schema that this version can use."""
+
+    async def database() -> None:
+        try:
+            async with services.database.transaction(SYSTEM) as connection:
+                await connection.execute(text("SELECT 1"))
+        except DiscreetError:
+            raise
+        except Exception as error:
+            raise Unavailable("the database does not answer") from error
+
+    async def schema() -> None:
+        try:
+            await check_schema(services.database)
+        except DiscreetError:
+            raise
+        except Exception as error:
+            raise Unavailable("cannot be known while the database does not answer") from error
+
+    return {"database": database, "schema": schema}
+
+
+class Standing(Collector):
+    """Metrics of the installation, read from its database when somebody scrapes, and of this process's connections."""
+
+    def __init__(self, services: Services, *, installation: bool = True) -> None:
+        self._services = services
+        self._installation = installation
+        self._figures: standing.Figures | None = None
+        self._read_at = -FRESH_SECONDS
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Among the metrics of this process while the block runs."""
+        REGISTRY.register(self)
+        try:
+            yield
+        finally:
+            REGISTRY.unregister(self)
+
+    async def refresh(self) -> None:
+        """Read the figures if they are old. A database that does not answer leaves them out: no figure is better than
+        an old one."""
+        if time.monotonic() - self._read_at < FRESH_SECONDS:
+            return
+        self._read_at = time.monotonic()
+        try:
+            self._figures = await standing.figures(self._services.database)
+        except Exception as error:
+            self._figures = None
+            log.warning("figures not read", error=type(error).__name__)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily(
+            "discreet_build", "This version and its schema; always 1", labels=["version", "schema"]
+        )
+        build.add_metric([version("discreet"), revisions()[-1]], 1)
+        yield build
+        pool = GaugeMetricFamily(
+            "discreet_database_connections", "Pooled connections of this process; `most` is the limit", labels=["state"]
+        )
+        for state, count in self._services.database.connections.items():
+            pool.add_metric([state], count)
+        yield pool
+        if self._installation:
+            yield GaugeMetricFamily(
+                "discreet_database_up",
+                "Whether the database answered at this scrape",
+                value=int(self._figures is not None),
+            )
+        if self._figures is None:
+            return
+        jobs = GaugeMetricFamily("discreet_jobs", "Jobs that have not ended", labels=["kind", "state"])
+        for (kind, state), count in sorted(self._figures.jobs.items()):
+            jobs.add_metric([kind, state], count)
+        yield jobs
+        for name, text_, value in (
+            ("discreet_queue_jobs", "Entries that wait on the queue", self._figures.queued),
+            (
+                "discreet_queue_oldest_seconds",
+                "How long the oldest queued job has waited",
+                self._figures.oldest_queued_seconds,
+            ),
+            (
+                "discreet_ledger_entries",
+                "Entries of the ledger, by PostgreSQL's statistics",
+                self._figures.ledger_entries,
+            ),
+            ("discreet_workers", "Workers that were heard of within 30 s", self._figures.workers),
+        ):
+            yield GaugeMetricFamily(name, text_, value=value)

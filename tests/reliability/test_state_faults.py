@@ -1,0 +1,287 @@
+"""State folders that were left half made, filled up, or belong to another version: clear words, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from discreet import up
+from discreet.errors import DiscreetError
+from discreet.settings import Settings
+from discreet.state import FORMAT, StateLock, claim_format, private_folder
+from discreet.storage import secrets
+from discreet.storage.migrations import revisions
+from tests.conftest import settings_for
+from tests.postgres_fixture import Database
+from tests.test_up import clean_environment, refused
+
+ROOT = Path(__file__).parents[2]
+
+KILLED = """
+import importlib, os, signal, sys
+from pathlib import Path
+place, _, name = sys.argv[2].rpartition(":")
+owner = importlib.import_module(place)
+*path, name = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+before = getattr(owner, name)
+word = sys.argv[3]
+def kill(*arguments, **named):
+    if word in " ".join(str(one) for one in arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return before(*arguments, **named)
+setattr(owner, name, property(kill, kill) if isinstance(before, property) else kill)
+"""
+FIRST_START = """
+from discreet import up
+from discreet.settings import Settings
+settings = Settings(state=Path(sys.argv[1]), database_url=None, migration_database_url=None, secrets_file=None)
+with up.embedded(settings):
+    pass
+"""
+FIRST_KEYS = """
+from discreet.cli import run
+sys.exit(run(["bootstrap", "--owner-key", sys.argv[1] + "/owner.key"]))
+"""
+
+
+def killed(code: str, state: Path, where: str, word: str = "", **environment: str) -> None:
+    """Run `code` in a process that dies of SIGKILL when it calls `where` with `word` among its arguments."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED + code, str(state), where, word],
+        env=clean_environment(**environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, f"{where}: {done.stderr}"
+
+
+def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+    """One folder that is killed at one step after the other: every start finds what the last one left."""
+    state = tmp_path / "state"
+    for where, word in (
+        ("discreet.state:Path.replace", "format.json"),  # the format is written and not in its place
+        ("os:link", "secrets.json"),  # the secrets are written and not in their place
+        ("discreet.state:Path.replace", "postgres.json"),  # the passwords are not in their place
+        ("discreet.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
+        ("discreet.postgres:_guard", ""),  # roles and database are made, anybody may connect
+        ("discreet.storage.migrations:oldest_code", ""),  # all tables are made and not committed
+        ("discreet.postgres:EmbeddedPostgres.mark", ""),  # it is migrated and does not know it
+    ):
+        killed(FIRST_START, state, where, word)
+    kept = json.loads((state / "postgres.json").read_text())
+    settings = Settings(state=state, database_url=None, migration_database_url=None, secrets_file=None)
+    with up.embedded(settings) as ready:
+        assert secrets.load(settings.secrets_path)
+        assert json.loads((state / "postgres.json").read_text()) == kept
+        assert json.loads((state / "format.json").read_text())["format"] == FORMAT
+        with psycopg.connect(str(ready.database_url)) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (revisions()[-1],)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("CREATE TABLE mine (x int)")
+
+
+def test_first_keys_are_not_lost_between_database_and_disk(database: Database, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    settings = settings_for(database, state)
+    environment = {
+        "DISCREET_STATE": str(state),
+        "DISCREET_DATABASE_URL": database.app_url,
+        "DISCREET_SECRETS_FILE": str(settings.secrets_path),
+    }
+    for where, word in (
+        ("discreet.usecases.access:bootstrap", ""),  # drafted, not in the database
+        ("discreet.state:Path.replace", "operator.key"),  # in the database, in no file
+        ("discreet.state:Path.replace", "owner.key"),
+    ):
+        killed(FIRST_KEYS, state, where, word, **environment)
+        assert not (state / "owner.key").exists()
+    code = "import sys\n" + FIRST_KEYS
+    for _ in range(2):  # the second time finds that all is done
+        subprocess.run([sys.executable, "-c", code, str(state)], env=clean_environment(**environment), check=True)
+        assert not (state / "keys.draft").exists() or (state / "owner.key").exists()
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
+        found = dict(connection.execute("SELECT role, lookup FROM keys").fetchall())
+    for role in ("owner", "operator"):
+        assert found[role] in (state / f"{role}.key").read_text()
+    assert len(found) == 2
+
+
+def test_state_of_another_version(tmp_path: Path) -> None:
+    state = private_folder(tmp_path / "state")
+    with StateLock(state):
+        claim_format(state)
+        claim_format(state)
+    place = state / "format.json"
+    assert json.loads(place.read_text())["format"] == FORMAT
+    place.write_text(json.dumps({"format": 7, "discreet": "9.1.0"}))
+    line = refused(state)
+    assert f"{state} has format 7 of discreet 9.1.0; this is discreet" in line
+    assert "use that version, or another folder" in line
+    assert sorted(path.name for path in state.iterdir()) == ["format.json", "lock"]  # nothing was touched
+    for damaged in ("", "[]", '{"format": "x", "discreet": 1}', "{"):
+        place.write_text(damaged)
+        with pytest.raises(DiscreetError, match=r"format\.json cannot be read"):
+            claim_format(state)
+
+
+def test_ports_that_are_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused(tmp_path / "state", "--rpc-port", str(port))
+        assert f"port {port} of 127.0.0.1 is taken by another program" in line
+        assert not (tmp_path / "state" / "postgres").exists()
+        done = subprocess.run(
+            [sys.executable, "-m", "discreet", "worker", "--metrics-port", str(port)],
+            env=clean_environment(DISCREET_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert (
+            done.stderr == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already in use\n"
+        )
+
+
+# A full disk --------------------------------------------------------------------------------------------------------
+
+FULL = """
+import json, subprocess, sys
+from pathlib import Path
+from discreet.errors import DiscreetError
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.storage import secrets
+from discreet.storage.migrations import migrate
+from tests.reliability.test_state_faults import fill_up
+state = Path(sys.argv[1])
+said = []
+try:
+    EmbeddedPostgres(state, durable=False).start()
+except DiscreetError as error:
+    said.append(str(error))
+subprocess.run(["/bin/mount", "-o", "remount,size=300m", str(state)], check=True)
+with EmbeddedPostgres(state, durable=False) as server:
+    settings = Settings(state=state, database_url=server.app_url, migration_database_url=server.owner_url)
+    secrets.create(settings.secrets_path)
+    migrate(settings)
+    said.append(fill_up(settings, server))
+print(json.dumps(said))
+"""
+
+
+def fill_up(settings: Settings, server: object) -> dict[str, object]:
+    """Register and submit until the disk is full and a while longer, free it, go on; what came of it."""
+    import asyncio
+
+    from sqlalchemy import text
+    from sqlalchemy.exc import DBAPIError
+
+    from discreet.postgres import EmbeddedPostgres
+    from discreet.usecases import access, restoring
+    from discreet.usecases.services import open_services
+    from tests import bodies
+    from tests.test_backup import register, submit
+
+    assert isinstance(server, EmbeddedPostgres)
+    filler = settings.state / "filler"
+
+    async def go() -> dict[str, object]:
+        async with open_services(settings) as services:
+            owner = await access.local_owner(services)
+            dataset = await register(services, owner, bodies.dataset(epsilon=1000))
+            accepted, errors = [await submit(services, owner, dataset)], []
+            with filler.open("wb", buffering=0) as out:
+                try:
+                    while True:
+                        out.write(bytes(1 << 16))
+                except OSError as error:
+                    assert error.errno == 28  # noqa: PT017  ENOSPC is what fills the disk
+            for _ in range(400):
+                try:
+                    accepted.append(await submit(services, owner, dataset))
+                except DBAPIError as error:
+                    errors.append(type(error.orig).__name__)
+                    if len(errors) == 3:
+                        break
+            filler.unlink()
+            server.start()  # does nothing while it runs
+            for _ in range(50):
+                try:
+                    accepted.append(await submit(services, owner, dataset))
+                    break
+                except DBAPIError:
+                    await asyncio.sleep(0.2)
+            (verified,) = await restoring.check_ledger(services, [])
+            async with services.database.transaction("*") as connection:
+                jobs = [row[0] for row in await connection.execute(text("SELECT id FROM jobs ORDER BY id"))]
+        return {
+            "errors": errors,
+            "accepted": sorted(accepted),
+            "jobs": jobs,
+            "entries": verified.entries,
+        }
+
+    return asyncio.run(go())
+
+
+def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not Path("/usr/bin/unshare").exists():
+        pytest.skip("a small file system can be mounted by root only (unshare --mount)")
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    script = 'mount -t tmpfs -o mode=0700,size=40m tmpfs "$1" && exec "$2" -c "$3" "$1"'
+    done = subprocess.run(
+        ["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", script, "sh", str(state), sys.executable, FULL],
+        env=clean_environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, then = json.loads(done.stdout.splitlines()[-1])
+    assert "No space left on device" in first
+    assert then["errors"], "the disk was never full"
+    assert then["jobs"] == then["accepted"]  # each that was accepted is there, none that was refused
+    assert then["entries"] == 1 + len(then["jobs"])  # and each is reserved once
+
+
+def test_clients_are_told_that_the_disk_is_full() -> None:
+    import asyncio
+
+    from fastapi import FastAPI
+    from sqlalchemy.exc import OperationalError
+
+    from discreet.api import problem_details
+
+    app = FastAPI()
+    problem_details.install(app)
+
+    @app.get("/")
+    async def fail() -> None:
+        raise OperationalError("INSERT", {}, psycopg.errors.DiskFull("could not extend file"))
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.get("/")
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "unavailable"
+    assert answer.json()["detail"] == "the disk of the database is full; nothing was charged by this request"
+    assert "Retry-After" in answer.headers

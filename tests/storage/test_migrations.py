@@ -1,0 +1,246 @@
+"""Migrations: up and down with data in them, beside running processes, and what other versions are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from psycopg import sql
+
+from discreet.errors import Unavailable
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.storage import migrations
+from discreet.storage.database import Database as Pool
+from discreet.storage.migrations import WrongSchema, check_schema, judge, migrate, oldest_code, revisions
+from tests.conftest import settings_for
+from tests.postgres_fixture import Database, fresh_database
+
+KEPT = ("accounts", "datasets", "idempotent_requests", "job_events", "jobs", "keys", "ledger_entries", "tenants")
+"""Tables of the foundation, whose rows no later migration may lose."""
+
+SUBMIT = """
+SELECT outcome FROM submit_job('ten_1', 'owner', %s, '\\x00', %s, NULL, 'routing', '{}', '{}', NULL, 1, ARRAY['acc_1'],
+  '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}', '[]', 'jobs', 'discreet.run_job', 'discreet_jobs',
+  NULL, NULL, NULL)
+"""
+
+
+@pytest.fixture
+def empty(postgres: EmbeddedPostgres) -> Iterator[Database]:
+    with fresh_database(postgres, None) as database:
+        yield database
+
+
+def settings_of(database: Database, tmp_path: Path) -> Settings:
+    return settings_for(database, tmp_path / "state")
+
+
+def rows(postgres: EmbeddedPostgres, database: Database, table: str) -> list[dict[str, Any]]:
+    with psycopg.connect(postgres.url("postgres", database.name)) as connection:
+        query = sql.SQL("SELECT to_jsonb(t) FROM {} AS t ORDER BY to_jsonb(t)::text").format(sql.Identifier(table))
+        return [row for (row,) in connection.execute(query)]
+
+
+def columns(found: list[dict[str, Any]], names: set[str]) -> list[str]:
+    return sorted(json.dumps({name: row.get(name) for name in sorted(names)}, default=str) for row in found)
+
+
+def fill(database: Database) -> None:
+    """A tenant with an account, and jobs in its queue: one that was settled, one that was only reserved."""
+    with psycopg.connect(database.app_url) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
+        connection.execute("INSERT INTO tenants (id, name) VALUES ('ten_1', 'one') ON CONFLICT DO NOTHING")
+        exists = connection.execute("SELECT FROM accounts WHERE id = 'acc_1'").fetchone()
+        if exists is None:
+            amounts = dict.fromkeys(("delta", "epsilon"), "1000000")
+            limits = {"basic": {"delta": "1000000", "epsilon": "1000000"}}
+            connection.execute(
+                "SELECT ledger_open('acc_1', 'ten_1', 'data', 'subject', 'person', %s, %s, 'owner', NULL)",
+                [json.dumps(amounts), json.dumps(limits)],
+            )
+        job = f"job_{uuid.uuid4().hex[:26]}"
+        for name in (job, f"{job}x"):
+            assert connection.execute(SUBMIT, [name, name]).fetchone() == ("accepted",)
+        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
+        connection.execute("SELECT ledger_touch(%s, 'worker')", [job])
+        connection.execute("SELECT ledger_settle(%s, 'worker')", [job])
+
+
+def chain_holds(postgres: EmbeddedPostgres, database: Database) -> int:
+    """The number of entries, after every hash was computed again."""
+    import hashlib
+
+    found = sorted(rows(postgres, database, "ledger_entries"), key=lambda row: (row["account_id"], row["seq"]))
+    previous: dict[str, bytes] = {}
+    for row in found:
+        before = previous.get(row["account_id"], bytes(32))
+        assert row["previous_hash"] == "\\x" + before.hex()
+        previous[row["account_id"]] = hashlib.sha256(before + row["body"].encode()).digest()
+        assert row["hash"] == "\\x" + previous[row["account_id"]].hex()
+    return len(found)
+
+
+def test_numbers_are_a_line() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations.scripts()))
+    known = list(ScriptDirectory.from_config(config).walk_revisions())[::-1]
+    assert tuple(script.revision for script in known) == revisions()
+    assert [script.down_revision for script in known] == [None, *revisions()[:-1]]
+    for script in known:
+        assert Path(script.path).name.startswith(f"{script.revision}_")
+        assert len(script.revision) == 4
+        assert script.revision.isdigit()
+        oldest = getattr(script.module, "OLDEST", "0001")
+        assert oldest in revisions()
+        assert oldest <= script.revision
+    assert oldest_code(revisions()[0]) == "0001"
+
+
+def test_up_with_data_down_and_up_again(postgres: EmbeddedPostgres, empty: Database, tmp_path: Path) -> None:
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0001")
+    fill(empty)
+    first = {table: rows(postgres, empty, table) for table in KEPT}
+    names = {table: {name for row in found for name in row} for table, found in first.items()}
+    entries = chain_holds(postgres, empty)
+    assert entries == 5
+    for revision in revisions()[1:]:  # one by one, as installations were upgraded
+        assert migrate(settings, revision) == revision
+        for table in KEPT:
+            assert columns(rows(postgres, empty, table), names[table]) == columns(first[table], names[table]), table
+    fill(empty)
+    assert chain_holds(postgres, empty) == entries + 4
+    kept = {table: rows(postgres, empty, table) for table in KEPT}
+    for revision in revisions()[-2::-1]:
+        if migrate_refuses(settings, revision):
+            migrate(settings, revision, down=True)
+        assert chain_holds(postgres, empty) == entries + 4
+    fill(empty)  # older code works on what a downgrade leaves
+    assert migrate(settings) == revisions()[-1]
+    assert migrate(settings) == revisions()[-1]
+    fill(empty)
+    assert chain_holds(postgres, empty) == entries + 12
+    for table in KEPT:
+        now = columns(rows(postgres, empty, table), names[table])
+        assert set(columns(kept[table], names[table])) <= set(now), table
+    asyncio.run(ready(settings))
+
+
+def migrate_refuses(settings: Settings, revision: str) -> bool:
+    with pytest.raises(WrongSchema, match=f"going back to {revision} needs --down"):
+        migrate(settings, revision)
+    return True
+
+
+async def ready(settings: Settings) -> None:
+    pool = Pool(settings)
+    try:
+        await check_schema(pool)
+    finally:
+        await pool.close()
+
+
+def test_many_at_once_migrate_once(postgres: EmbeddedPostgres, empty: Database, tmp_path: Path) -> None:
+    settings, errors = settings_of(empty, tmp_path), []
+
+    def run() -> None:
+        try:
+            migrate(settings)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert [row["version_num"] for row in rows(postgres, empty, "alembic_version")] == [revisions()[-1]]
+
+
+def test_long_transaction_is_neither_waited_for_nor_broken(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds a table, a migration gives way to, and tries again; in the end it changes nothing."""
+    monkeypatch.setattr(migrations, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(migrations, "LOCK_TRIES", 3)
+    monkeypatch.setattr(migrations, "WAIT_SECONDS", 0.0)
+    settings, pauses = settings_of(database, tmp_path), []
+    with psycopg.connect(database.owner_url) as holder:
+        holder.execute("LOCK TABLE alembic_version IN ACCESS SHARE MODE")  # what any reader holds
+        holder.execute("LOCK TABLE alembic_version IN SHARE UPDATE EXCLUSIVE MODE")
+        with pytest.raises(Unavailable, match="in use by long transactions; nothing was changed"):
+            migrate(settings, pause=pauses.append)
+        assert pauses == [1.0, 1.0]
+        assert holder.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+
+        def let_go(_: float) -> None:
+            holder.rollback()
+
+        assert migrate(settings, pause=let_go) == revisions()[-1]
+    with psycopg.connect(database.owner_url) as holder:  # another process that migrates is waited for, not for ever
+        holder.execute("SELECT pg_advisory_lock(%s)", [migrations._MIGRATION_LOCK])
+        with pytest.raises(Unavailable, match="another process has been migrating"):
+            migrate(settings, pause=lambda _: None)
+
+
+def test_newer_database_is_left_alone(postgres: EmbeddedPostgres, database: Database, tmp_path: Path) -> None:
+    settings = settings_of(database, tmp_path)
+    with psycopg.connect(postgres.url("postgres", database.name), autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    names = {"database_url": database.app_url, "migration_database_url": database.owner_url}
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet", "migrate"],
+        env={**os.environ, **{f"DISCREET_{name.upper()}": url for name, url in names.items()}},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    newest = revisions()[-1]
+    assert done.stderr == (
+        f"discreet: the database has schema 9999, this version knows up to {newest}: a newer discreet has been here;"
+        " use that version\n"
+    )
+    with pytest.raises(WrongSchema, match="there is no schema 7777"):
+        migrate(settings, "7777")
+    asyncio.run(ready(settings))  # a newer schema that says nothing else has only grown
+
+
+def test_database_without_tables(empty: Database, tmp_path: Path) -> None:
+    with pytest.raises(WrongSchema, match="no tables of discreet: run `discreet migrate`"):
+        asyncio.run(ready(settings_of(empty, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "present", "oldest", "message"),
+    [
+        ("0002", "0002", "0001", None),
+        ("0001", "0002", "0001", None),  # the next version's schema, while processes are replaced
+        ("0001", "0003", None, None),
+        ("0002", "0001", "0001", "this version needs 0002: run `discreet migrate`"),
+        ("0002", None, None, "has schema none"),
+        ("0001", "0003", "0002", "older ones than 0002 cannot use; this process has 0001"),
+    ],
+)
+def test_which_code_runs_on_which_schema(
+    ours: str, present: str | None, oldest: str | None, message: str | None
+) -> None:
+    if message is None:
+        judge(ours, present, oldest)
+    else:
+        with pytest.raises(WrongSchema, match=message):
+            judge(ours, present, oldest)
