@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator
 
 import structlog
 
 from discreet import faults
-from discreet.usecases import running
+from discreet.usecases import leases, running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.worker.children import ChildFailed, Limits, OnProgress, Zygote
@@ -110,41 +109,13 @@ class Runner:
 
         return report
 
-    @contextlib.asynccontextmanager
-    async def _lease(self, held: Claim) -> AsyncIterator[None]:
+    def _lease(self, held: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         """Keep the lease alive; the body is interrupted when the job is lost or shall be cancelled."""
-        body = asyncio.current_task()
-        assert body is not None
-        reason: Exception | None = None
 
-        async def keep() -> None:
-            nonlocal reason
-            while True:
-                await asyncio.sleep(min(1.0, self._services.settings.lease_seconds / 4))
-                try:
-                    if await running.renew(self._services, held):
-                        reason = CancelRequested()
-                except LostJob as lost:
-                    reason = lost
-                except Exception as error:
-                    # A database that does not answer for a moment is no reason to lose the work: publishing decides.
-                    log.warning("lease not renewed", job=held.job_id, error=type(error).__name__)
-                if reason is not None:
-                    body.cancel()
-                    return
+        async def renew() -> Exception | None:
+            return CancelRequested() if await running.renew(self._services, held) else None
 
-        keeper = asyncio.create_task(keep())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if reason is None:
-                raise
-            body.uncancel()
-            raise reason from None
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+        return leases.kept(held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds))
 
 
 async def _pad(started: float, quantum: float) -> None:
