@@ -15,6 +15,7 @@ from rich.table import Table
 
 ALL = (
     "assignment",
+    "projection",
     "linearly_solvable_mdp",
     "off_policy_evaluation",
     "saddle_point",

@@ -58,6 +58,8 @@ ROWS = st.lists(
     ),
     max_size=12,
 )
+BOUNDS = {"max_total": 60, "max_pair": 20}
+GRADIENT = {"method": "gradient", "regularization": 1.0}
 PERSONS = st.dictionaries(st.sampled_from("abcde"), ROWS, min_size=1)
 
 
@@ -181,6 +183,13 @@ def test_discrete_gaussian_where_it_has_less_variance() -> None:
         ({"unit": "person"}, {}, "/problem/max_trips_per_person"),
         ({}, {"max_trips_per_person": 2}, "/problem/max_trips_per_person"),
         ({"zones": 5}, {}, "/problem/network/nodes"),
+        ({}, {"regularization": 1.0}, "/problem/regularization"),
+        ({}, {"method": "gradient", "regularization": 1.0}, "/problem/method"),
+        ({"unit": "person"}, {"method": "gradient", "regularization": 1.0}, "/problem/method"),
+        (BOUNDS, {"method": "gradient"}, "/problem/regularization"),
+        (BOUNDS, GRADIENT | {"latency": {"type": "bpr"}}, "/problem/latency"),
+        (BOUNDS, GRADIENT | {"objective": "user_equilibrium"}, "/problem/objective"),
+        (BOUNDS, GRADIENT, "/privacy/delta"),
     ],
 )
 def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:
@@ -220,6 +229,45 @@ def _sums(part: RoutingPublic, content: Content) -> tuple[Any, None]:
     np.add.at(sums, (content["trips"][:, 1] - 1, content["trips"][:, 2] - 1), content["trips"][:, 3])
     np.fill_diagonal(sums, 0)
     return sums, None
+
+
+@given(ROWS, st.integers(0, 3), st.integers(1, 3), st.integers(1, 3))
+def test_one_request_moves_the_routing_by_no_more_than_the_price_says(
+    rows: list[dict[str, Any]], period: int, origin: int, destination: int
+) -> None:
+    part, asked = public(max_total=150, max_pair=120), problem(**GRADIENT)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    more = [*rows, {"period": period, "origin": origin, "destination": destination, "count": 1}]
+    before, after = (asked._descend(part, read(part, data)) for data in (rows, more))
+    assert np.linalg.norm(after - before) <= plan.events[0].sensitivity == plan.parameters["sensitivity"]
+
+
+def test_the_gradient_method_gives_a_policy_for_every_pair() -> None:
+    part, asked = public(max_total=150, max_pair=120), problem(**GRADIENT)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    content = read(part, [{"period": 0, "origin": 1, "destination": 2, "count": 5}])
+    released = asked.release(part, plan, content, Noise.seeded(1))
+    assert set(released) == {"unit_flows"}
+    shown = asked.finish(part, plan, released, lambda *_: None).to_json()
+    assert len(shown["policy"]) == 6
+    assert {"link_flows", "demand", "total_travel_time"}.isdisjoint(shown)  # they would tell of the trips
+    truth = asked.diagnose(part, plan, content, Noise.seeded(1))
+    shown = asked.finish(part, plan, {**released, **truth}, lambda *_: None).to_json()
+    assert shown["true_total_travel_time"] >= shown["true_best_total_travel_time"] > 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rows"),
+    [
+        ({"max_total": 9}, [(0, 1, 2, 5), (0, 2, 3, 5)]),
+        ({"max_pair": 9}, [(0, 1, 2, 5), (0, 1, 2, 5)]),
+    ],
+)
+def test_content_keeps_the_public_bounds(bounds: dict[str, int], rows: list[tuple[int, ...]]) -> None:
+    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
+    with pytest.raises(InvalidInput, match=next(iter(bounds))):
+        read(public(**bounds), trips)
+    assert len(read(public(**dict.fromkeys(bounds, 10)), trips)["trips"])
 
 
 def test_large_fields_become_tables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ def draw_result(
     """
     kind = problem["kind"]
     if kind == "routing":
+        if "unit_flows" in result or "unit_flows" in result.get("tables", ()):
+            raise InvalidInput("the method gradient releases a routing without demand: there are no flows to draw")
         network = RoadNetwork.model_validate(problem["network"])
         flows = _field(result, "link_flows")
         draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=coordinates)

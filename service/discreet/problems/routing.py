@@ -1,13 +1,17 @@
 """Routing: where the users of a network should go, without telling where any of them went.
 
-Trips by origin and destination are private; network, capacities and latencies are public. The mechanism releases the
-number of trips of every ordered pair of distinct zones over all periods with discrete noise, zeros included; all that
-follows, from the mean demand of a period to the paths of every pair, is post-processing of these counts. See
-`docs/papers.md` for what the paper's own algorithm (Tsao et al. 2022) gives at the same price.
+Trips by origin and destination are private; network, capacities and latencies are public. Two methods:
+
+- `counts` releases the number of trips of every ordered pair of distinct zones over all periods with discrete noise,
+  zeros included; all that follows, from the mean demand of a period to the paths of every pair, is post-processing.
+- `gradient` is the algorithm of Tsao et al. 2022 with what it needs to be true: one projected gradient step on the
+  routing of all pairs for each period, then noise on the routing itself. It is far worse at the same price and is kept
+  for those who want to see that.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
@@ -24,12 +28,27 @@ from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan,
 from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns
 from discreet.problems.numbers import Budget, Count, Frozen, Positive
 from discreet.solvers import simplex
-from discreet.solvers.traffic_assignment import Latency, Network, Policy, assign, unreachable_pairs
+from discreet.solvers import unit_flow_descent as descent
+from discreet.solvers.traffic_assignment import (
+    Assignment,
+    Latency,
+    Network,
+    Policy,
+    assign,
+    link_flows_of,
+    total_travel_time,
+    unreachable_pairs,
+)
+from discreet.solvers.unit_flow_projection import UnitFlows
 
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
 """Most trips of one person, in one row and as a clip: 2 * 1e6 * the sum over a record stays within 64 bits."""
 MAX_ITERATIONS = 1000
+MAX_UNIT_FLOWS = 2 * 10**7
+"""Most numbers, pairs times links, in the routing that `gradient` releases."""
+PROJECTION_TOLERANCE = 1e-11
+STARTING_GAP = 1e-4
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
 
@@ -44,8 +63,12 @@ class RoutingPublic(Frozen):
     zones: Zones
     periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
     period_minutes: Annotated[float, Field(gt=0, le=1e6)]
-    max_total: Positive | None = Field(default=None, description="Public bound on the trips of one period")
-    max_pair: Positive | None = Field(default=None, description="Public bound on the trips of one pair in one period")
+    max_total: Positive | None = Field(
+        default=None, description="Public bound on the trips of one period, which the content must keep"
+    )
+    max_pair: Positive | None = Field(
+        default=None, description="Public bound on the trips of one pair in one period, which the content must keep"
+    )
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -88,7 +111,8 @@ class RoutingDataset(base.Dataset):
             issues.where(np.array([p is not None for p in persons], bool), "person", "unit request has none", persons)
         issues.check()
         check_bounds(columns, _bounds(public), "/content/trips")
-        return _canonical(columns, np.array([str(p) for p in persons]) if public.unit == "person" else None)
+        names = np.array([str(p) for p in persons]) if public.unit == "person" else None
+        return _kept(public, _canonical(columns, names), "/content/trips")
 
     @classmethod
     def read_table(cls, public: RoutingPublic, table: pa.Table) -> Content:
@@ -97,11 +121,12 @@ class RoutingDataset(base.Dataset):
             raise InvalidInput("column 'person' is missing; the unit is a person", pointer="/content")
         columns = integer_columns(table, _bounds(public), "/content", optional=("person",) if person else ())
         if not person:
-            return _canonical(columns, None)
+            return _kept(public, _canonical(columns, None), "/content")
         persons = table.column("person")
         if persons.null_count:
             raise InvalidInput("a person is missing", pointer="/content")
-        return _canonical(columns, np.array(persons.cast(pa.string()).to_pylist()))
+        names = np.array(persons.cast(pa.string()).to_pylist())
+        return _kept(public, _canonical(columns, names), "/content")
 
 
 def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
@@ -140,6 +165,20 @@ def _canonical(columns: dict[str, Ints], persons: NDArray[np.str_] | None) -> Co
         "trips": np.concatenate(records) if records else np.zeros((0, 4), dtype=np.int64),
         "person_start": np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64),
     }
+
+
+def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
+    """The content, when it keeps the public bounds on a period's trips."""
+    trips = content["trips"]
+    if public.max_total is not None:
+        totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
+        if totals.max() > public.max_total:
+            raise InvalidInput("a period has more trips than public.max_total says", pointer=pointer)
+    if public.max_pair is not None and len(trips):
+        _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
+        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair:
+            raise InvalidInput("a pair has more trips in a period than public.max_pair says", pointer=pointer)
+    return content
 
 
 # The problem --------------------------------------------------------------------------------------------------------
@@ -219,6 +258,9 @@ class Routing(base.Problem):
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
     by k in l1 and in l2, since all may be of one pair.
+
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
+    how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
     Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
@@ -228,7 +270,10 @@ class Routing(base.Problem):
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
-    method: Literal["auto", "counts"] = "auto"
+    method: Literal["auto", "counts", "gradient"] = "auto"
+    regularization: Annotated[float, Field(gt=0, le=1e15)] | None = Field(
+        default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
+    )
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
     relative_gap: Annotated[float, Field(ge=1e-12, le=1e-2)] = 1e-10
 
@@ -282,20 +327,69 @@ class Routing(base.Problem):
             left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
             plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
             cases.append(base.Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
-        return tuple(cases)
+        return (*cases, cls._gradient_case())
+
+    @classmethod
+    def _gradient_case(cls) -> base.Neighbours:
+        """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
+        to the gradient lies, but for its mean over the links, along the unit flows."""
+        public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
+        links = [
+            {"tail": tail, "head": head, "free_flow_time": time, "capacity": 1e6}
+            for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 2, (2, 1, 0.0))
+        ]
+        problem = cls.model_validate(
+            {
+                "kind": "routing",
+                "dataset": "example",
+                "network": {"nodes": 2, "links": links},
+                "method": "gradient",
+                "regularization": 10,
+            }
+        )
+        plan = problem.plan(public, Budget(epsilon=3 * 10**9, delta=10**13))
+        trip = Trip(period=0, origin=1, destination=2, count=1)
+        left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
+        return base.Neighbours("routing, gradient", problem, public, plan, left, right)
+
+    # Planning -------------------------------------------------------------------------------------------------------
 
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
-        zones = public.zones
+        if issues := self._issues(public):
+            raise InvalidInput(issues)
+        return self._plan_gradient(public, budget) if self.method == "gradient" else self._plan_counts(public, budget)
+
+    def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
         issues = [
             FieldIssue("/problem/network" + issue.pointer, issue.detail)
-            for issue in self.network.issues(zones)[:MAX_ISSUES]
+            for issue in self.network.issues(public.zones)[:MAX_ISSUES]
         ]
-        if public.unit == "person" and self.max_trips_per_person is None:
+        if public.unit == "person" and self.max_trips_per_person is None and self.method != "gradient":
             issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
         if public.unit == "request" and self.max_trips_per_person is not None:
             issues.append(FieldIssue("/problem/max_trips_per_person", "the dataset's unit is a request, not a person"))
-        if issues:
-            raise InvalidInput(issues)
+        if self.method != "gradient":
+            if self.regularization is not None:
+                issues.append(FieldIssue("/problem/regularization", "only the method gradient has one"))
+            return issues
+        size = public.zones * (public.zones - 1) * (len(self.network.links) + self.network.nodes)
+        for wrong, field, detail in (
+            (public.unit == "person", "method", "gradient protects one request; counts protects a person"),
+            (
+                public.max_total is None or public.max_pair is None,
+                "method",
+                "gradient needs the dataset's public bounds max_total and max_pair",
+            ),
+            (size > MAX_UNIT_FLOWS, "method", f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}"),
+            (self.regularization is None, "regularization", "needed by the method gradient"),
+            (self.latency.type != "affine", "latency", "the method gradient needs affine latencies"),
+            (self.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
+        ):
+            if wrong:
+                issues.append(FieldIssue(f"/problem/{field}", detail))
+        return issues
+
+    def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
         trips = self.max_trips_per_person or 1
         neighbours = (
             "one trip added or removed"
@@ -309,7 +403,7 @@ class Routing(base.Problem):
             delta=budget.delta,
             neighbours=neighbours,
         )
-        pairs = zones * (zones - 1)
+        pairs = public.zones * (public.zones - 1)
         return Plan.priced(
             [event],
             noise=(
@@ -327,59 +421,190 @@ class Routing(base.Problem):
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
-                f"the {public.periods} periods, the {zones} zones and the network are public",
+                *_assumptions(public),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
             parameters={"method": "counts", "max_trips_per_person": self.max_trips_per_person},
         )
 
+    def _plan_gradient(self, public: RoutingPublic, budget: Budget) -> Plan:
+        network = self.network.arrays(public.zones)
+        flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
+        steps = terms.step_sizes(public.periods)
+        sensitivity = descent.sensitivity(terms, steps, flows.error_bound(PROJECTION_TOLERANCE))
+        neighbours = "one trip added or removed"
+        numbers = flows.pairs * network.tail.size
+        try:
+            event = calibration.gaussian(
+                sensitivity, budget.epsilon, budget.delta, neighbours=neighbours, dimension=numbers
+            )
+        except ValueError as error:
+            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+            raise InvalidInput(f"{error}; gradient needs a larger epsilon or delta", pointer=pointer) from None
+        advice = [
+            "the method counts routes the same trips at the same price with far less loss",
+            *(
+                ["the noise is larger than the routing: the policy tells little but the noise"]
+                if event.scale * math.sqrt(network.tail.size) > 1
+                else []
+            ),
+        ]
+        # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
+        seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
+        return Plan.priced(
+            [event],
+            noise=(
+                NoiseSummary.of(event, f"share of each of {flows.pairs} pairs' trips at each of the network's links"),
+            ),
+            iterations={"gradient": public.periods},
+            resources=Resources(
+                release_quantum_seconds=0.25 * (1 + math.ceil(seconds)),
+                memory_bytes=(1 << 28) + 8 * 8 * flows.pairs * (network.tail.size + network.nodes),
+                steps=1,
+            ),
+            unit=public.unit,
+            neighbours=neighbours,
+            assumptions=(
+                *_assumptions(public),
+                f"no period has more than {public.max_total:g} trips, no pair more than {public.max_pair:g} in one",
+            ),
+            advice=tuple(advice),
+            parameters={
+                "method": "gradient",
+                "smoothness": terms.smoothness,
+                "gradient_change": terms.gradient_change,
+                "sensitivity": sensitivity,
+            },
+        )
+
+    def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
+        assert self.regularization is not None
+        assert public.max_total is not None
+        assert public.max_pair is not None
+        return descent.Terms.of(
+            network, self.latency.solver_form(), self.regularization, public.max_total, public.max_pair
+        )
+
+    # Release --------------------------------------------------------------------------------------------------------
+
     def release(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
-        """The noisy trips of every ordered pair over all periods: int64[zones, zones].
+        """The noisy trips of every ordered pair over all periods, int64[zones, zones]; or, by `gradient`, the noisy
+        unit flows of every pair, float64[pairs, links].
 
         Neighbours: one trip, or one person of at most k counted trips, more or less. The clip looks at one person's
-        own record, so the counts of neighbours differ by at most 1, or k, in l1 and l2: the event's sensitivity.
+        own record, so the counts of neighbours differ by at most 1, or k, in l1 and l2; the unit flows by at most the
+        plan's sensitivity in l2. That is the event's sensitivity.
         """
+        (event,) = plan.events
+        if plan.parameters["method"] == "gradient":
+            return {"unit_flows": noise.add(event, self._descend(public, content))}
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
             trips = _clip(trips, content["person_start"], plan.parameters["max_trips_per_person"])
-        sums = np.zeros((public.zones, public.zones), dtype=np.int64)
-        np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
-        (event,) = plan.events
-        noisy = noise.add(event, sums)
+        noisy = noise.add(event, _sums(trips, public.zones))
         np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
         return {"trips": noisy}
 
-    def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        zones = public.zones
-        mean = released["trips"] / public.periods
-        pairs = ~np.eye(zones, dtype=bool)
-        demand = np.zeros((zones, zones))
-        demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
-        solution = assign(
-            self.network.arrays(zones),
-            self.latency.solver_form(),
+    def _descend(self, public: RoutingPublic, content: Content) -> NDArray[np.float64]:
+        """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread evenly."""
+        network = self.network.arrays(public.zones)
+        flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
+        trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
+        first = np.searchsorted(trips[:, 0], np.arange(public.periods + 1))
+        pair = (trips[:, 1] - 1) * (public.zones - 1) + trips[:, 2] - 1 - (trips[:, 2] > trips[:, 1])
+
+        def demand(period: int) -> NDArray[np.float64]:
+            part = slice(first[period], first[period + 1])
+            return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(np.float64)
+
+        evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
+        start = self._assign(network, evenly, STARTING_GAP)
+        return descent.descend(
+            flows,
+            terms,
+            terms.step_sizes(public.periods),
             demand,
-            self.objective,
-            gap=self.relative_gap,
-            max_iterations=plan.iterations["assignment"],
-            progress=progress,
+            flows.of_policy(start.paths),
+            tolerance=PROJECTION_TOLERANCE,
         )
-        policy = solution.paths
-        return Result(
-            {
+
+    def diagnose(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        """The trips that no noise was added to."""
+        return {"true_trips": _sums(content["trips"], public.zones)}
+
+    # Finish ---------------------------------------------------------------------------------------------------------
+
+    def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+        network = self.network.arrays(public.zones)
+        if plan.parameters["method"] == "gradient":
+            flows = UnitFlows.of_pairs(network)
+            near = flows.project(released["unit_flows"]).flow
+            policy = flows.policy(near)
+            outputs = {"unit_flows": Output.array(near, "pair", "link", "share")}
+            progress(1, 1)
+        else:
+            solution = self._assign_released(public, plan, released, network, progress)
+            policy = solution.paths
+            outputs = {
                 "link_flows": Output.array(solution.link_flows, "link", "flow"),
-                "demand": Output.array(demand, "origin", "destination", "trips"),
-                "policy": Output(
-                    lambda: _policy_json(policy),
-                    numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
-                    table=lambda: _policy_table(policy),
-                ),
+                "demand": Output.array(_demand(public, released["trips"]), "origin", "destination", "trips"),
                 "total_travel_time": Output(lambda: solution.total_travel_time),
                 "relative_gap": Output(lambda: solution.relative_gap),
                 "iterations": Output(lambda: solution.iterations),
                 "status": Output(lambda: solution.status),
             }
+        outputs["policy"] = Output(
+            lambda: _policy_json(policy),
+            numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
+            table=lambda: _policy_table(policy),
         )
+        if "true_trips" in released:
+            demand = _demand(public, released["true_trips"])
+            latency = self.latency.solver_form()
+            reached = total_travel_time(network, latency, link_flows_of(policy, demand))
+            best = self._assign(network, demand, self.relative_gap).total_travel_time
+            outputs |= {
+                "true_total_travel_time": Output(lambda: reached),
+                "true_best_total_travel_time": Output(lambda: best),
+            }
+        return Result(outputs)
+
+    def _assign_released(
+        self, public: RoutingPublic, plan: Plan, released: Released, network: Network, progress: Progress
+    ) -> Assignment:
+        demand = _demand(public, released["trips"])
+        return self._assign(network, demand, self.relative_gap, plan.iterations["assignment"], progress)
+
+    def _assign(
+        self,
+        network: Network,
+        demand: NDArray[np.float64],
+        gap: float,
+        iterations: int = MAX_ITERATIONS,
+        progress: Progress | None = None,
+    ) -> Assignment:
+        latency = self.latency.solver_form()
+        return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)
+
+
+def _assumptions(public: RoutingPublic) -> tuple[str]:
+    return (f"the {public.periods} periods, the {public.zones} zones and the network are public",)
+
+
+def _sums(trips: Ints, zones: int) -> Ints:
+    """Trips of every ordered pair over all periods: int64[zones, zones]."""
+    sums = np.zeros((zones, zones), dtype=np.int64)
+    np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
+    return sums
+
+
+def _demand(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
+    """The mean demand of a period, nonnegative and with the same sum, of trips that may be negative."""
+    mean = trips / public.periods
+    pairs = ~np.eye(public.zones, dtype=bool)
+    demand = np.zeros((public.zones, public.zones))
+    demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
+    return demand
 
 
 def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
