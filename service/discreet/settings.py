@@ -38,6 +38,12 @@ class Settings(BaseSettings):
     max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
     job_wall_seconds: float = Field(default=3600.0, gt=0, description="Wall time that one child process may take")
     job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
+    routing_cluster: str | None = Field(
+        default=None, description="Address of a Dask scheduler that finishes huge routing jobs (extra `dask`)"
+    )
+    routing_cluster_pairs: int = Field(
+        default=1_000_000, ge=1, description="Ordered pairs of zones from which on a routing job is huge"
+    )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     rpc_address: str | None = Field(default=None, description="host:port at which agents reach gRPC; goes into tokens")

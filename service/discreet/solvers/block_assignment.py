@@ -34,6 +34,9 @@ from discreet.solvers.traffic_assignment import (
     total_travel_time,
 )
 
+SMALLEST_GAP = 1e-8
+"""A smaller gap is not asked for: rounds creep there, and a released demand is known to far less."""
+
 SEARCH_STEPS = 40
 """Bisections of one line search."""
 
@@ -152,14 +155,16 @@ def assign_in_blocks(
     demand: Floats,
     objective: Objective,
     *,
-    gap: float = 1e-8,
+    gap: float = SMALLEST_GAP,
     max_iterations: int = 1000,
     progress: Callable[[int, int], None] | None = None,
 ) -> Assignment:
     """What `traffic_assignment.assign` does, with its meaning and its refusals, in at most `blocks` blocks of origins.
 
-    The link flows agree with that one's as far as the two gaps allow; the paths may differ, as they are not unique.
+    The link flows agree with that one's as far as the two gaps allow; the paths may differ, as they are not unique. A
+    `gap` below `SMALLEST_GAP` stands for that.
     """
+    gap = max(gap, SMALLEST_GAP)
     zones = network.zones
     trips = np.asarray(demand, dtype=np.float64)[~np.eye(zones, dtype=np.bool_)]
     costs = costs_of(network, latency, objective)

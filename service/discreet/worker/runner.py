@@ -13,7 +13,8 @@ from discreet import faults
 from discreet.usecases import leases, running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
-from discreet.worker.children import ChildFailed, Limits, OnProgress, Zygote
+from discreet.worker.children import ChildFailed, Limits, OnProgress, Output, Zygote
+from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()
 
@@ -31,6 +32,10 @@ class Runner:
     def __init__(self, services: Services, zygote: Zygote) -> None:
         self._services = services
         self._zygote = zygote
+        settings = services.settings
+        self._cluster: ClusterFinisher | None = None
+        if settings.routing_cluster is not None:
+            self._cluster = ClusterFinisher(settings.routing_cluster, settings.routing_cluster_pairs)
 
     async def run(self, job_id: str) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
@@ -72,11 +77,19 @@ class Runner:
             faults.point("runner.released")
             await _pad(started, held.plan.resources.release_quantum_seconds)
             await running.keep_release(self._services, held, released)
-        output = await self._zygote.run(
-            self._header(held, "finish"), released, self._limits(held), self._progress(held)
-        )
+        output = await self._finish(held, released)
         faults.point("runner.finished")
         await running.publish(self._services, held, output.payload, output.tables)
+
+    async def _finish(self, held: Claim, released: bytes) -> Output:
+        """Post-processing: on the cluster where there is one and the job is huge, here otherwise or when that fails."""
+        header, limits = self._header(held, "finish"), self._limits(held)
+        if self._cluster is not None and self._cluster.takes(held):
+            try:
+                return await self._cluster.run(header, released, limits, self._progress(held))
+            except ChildFailed as failure:
+                log.warning("the cluster failed, finishing here", job=held.job_id, trace=failure.trace)
+        return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
         return {
