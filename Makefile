@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos up lock openapi protos
+.PHONY: help demo test check bench chaos load up lock openapi protos
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -49,6 +49,10 @@ bench: ## measure against the reference solvers
 chaos: ## kill parts of a running service for some minutes and check that nothing is lost or charged twice
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.reliability.chaos $(ARGS)
+
+load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, flat latency and memory
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.reliability.load $(ARGS)
 
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)

@@ -115,6 +115,7 @@ class Load:
         async with httpx.AsyncClient(base_url=self.running.url, timeout=120, limits=limits, trust_env=False) as http:
             customers = [await self.open(http, f"tenant {number}") for number in range(tenants)]
             heavy = max(1, round(HEAVY_SHARE * submitters))
+            await self.warm(customers[0])
             self.began = time.monotonic()
             end = self.began + seconds
             others = customers[1:] or customers
@@ -167,6 +168,21 @@ class Load:
                 customer.account = answer.json()["account"]
             customer.bodies[kind] = body
         return customer
+
+    async def warm(self, customer: Customer) -> None:
+        """Wait until all workers are there and one has brought a job of each kind to its end."""
+        self.began = time.monotonic()
+        watching = asyncio.create_task(self.watcher(customer))
+        for kind, body in customer.bodies.items():
+            job = await self.submit(customer, f"first {kind}", body)
+            self.report.kinds[kind] += 1
+            self.accepted[f"first {kind}"] = {job}
+            await customer.ended.setdefault(job, asyncio.Event()).wait()
+            del customer.ended[job]
+        while len([1 for worker in self.running.workers if family(worker.pid)[1:]]) < WORKERS:
+            await asyncio.sleep(0.1)
+        watching.cancel()
+        self.latencies.clear()
 
     async def submitter(self, customer: Customer, number: int, end: float) -> None:
         draw = random.Random(f"{self.draw.random()}/{number}")
