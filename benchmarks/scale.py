@@ -32,8 +32,8 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
-from discreet.processes import end
 from discreet.problems.routing import Routing
+from discreet.processes import end
 from discreet.settings import Settings
 from discreet.up import running
 from discreet_client.client import Client

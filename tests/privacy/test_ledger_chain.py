@@ -341,12 +341,30 @@ def words(lines: list[bytes]) -> str:
         return str(broken)
 
 
-STRANGE: tuple[Any, ...] = (None, "", "x", "\u00e9", '"', "\x07", "\x7f", "\U0001f600", 0, 1, -1, "0", "01", [], {}, True, 1.5)
+STRANGE: tuple[Any, ...] = (
+    None,
+    "",
+    "x",
+    "\u00e9",
+    '"',
+    "\x07",
+    "\x7f",
+    "\U0001f600",
+    0,
+    1,
+    -1,
+    "0",
+    "01",
+    [],
+    {},
+    True,
+    1.5,
+)
 
 
 @pytest.mark.parametrize("way", ["quick"], indirect=True)
 def test_the_quick_way_says_what_the_slow_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One value of one entry is another, and all hashes and the head are made again: the verdicts are the same words."""
+    """One value of one entry is another, and all hashes and the head are made again: the same words come."""
     draw = random.Random(1)
     made = Writer()
     for account in ("acc_1", "acc_2"):

@@ -66,7 +66,9 @@ def check_books(
     for job, row in jobs.items():
         state = row["state"]
         assert state in FINAL, f"{job} is {state} for ever"
-        allowed = {"succeeded"} | ({"cancelled"} if job in cancelled else set()) | ({"failed"} if job in failed else set())
+        allowed = (
+            {"succeeded"} | ({"cancelled"} if job in cancelled else set()) | ({"failed"} if job in failed else set())
+        )
         assert state in allowed, f"{job} is {state}"
         assert (state == "succeeded") == (job in results)
         assert sum(one in FINAL for one in states[job]) == 1, f"{job} ended more than once: {states[job]}"
@@ -106,9 +108,7 @@ def _check_account(sums: Sums, jobs: Mapping[str, Mapping[str, Any]]) -> None:
     assert sums.totals == expected, "totals are not the sum of the committed prices"
 
 
-def _check_certificates(
-    sums: Sums, rows: list[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _check_certificates(sums: Sums, rows: list[dict[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> None:
     """The certificate of a success names the entry that committed it."""
     by_hash = {row["hash"].hex(): row for row in rows}
     for job in sums.lives.keys() & results.keys():

@@ -412,8 +412,8 @@ def show_sessions(report: sessions.Report, console: Console) -> None:
         table.add_row(name, str(count))
     console.print(table)
     console.print(
-        f"{report.entries} ledger entries verified; {report.agents} agents a session, {report.rounds} rounds, each decided"
-        f" once; {report.seconds:.0f} s; every agent charged once"
+        f"{report.entries} ledger entries verified; {report.agents} agents a session, {report.rounds} rounds, each"
+        f" decided once; {report.seconds:.0f} s; every agent charged once"
     )
 
 

@@ -42,7 +42,7 @@ from discreet.problems import KINDS
 from discreet.storage.migrations import migrate
 from tests.conftest import Installation, settings_for
 from tests.postgres_fixture import Database
-from tests.processes import family
+from tests.processes import family, until
 from tests.reliability.books import FINAL, check_books
 from tests.reliability.chains import superuser_url
 
@@ -98,7 +98,9 @@ class Customer:
 class Load:
     """One run on a running installation."""
 
-    def __init__(self, running: Installation, postgres: EmbeddedPostgres, say: Callable[[str], None], seed: int) -> None:
+    def __init__(
+        self, running: Installation, postgres: EmbeddedPostgres, say: Callable[[str], None], seed: int
+    ) -> None:
         self.running, self.postgres, self.say = running, postgres, say
         self.draw = random.Random(seed)
         self.accepted: dict[str, set[str]] = {}
@@ -179,8 +181,7 @@ class Load:
             self.accepted[f"first {kind}"] = {job}
             await customer.ended.setdefault(job, asyncio.Event()).wait()
             del customer.ended[job]
-        while len([1 for worker in self.running.workers if family(worker.pid)[1:]]) < WORKERS:
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(until, lambda: all(family(worker.pid)[1:] for worker in self.running.workers))
         watching.cancel()
         self.latencies.clear()
 
@@ -204,9 +205,7 @@ class Load:
 
     async def submit(self, customer: Customer, key: str, body: dict[str, Any]) -> str:
         while True:
-            answer = await customer.http.post(
-                "/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key}
-            )
+            answer = await customer.http.post("/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key})
             self.report.answers[str(answer.status_code)] += 1
             if answer.status_code == 202:
                 return str(answer.json()["id"])
@@ -266,7 +265,7 @@ class Load:
         for number, worker in enumerate(self.running.workers, start=1):
             whole = family(worker.pid)
             parts[f"worker {number}"] = whole[:1]
-            parts[f"zygote {number}"] = [pid for pid in whole[1:2]]
+            parts[f"zygote {number}"] = whole[1:2]
         return {name: sum(_mebibytes(pid) for pid in pids) for name, pids in parts.items()}
 
     def _count(self, seconds: float) -> None:
@@ -341,7 +340,13 @@ def installation_of_its_own(state: Path, **values: Any) -> Iterator[tuple[Instal
 
 
 def load(
-    state: Path, *, seconds: float, submitters: int, tenants: int, seed: int, say: Callable[[str], None] = lambda _: None
+    state: Path,
+    *,
+    seconds: float,
+    submitters: int,
+    tenants: int,
+    seed: int,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     with installation_of_its_own(state) as (running, postgres):
         return asyncio.run(Load(running, postgres, say, seed).run(seconds, submitters, tenants))
@@ -365,7 +370,9 @@ def show(report: Report, console: Console) -> None:
     for tenant, (median, most) in sorted(report.waits.items(), key=lambda item: -report.jobs[item[0]]):
         table.add_row(tenant[:12], str(report.jobs[tenant]), f"{median:.2f}", f"{most:.2f}")
     console.print(table)
-    table = Table("read", "count", "p50, p95 first third", "p50, p95 last third", title="reads, ms", title_justify="left")
+    table = Table(
+        "read", "count", "p50, p95 first third", "p50, p95 last third", title="reads, ms", title_justify="left"
+    )
     for name, (count, *figures) in report.reads.items():
         table.add_row(name, str(count), "{:.0f}, {:.0f}".format(*figures[:2]), "{:.0f}, {:.0f}".format(*figures[2:]))
     console.print(table)

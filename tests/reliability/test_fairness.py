@@ -148,7 +148,9 @@ def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings)
         sessions = [
             (await queue.submit("late", 1, session_id=f"ses_{number}", terms={}, budget={}))[0] for number in range(100)
         ]
-        async with queue.database.transaction(SYSTEM) as connection:  # a session that has begun, as its coordinator says
+        async with queue.database.transaction(
+            SYSTEM
+        ) as connection:  # a session that has begun, as its coordinator says
             begun = text("UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING fair_tag")
             assert (await connection.execute(begun, {"job": sessions[-1]})).scalar_one() == 0
         await queue.submit("heavy", 50)

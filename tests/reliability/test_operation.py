@@ -1,5 +1,5 @@
-"""Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a job, a database whose
-clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
+"""Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a job, a database
+whose clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     assert (row["attempt"], row["failures"]) == (2, 0), "an upgrade is no failure of the job"
 
 
-def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(
-    postgres: EmbeddedPostgres, running: Installation
-) -> None:
+def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedPostgres, running: Installation) -> None:
     """Two workers hold one job, since the clock has jumped between their claims: only the second can publish."""
     import asyncio
 

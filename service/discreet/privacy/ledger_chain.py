@@ -263,7 +263,7 @@ def _check_entry(account: _Account, body: dict[str, Any]) -> None:
 
 # All but the entries that open an account or change its cap follow from the state before and six words: actor, time,
 # events, job, kind, reason. The quick way writes the line that must stand there and compares bytes. What it takes, the
-# slow way above would take; what it does not take is no judgement and goes to the slow way, which also words all faults.
+# slow way above would take; what it does not take is not judged and goes to the slow way, which also words all faults.
 
 _WORD = rb'"[ !#-\[\]-~]*"'
 """A JSON string of printable ASCII with nothing to escape: already canonical."""
@@ -388,7 +388,7 @@ def _take_quickly(account: _Account, line: bytes) -> str | None:
         return None
     account.totals, account.reserved = totals, reserved
     known.totals, known.reserved = totals_text, reserved_text
-    account.jobs[job] = _ENDED[kind] if kind in _ENDED else (kind, price)
+    account.jobs[job] = _ENDED.get(kind, (kind, price))
     account.seq, account.hash = seq, digest.digest()
     return name
 

@@ -1,11 +1,11 @@
 """Static traffic assignment in blocks of origins that are worked on in different places.
 
-The same problem and the same optimum as `traffic_assignment.assign`. A block holds the paths of its origins, prices them
-and levels their costs as that does, taking the flow of the other blocks as given. In each round all blocks hear the same
-link flows and answer the change that each would make alone (parallel Jacobi steps: Bertsekas and Tsitsiklis 1989).
+The same problem and the same optimum as `traffic_assignment.assign`. A block holds the paths of its origins, prices
+them and levels their costs as that does, taking the flow of the other blocks as given. In each round all blocks hear
+the same link flows and answer the change that each would make alone (parallel Jacobi steps: Bertsekas and Tsitsiklis 1989).
 Together the changes may be too much, so each goes a share of its own, which is found on the link flows alone; since the
 objective is convex, going a block's fair share of each never raises it. What travels in a round is one vector of link
-flows to each block and one back: an all-reduce.
+flows to each block and one back: an all-reduce. Where congestion is extreme this creeps, as Jacobi steps do.
 
 Where the blocks live is the business of `Places`; here is nothing but arithmetic.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,9 +68,7 @@ class Block:
         count = part.trips.size // (part.network.zones - 1)
         self._incoming = np.empty((count, part.network.nodes), dtype=np.int32)
         pairs = part.trips.size
-        self._paths = Paths(
-            np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        )
+        self._paths = Paths(np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
         self._before = np.empty(0)
 
     def load(self) -> int:
@@ -173,7 +172,7 @@ def assign_in_blocks(
     places.open(
         [
             Part(number, network, costs, int(low) // (zones - 1), trips[low:high])
-            for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+            for number, (low, high) in enumerate(pairwise(edges))
         ]
         if zones > 1
         else []
@@ -220,8 +219,8 @@ def _gap(excess: float, costs: Costs, flow: Floats) -> float:
 
 
 def _best_shares(costs: Costs, flow: Floats, changes: Floats) -> Floats:
-    """How much of each block's change to go, float64[blocks] in [0, 1], so that the objective is least: projected Newton
-    steps with a line search each. `changes`: float64[blocks, m]."""
+    """How much of each block's change to go, float64[blocks] in [0, 1], so that the objective is least: projected
+    Newton steps with a line search each. `changes`: float64[blocks, m]."""
     shares = np.zeros(len(changes))
     for _ in range(NEWTON_STEPS):
         cost, slope = link_costs(costs, np.maximum(flow + shares @ changes, 0.0))
