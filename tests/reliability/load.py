@@ -206,7 +206,7 @@ class Load:
     async def submit(self, customer: Customer, key: str, body: dict[str, Any]) -> str:
         while True:
             answer = await customer.http.post("/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key})
-            self.report.answers[str(answer.status_code)] += 1
+            self.report.answers[f"submission {answer.status_code}"] += 1
             if answer.status_code == 202:
                 return str(answer.json()["id"])
             assert answer.status_code == 503 or answer.json()["code"] == "request_in_flight", answer.text
@@ -237,7 +237,7 @@ class Load:
             ):
                 await self.read(customer, name, path)
                 await asyncio.sleep(READ_SECONDS)
-            page = (await customer.http.get("/v1/jobs?page_size=1")).json()["jobs"]
+            page = (await self.read(customer, "the newest job", "/v1/jobs?page_size=1")).json()["jobs"]
             job = {page[0]["id"]} if page else job
             for one in job:
                 await self.read(customer, "a job", f"/v1/jobs/{one}")
@@ -245,8 +245,13 @@ class Load:
     async def read(
         self, customer: Customer, name: str, path: str, query: dict[str, str] | None = None
     ) -> httpx.Response:
-        began = time.monotonic()
-        answer = await customer.http.get(path, params=query)
+        while True:
+            began = time.monotonic()
+            answer = await customer.http.get(path, params=query)
+            self.report.answers[f"read {answer.status_code}"] += 1
+            if answer.status_code != 503:  # no connection for a while: ask again
+                break
+            await asyncio.sleep(1.0)
         answer.raise_for_status()
         self.latencies[name].append((began - self.began, time.monotonic() - began))
         return answer
@@ -360,7 +365,7 @@ def show(report: Report, console: Console) -> None:
         ("jobs a second", f"{report.total / report.seconds:.2f}"),
         *((f"jobs, {kind}", str(count)) for kind, count in sorted(report.kinds.items())),
         *((f"jobs that {outcome}", str(count)) for outcome, count in sorted(report.outcomes.items())),
-        *((f"submissions answered {status}", str(count)) for status, count in sorted(report.answers.items())),
+        *((f"answers, {status}", str(count)) for status, count in sorted(report.answers.items())),
         ("attempts", str(report.attempts)),
         ("ledger entries verified", str(report.entries)),
     ):

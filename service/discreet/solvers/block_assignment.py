@@ -2,10 +2,10 @@
 
 The same problem and the same optimum as `traffic_assignment.assign`. A block holds the paths of its origins, prices
 them and levels their costs as that does, taking the flow of the other blocks as given. In each round all blocks hear
-the same link flows and answer the change that each would make alone (parallel Jacobi steps: Bertsekas and Tsitsiklis 1989).
-Together the changes may be too much, so each goes a share of its own, which is found on the link flows alone; since the
-objective is convex, going a block's fair share of each never raises it. What travels in a round is one vector of link
-flows to each block and one back: an all-reduce. Where congestion is extreme this creeps, as Jacobi steps do.
+the same link flows and answer the change that each would make alone (parallel Jacobi steps: Bertsekas and Tsitsiklis
+1989). Together the changes may be too much, so each goes a share of its own, which is found on the link flows alone;
+since the objective is convex, going a block's fair share of each never raises it. What travels in a round is one vector
+of link flows to each block and one back: an all-reduce. Where congestion is extreme this creeps, as Jacobi steps do.
 
 Where the blocks live is the business of `Places`; here is nothing but arithmetic.
 """
