@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -205,11 +205,26 @@ class Load:
 
     async def submit(self, customer: Customer, key: str, body: dict[str, Any]) -> str:
         while True:
-            answer = await customer.http.post("/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key})
-            self.report.answers[f"submission {answer.status_code}"] += 1
+            answer = await self.ask(
+                "submission",
+                lambda: customer.http.post("/v1/jobs", content=json.dumps(body), headers={"Idempotency-Key": key}),
+            )
             if answer.status_code == 202:
                 return str(answer.json()["id"])
-            assert answer.status_code == 503 or answer.json()["code"] == "request_in_flight", answer.text
+            assert answer.json()["code"] == "request_in_flight", answer.text
+            await asyncio.sleep(0.5)
+
+    async def ask(self, what: str, request: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+        """An answer that means something; a client asks again after 503 and where no answer came."""
+        while True:
+            try:
+                answer = await request()
+            except httpx.TransportError:
+                self.report.answers[f"{what}, no answer"] += 1
+            else:
+                self.report.answers[f"{what}, {answer.status_code}"] += 1
+                if answer.status_code != 503:
+                    return answer
             await asyncio.sleep(0.5)
 
     async def watcher(self, customer: Customer) -> None:
@@ -245,13 +260,14 @@ class Load:
     async def read(
         self, customer: Customer, name: str, path: str, query: dict[str, str] | None = None
     ) -> httpx.Response:
-        while True:
+        began = 0.0
+
+        async def get() -> httpx.Response:
+            nonlocal began
             began = time.monotonic()
-            answer = await customer.http.get(path, params=query)
-            self.report.answers[f"read {answer.status_code}"] += 1
-            if answer.status_code != 503:  # no connection for a while: ask again
-                break
-            await asyncio.sleep(1.0)
+            return await customer.http.get(path, params=query)
+
+        answer = await self.ask("read", get)
         answer.raise_for_status()
         self.latencies[name].append((began - self.began, time.monotonic() - began))
         return answer

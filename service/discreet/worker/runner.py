@@ -86,7 +86,9 @@ class Runner:
         header, limits = self._header(held, "finish"), self._limits(held)
         if self._cluster is not None and self._cluster.takes(held):
             try:
-                return await self._cluster.run(header, released, limits, self._progress(held))
+                output = await self._cluster.run(header, released, limits, self._progress(held))
+                log.info("finished on the cluster", job=held.job_id)
+                return output
             except ChildFailed as failure:
                 log.warning("the cluster failed, finishing here", job=held.job_id, trace=failure.trace)
         return await self._zygote.run(header, released, limits, self._progress(held))
