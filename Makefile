@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos load up lock openapi protos
+.PHONY: help demo test check bench chaos load docs up lock openapi protos
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -61,6 +61,11 @@ openapi: ## write the contract again, after a change of the API
 protos: ## write the gRPC stubs again, after a change of protos/
 	$(call bootstrap,test)
 	@PYTHONPATH=clients/python .venv/bin/python -m discreet_client.stubs.generate protos clients/python
+
+docs: ## the documentation as a site, in .site/
+	$(call bootstrap,all)
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
+	@echo '[discreet] .site/index.html'
 
 up: ## run the service here until Ctrl-C
 	$(call bootstrap,runtime)

@@ -23,6 +23,7 @@ ALL = (
     "jobs",
     "ledger",
     "federation",
+    "uploads",
 )
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -6,7 +6,6 @@ recomputed here from its link flows, with SciPy's Dijkstra; ours is run to the g
 
 from __future__ import annotations
 
-import json
 import logging
 import multiprocessing
 import os
@@ -23,11 +22,11 @@ from rich.table import Table
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from discreet.reproduce.networks import sioux_falls
 from discreet.solvers.traffic_assignment import Assignment, Latency, Network, Objective, assign
 
 Floats = NDArray[np.float64]
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
-SIOUX_FALLS = Path(__file__).parent.parent / "examples" / "sioux_falls.json"
 RUNS = 7
 
 
@@ -90,14 +89,6 @@ def main() -> None:
 
 
 # Instances ----------------------------------------------------------------------------------------------------------
-
-
-def sioux_falls() -> tuple[Network, Floats]:
-    """The network and the trips of LeBlanc, Morlok and Pierskalla (1975)."""
-    figures = json.loads(SIOUX_FALLS.read_text())
-    tail, head, free_flow_time, capacity = np.array(figures["links"], dtype=float).T
-    network = Network(24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, free_flow_time, capacity)
-    return network, np.array(figures["trips"], dtype=float)
 
 
 def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Floats]:

@@ -7,14 +7,11 @@ which forms A_i, b_i and C_i by outer products.
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,12 +21,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from discreet.reproduce import simulators
 from discreet.solvers.gradient_temporal_difference import gradient
 from discreet.solvers.temporal_difference import Transitions, grouped, mspbe
 from discreet.solvers.value_features import Tabular
 
 Floats = NDArray[np.float64]
-SIMULATORS = Path(__file__).parent.parent / "examples" / "simulators.py"
 TRAJECTORIES = 100_000
 STATES, DISCOUNT = 40, 0.99
 CLIP, SIGMA, STEP = 1e-3, 1.0799, 0.8
@@ -38,7 +35,6 @@ RUNS = 5
 
 def run() -> list[dict[str, Any]]:
     """One row a comparison, in the form of `benchmarks.__main__`."""
-    simulators = load_simulators()
     data = transitions_of(simulators.chain(TRAJECTORIES, np.random.default_rng(1)))
     ours = min(per_step(lambda steps: by_numba(data, steps), TRAJECTORIES) for _ in range(RUNS))
     vectorized = min(per_step(lambda steps: by_vectors(data, steps), 5000) for _ in range(3))
@@ -66,17 +62,6 @@ def main() -> None:
         ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
         table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, ratio, row["note"])
     Console(width=180).print(table)
-
-
-def load_simulators() -> ModuleType:
-    """`examples/simulators.py`, which is no part of a package."""
-    spec = importlib.util.spec_from_file_location("simulators", SIMULATORS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def transitions_of(rows: Any) -> Transitions:
@@ -174,7 +159,7 @@ def from_file(trajectories: int = 500_000) -> dict[str, Any]:
 
 
 def write(path: str, trajectories: int) -> int:
-    rows = load_simulators().chain(trajectories, np.random.default_rng(3))
+    rows = simulators.chain(trajectories, np.random.default_rng(3))
     names = ("trajectory", "step", "state", "reward", "next_state", "terminal")
     pq.write_table(pa.table({name: getattr(rows, name) for name in names}), path, row_group_size=1 << 20)
     return int(rows.state.size)
@@ -190,7 +175,6 @@ def result_of(path: str) -> tuple[float, float, float, str]:
     from discreet.problems.numbers import Privacy
     from discreet.problems.off_policy_evaluation import OffPolicyDataset, OffPolicyEvaluation, OffPolicyPublic
 
-    simulators = load_simulators()
     public = OffPolicyPublic.model_validate(
         {
             "unit": "trajectory",

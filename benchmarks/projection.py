@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.assignment import AFFINE, sioux_falls
+from benchmarks.assignment import AFFINE
+from discreet.reproduce.networks import sioux_falls
 from discreet.solvers import unit_flow_descent as descent
 from discreet.solvers.unit_flow_projection import UnitFlows
 

@@ -6,11 +6,7 @@ peer runs a part of the steps, its time is scaled to all of them, and its states
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import time
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,12 +14,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from discreet.reproduce import hale
 from discreet.solvers.saddle_point import Outputs, Schedule, noise_width
 from discreet.solvers.saddle_point import run as iterate
 
 Floats = NDArray[np.float64]
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "hale_example.py"
 STEPS = 500_000
 PEER_STEPS = 20_000
 RUNS = 5
@@ -31,9 +27,8 @@ RUNS = 5
 
 def run() -> list[dict[str, Any]]:
     """One row a calibration of the noise, in the form of `benchmarks.__main__`."""
-    example = _example()
     rows = []
-    variants = {variant.name: variant for variant in example.variants()}
+    variants = {variant.name: variant for variant in hale.variants()}
     for name in ("as printed", "the same, implied box"):
         variant = variants[name]
         _check(variant)
@@ -61,16 +56,6 @@ def main() -> None:
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})"
         table.add_row(row["benchmark"], f"{row['ours']:.4g} {row['unit']}", peer, f"{row['ratio']:.3g}", row["note"])
     Console(width=160).print(table)
-
-
-def _example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hale_example", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["hale_example"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def _ours(variant: Any) -> float:

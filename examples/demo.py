@@ -19,17 +19,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from dr_capacity import job_body
 from ev_charging import BASELINE_KW, LIMIT_KW, job
-from load_ensemble import generate
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from simulators import CHAIN_DISCOUNT, CHAIN_STATES, Rows, chain, chain_cell_rewards, chain_topology
 
 from discreet.figures import Curve, draw_curves, draw_link_flows
 from discreet.problems.routing import Routing
+from discreet.reproduce.event_capacity import job_body
+from discreet.reproduce.load_ensemble import generate
+from discreet.reproduce.networks import sioux_falls_figures
+from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, Rows, chain, chain_cell_rewards, chain_topology
 from discreet.settings import Settings
 from discreet.solvers.traffic_assignment import Policy, assign, link_flows_of, total_travel_time
 from discreet.up import running
@@ -84,7 +85,7 @@ def routing(client: Client) -> None:
     console.print(f"total travel time, released policy on the same trips: {private:15,.2f} vehicle-minutes a period")
     console.print(f"extra: {100 * (private / optimum - 1):.2e} %")
     picture = PICTURES / "routing.png"
-    places = np.array(json.loads((HERE / "sioux_falls.json").read_text())["nodes"])
+    places = np.array(sioux_falls_figures()["nodes"])
     draw_link_flows(network, np.array(result["link_flows"]), picture, coordinates=places)
     console.print(f"network with its link flows: {picture}")
 

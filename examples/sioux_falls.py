@@ -1,7 +1,7 @@
 """Fifty synthetic mornings on the Sioux Falls network: writes `routing-sioux-falls.json`, a body of POST /v1/jobs.
 
 Network and trip table are those of LeBlanc, Morlok and Pierskalla, "An efficient approach to solving the road network
-equilibrium traffic assignment problem", Transportation Research 9(5), 1975; the figures are in `sioux_falls.json`. The
+equilibrium traffic assignment problem", Transportation Research 9(5), 1975, in `discreet.reproduce.networks`. The
 mornings are SYNTHETIC: of every pair of zones and every morning an independent Poisson number of trips whose mean is
 the table's. Nobody's trips are in them.
 
@@ -16,19 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from discreet.reproduce.networks import MORNINGS, SEED, poisson_mornings, sioux_falls_figures
+
 HERE = Path(__file__).parent
-FIGURES = HERE / "sioux_falls.json"
 JOB = HERE / "routing-sioux-falls.json"
-MORNINGS = 50
-SEED = 1975
 
 
 def job() -> dict[str, Any]:
     """The body: an hour of each of the mornings, affine latency, system optimum, epsilon 0.1."""
-    figures = json.loads(FIGURES.read_text())
+    figures = sioux_falls_figures()
     table = np.array(figures["trips"])
-    # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
-    mornings = np.random.RandomState(SEED).poisson(table, size=(MORNINGS, *table.shape))
+    mornings = poisson_mornings()
     return {
         "problem": {
             "kind": "routing",

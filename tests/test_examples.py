@@ -30,7 +30,7 @@ def script() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def figures() -> Any:
-    return json.loads((EXAMPLES / "sioux_falls.json").read_text())
+    return json.loads((EXAMPLES.parent / "service/discreet/reproduce/sioux_falls.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import platformdirs
 import typer
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from discreet.errors import DiscreetError, InvalidInput, NotFound
+from discreet.errors import DiscreetError, InvalidInput, NotFound, StateHeld
 from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet_client.client import ApiError, Client, Unreachable
@@ -34,7 +34,10 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
 ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
-PublicKeyOption = Annotated[str | None, typer.Option("--public-key", help="The key that must have signed (base64)")]
+PublicKeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
+]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 
 app = typer.Typer(
@@ -49,6 +52,7 @@ ledger_app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
 certificate_app = typer.Typer(no_args_is_help=True, help="Certificates.")
 cap_app = typer.Typer(no_args_is_help=True, help="Caps on the tenant and on principals.")
 session_app = typer.Typer(no_args_is_help=True, help="Sessions of federated jobs.")
+secrets_app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and their rotation.")
 convert_app = typer.Typer(no_args_is_help=True, help="Read other formats.")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(key_app, name="key")
@@ -57,6 +61,7 @@ app.add_typer(certificate_app, name="certificate")
 app.add_typer(cap_app, name="cap")
 app.add_typer(session_app, name="session")
 app.add_typer(convert_app, name="convert")
+app.add_typer(secrets_app, name="secrets")
 
 console = Console(stderr=True)
 
@@ -71,6 +76,92 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"discreet: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+# Secrets -------------------------------------------------------------------------------------------------------------
+
+KindArgument = Annotated[Literal["content", "pepper", "signing"], typer.Argument(help="Which keys")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Although something still depends on the old key")]
+
+
+@secrets_app.command("show")
+def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
+    """Ids and states of the keys that can be rotated; never a key."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    rows = secrets.overview(_settings(state).secrets_path)
+    _print({"keys": rows}, as_json, lambda: [print(f"{row['kind']:8} {row['state']:7} {row['id']}") for row in rows])
+
+
+@secrets_app.command("rotate")
+def rotate_secrets(
+    kind: KindArgument,
+    stage: Annotated[bool, typer.Option("--stage", help="Only make the next key known; use it later")] = False,
+    force: ForceFlag = False,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Use a new key from now on. `content` wraps every data key again and touches no content."""
+    from discreet.storage import secrets  # noqa: PLC0415
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    settings = _settings(state)
+    if stage:
+        key_id = secrets.stage(settings.secrets_path, kind)
+        _print(
+            {"kind": kind, "staged": key_id}, as_json, lambda: print(f"{kind} key {key_id} is known, and not used yet")
+        )
+        return
+    done = _with_services(
+        settings, lambda services: rotation.rotate(services, settings.secrets_path, kind, force=force)
+    )
+    _print(done, as_json, lambda: print(f"{kind} key {done['used']} is used now; {done['moved']} rows moved to it"))
+
+
+@secrets_app.command("rewrap")
+def rewrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
+    """Bring what an old content key still holds under the one in use; goes on with an interrupted rotation."""
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    moved = _with_services(_settings(state), rotation.rewrap)
+    _print({"moved": moved}, as_json, lambda: print(f"{moved} rows moved"))
+
+
+@secrets_app.command("retire")
+def retire_secret(
+    kind: KindArgument,
+    key_id: Annotated[str, typer.Argument(help="As `discreet secrets show` names it")],
+    force: ForceFlag = False,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Forget an old key that nothing needs any more."""
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    settings = _settings(state)
+    path = settings.secrets_path
+    done = _with_services(settings, lambda services: rotation.retire(services, path, kind, key_id, force=force))
+    _print(done, as_json, lambda: print(f"{kind} key {key_id} is forgotten"))
+
+
+def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """What `work` gives on the database: the one that is set, that of a running `discreet up`, or the embedded one."""
+    from discreet.postgres import url_of_running  # noqa: PLC0415
+    from discreet.up import embedded  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    async def run_on(ready: Settings) -> Any:
+        async with open_services(ready) as services:
+            return await work(services)
+
+    if settings.database_url is not None:
+        return asyncio.run(run_on(settings))
+    try:
+        with embedded(settings) as ready:
+            return asyncio.run(run_on(ready))
+    except StateHeld:
+        url = url_of_running(settings.state)
+    return asyncio.run(run_on(settings.model_copy(update={"database_url": url})))
 
 
 # Running the service ------------------------------------------------------------------------------------------------
@@ -291,6 +382,34 @@ def audit(
     _print([row.to_json() for row in rows], as_json, lambda: _show_audit(rows))
     if not all(row.as_expected for row in rows):
         raise typer.Exit(1)
+
+
+@app.command()
+def reproduce(
+    papers: Annotated[list[str] | None, typer.Argument(help="hassan, hale, xie, tsao, huo; all by default")] = None,
+    full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
+    from discreet import reproduce as studies  # noqa: PLC0415
+
+    chosen = papers or list(studies.NAMES)
+    if unknown := sorted(set(chosen) - set(studies.NAMES)):
+        raise NotFound(f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}")
+    reports = []
+    for name in chosen:
+        found = studies.reproduce(name, full=full)
+        reports.append(found)
+        if out is not None:
+            found.write(out)
+        if not as_json:
+            _show_report(found)
+    if markdown is not None:
+        markdown.write_text(studies.document(reports, full=full))
+    if as_json:
+        _print([found.to_json() for found in reports], as_json, lambda: None)
 
 
 # Sessions of agents ---------------------------------------------------------------------------------------------------
@@ -734,6 +853,20 @@ def _show_budgets(budgets: list[dict[str, Any]]) -> None:
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
         table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
     Console().print(table)
+
+
+def _show_report(found: Any) -> None:
+    from discreet.reproduce.report import shown  # noqa: PLC0415
+
+    table = Table(title=found.source, caption=f"seeds: {found.seeds}")
+    for column in ("figure", "paper", "honest", "ours", ""):
+        table.add_column(column, overflow="fold")
+    for line in found.lines:
+        table.add_row(line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note)
+    console = Console()
+    console.print(table)
+    for what, why in found.unreproduced:
+        console.print(f"not reproduced, {what}: {why}")
 
 
 def _show_audit(rows: list[Any]) -> None:

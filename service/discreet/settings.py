@@ -6,6 +6,7 @@ them, made by `discreet up` on first start and by hand (or a secret manager) in 
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -46,6 +47,33 @@ class Settings(BaseSettings):
     )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
+    spool: Path | None = Field(
+        default=None, description="Folder of uploads while they come, sealed; unset: the temporary folder"
+    )
+    uploads_at_once: int = Field(default=2, ge=1, le=64, description="Multipart uploads that one process reads at once")
+    object_url: str | None = Field(
+        default=None, description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database"
+    )
+    object_bytes: int = Field(default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`")
+    orphan_seconds: float = Field(
+        default=3600.0, ge=0, description="Objects of this age that no dataset names are removed"
+    )
+    retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36500,
+        description="Days that content is kept where its dataset does not say; unset: for ever",
+    )
+    expiry_seconds: float = Field(
+        default=30.0, gt=0, description="How often contents are looked for whose time is over"
+    )
+    webhook_allow_http: bool = Field(default=False, description="Webhooks may go to http:// addresses")
+    webhook_allow_private: bool = Field(default=False, description="Webhooks may go to loopback and private networks")
+    webhook_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that one delivery may take")
+    webhook_backoff_seconds: float = Field(default=5.0, gt=0, description="Wait before the second delivery; doubles")
+    webhook_give_up_seconds: float = Field(
+        default=5 * 86400.0, gt=0, description="A webhook whose deliveries fail for so long is disabled"
+    )
     rpc_address: str | None = Field(default=None, description="host:port at which agents reach gRPC; goes into tokens")
     rpc_certificate: Path | None = Field(
         default=None, description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when needed"
@@ -68,6 +96,10 @@ class Settings(BaseSettings):
     def content_bytes(self) -> int:
         """Largest content of a dataset in memory: a release must never fail because of how much there is."""
         return self.job_memory_bytes // 8
+
+    @property
+    def spool_folder(self) -> Path:
+        return self.spool or Path(tempfile.gettempdir())
 
     @property
     def secrets_path(self) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -81,6 +81,29 @@ def escape(key: object) -> str:
 def pointer(location: Iterable[object]) -> str:
     """A JSON pointer from keys and positions."""
     return "".join(f"/{escape(part)}" for part in location)
+
+
+def issues_of(errors: Iterable[Mapping[str, Any]], body: Any) -> list[FieldIssue]:
+    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions."""
+    issues = []
+    for error in errors:
+        path: list[object] = []
+        here = body
+        location = list(error["loc"])
+        for position, part in enumerate(location):
+            in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+            if in_list or (isinstance(here, dict) and part in here):
+                here = here[part]
+            elif position < len(location) - 1 or error["type"] != "missing":
+                continue  # a branch of a union, not a field
+            path.append(part)
+        detail = error["msg"].removeprefix("Value error, ")
+        if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
+            path.append(error["ctx"]["discriminator"].strip("'"))
+            expected = error["ctx"].get("expected_tags")
+            detail = f"must be one of {expected}" if expected else "needed here"
+        issues.append(FieldIssue(pointer(path), detail))
+    return issues
 
 
 def _depth(body: bytes) -> int:

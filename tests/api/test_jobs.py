@@ -452,7 +452,8 @@ def test_bad_uploads(api_only: Installation) -> None:
             assert answer.status_code == 422, (filename, says, answer.text)
             found = [issue["detail"] for issue in answer.json()["errors"] if issue["pointer"] == pointer]
             assert any(says in detail for detail in found), answer.text
-        no_file = http.post("/v1/datasets", files={"metadata": (None, "{}")})
+        metadata = {name: value for name, value in bodies.dataset().items() if name != "content"}
+        no_file = http.post("/v1/datasets", files={"metadata": (None, json.dumps(metadata))})
         assert {issue["pointer"] for issue in no_file.json()["errors"]} == {"/content"}
         broken = http.post("/v1/datasets", content=b"--x", headers={"Content-Type": "multipart/form-data"})
         assert (broken.status_code, broken.json()["code"]) == (400, "invalid_multipart")

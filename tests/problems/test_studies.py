@@ -1,10 +1,7 @@
-"""What the studies of `examples/` say of the papers, and what `docs/problems/` repeats of them, holds."""
+"""What the studies of `discreet.reproduce` say of the papers, and what `docs/problems/` repeats of them, holds."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,26 +9,18 @@ import pytest
 
 from discreet.privacy import calibration, printed
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
+from discreet.reproduce import event_capacity, hassan, load_ensemble, simulators, xie
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 M = 100_000
-
-
-@pytest.fixture(scope="module")
-def example() -> Iterator[Any]:
-    """An example's module by its name, as its own folder sees it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLES)
-        yield importlib.import_module
 
 
 # Xie et al.: the chain of 40 states at epsilon .1, delta 1e-5 -------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def chain(example: Any) -> Any:
+def chain() -> Any:
     """100,000 trajectories, registered, beside the population's A, b and C."""
-    return example("off_policy_study").chain_setting(M)
+    return xie.chain_setting(M)
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +64,9 @@ def test_the_true_epsilon_of_the_noise_as_printed() -> None:
     assert caught.delta(9.85) < 1e-5
 
 
-def test_equal_weight_of_trajectories_tilts_the_answer(example: Any) -> None:
+def test_equal_weight_of_trajectories_tilts_the_answer() -> None:
     """The docs' .010: the weights that MSPBE wants are above the value function, by up to .010."""
-    A, b, _ = example("simulators").chain_moments()
+    A, b, _ = simulators.chain_moments()
     # A stage takes a geometric number of steps of mean 2: it is worth g/(2 - g) of the next, the last 1/g of that.
     values = (0.99 / 1.01) ** np.arange(40, 0, -1) / 0.99
     above = np.linalg.solve(A, b) - values
@@ -89,13 +78,12 @@ def test_equal_weight_of_trajectories_tilts_the_answer(example: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def costs(example: Any) -> dict[tuple[float, int], dict[str, Any]]:
+def costs() -> dict[tuple[float, int], dict[str, Any]]:
     """Costs of privacy by the event's payment and k."""
-    study = example("dr_study")
-    ensemble = example("load_ensemble").generate()
-    P = study.transition_matrix(ensemble)
-    cases = [(study.TARIFFS[0], 50), (study.TARIFFS[0], 200), (study.TARIFFS[0], 1000), (study.TARIFFS[2], 50)]
-    return {(tariff[1], k): study.cost_row(ensemble, P, tariff, k, 0) for tariff, k in cases}
+    ensemble = load_ensemble.generate()
+    P = hassan.transition_matrix(ensemble)
+    cases = [(hassan.TARIFFS[0], 50), (hassan.TARIFFS[0], 200), (hassan.TARIFFS[0], 1000), (hassan.TARIFFS[2], 50)]
+    return {(tariff[1], k): hassan.cost_row(ensemble, P, tariff, k, 0) for tariff, k in cases}
 
 
 def test_digamma_is_dearer_than_taylor(costs: Any) -> None:
@@ -119,17 +107,15 @@ def test_what_is_released_costs_more_than_any_policy_of_the_private_matrix(costs
         assert row["one draw"] - 5 * row["one draw, error"] > 2 * max(others)
 
 
-def test_epsilons_of_the_paper_cannot_be_at_one_floor(example: Any) -> None:
+def test_epsilons_of_the_paper_cannot_be_at_one_floor() -> None:
     """From k = 50 to 200 the paper's grows 6.2-fold, the exact one at most 3.3-fold."""
-    study = example("dr_study")
-    few, many = study.epsilons(50), study.epsilons(200)
-    growth = [many[f"floor {floor}"] / few[f"floor {floor}"] for floor in study.FLOORS]
+    few, many = hassan.epsilons(50), hassan.epsilons(200)
+    growth = [many[f"floor {floor}"] / few[f"floor {floor}"] for floor in hassan.FLOORS]
     assert max(growth) < 3.3 < many["paper"] / few["paper"]
 
 
-def test_most_of_an_event_survives_at_epsilon_one(example: Any) -> None:
-    capacity = example("dr_capacity")
-    small, large = capacity.survival(100), capacity.survival(1000)
+def test_most_of_an_event_survives_at_epsilon_one() -> None:
+    small, large = event_capacity.survival(100), event_capacity.survival(1000)
     assert large["saved share"] > 0.95
     assert large["benefit share"] > 0.8
     assert 0.6 < small["benefit share"] < large["benefit share"]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import cvxpy as cp
@@ -19,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betaincc
 
+from discreet.reproduce import hassan, load_ensemble
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control_policies import Support, TabulatedPolicy
 
@@ -530,20 +527,12 @@ def test_tables_are_policies() -> None:
 # The synthetic ensemble and the paper's study -----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def examples() -> Iterator[tuple[ModuleType, ModuleType]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
-        yield importlib.import_module("load_ensemble"), importlib.import_module("dr_study")
-
-
-def test_buildings_are_within_a_tenth_of_the_profile(examples: tuple[ModuleType, ModuleType]) -> None:
-    ensembles, _ = examples
-    ensemble = ensembles.generate(participants=30, days=3, seed=5)
+def test_buildings_are_within_a_tenth_of_the_profile() -> None:
+    ensemble = load_ensemble.generate(participants=30, days=3, seed=5)
     assert ensemble.power.shape == (30, 3 * 96)
-    assert (ensemble.power == ensembles.generate(30, 3, 5).power).all()
-    assert (ensemble.power[:, 50] != ensembles.generate(30, 3, 6).power[:, 50]).all()
-    noise = ensemble.power / np.tile(ensembles.base_profile(), 3) - 1
+    assert (ensemble.power == load_ensemble.generate(30, 3, 5).power).all()
+    assert (ensemble.power[:, 50] != load_ensemble.generate(30, 3, 6).power[:, 50]).all()
+    noise = ensemble.power / np.tile(load_ensemble.base_profile(), 3) - 1
     assert np.abs(noise).max() < 0.1
     assert 0.02 < noise.std() < 0.06
     assert ensemble.edges.size == ensemble.bin_power.size + 1 == 21
@@ -554,37 +543,35 @@ def test_buildings_are_within_a_tenth_of_the_profile(examples: tuple[ModuleType,
     assert ensemble.initial.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_an_event_lowers_the_load_and_privacy_costs(examples: tuple[ModuleType, ModuleType]) -> None:
-    ensembles, study = examples
-    ensemble = ensembles.generate()
-    P = study.transition_matrix(ensemble)
+def test_an_event_lowers_the_load_and_privacy_costs() -> None:
+    ensemble = load_ensemble.generate()
+    P = hassan.transition_matrix(ensemble)
     assert (P.sum(axis=0) > 0).all()
-    curves = study.load_curves(ensemble, P, 50, 0)
+    curves = hassan.load_curves(ensemble, P, 50, 0)
     late = ensemble.clock == 14
     assert 100 < np.array(curves["exact"])[late] < 0.5 * np.array(curves["default"])[late]
     for name in ("taylor", "digamma", "average"):
         assert np.array(curves[name])[late] > np.array(curves["exact"])[late]
-    few, more = (study.cost_row(ensemble, P, study.TARIFFS[0], k, 0) for k in (50, 200))
+    few, more = (hassan.cost_row(ensemble, P, hassan.TARIFFS[0], k, 0) for k in (50, 200))
     assert few["exact"] == 0
     assert few["taylor"] < few["digamma"] < few["average"] < few["one draw"]
     for name in ("taylor", "digamma", "average", "one draw"):
         assert more[name] < few[name] / 3
-    mild = study.cost_row(ensemble, P, study.TARIFFS[2], 50, 0)
+    mild = hassan.cost_row(ensemble, P, hassan.TARIFFS[2], 50, 0)
     assert mild["average"] < mild["taylor"] < mild["digamma"]  # the paper's other ordering does not hold here
 
 
-def test_adjacent_rows_and_exact_epsilons(examples: tuple[ModuleType, ModuleType]) -> None:
-    ensembles, study = examples
-    P = study.transition_matrix(ensembles.generate())
-    change = study.adjacent(P) - P
-    assert np.abs(change).sum() == pytest.approx(study.H)
-    assert (change.any(axis=1) == (np.arange(20) == study.ROW)).all()
+def test_adjacent_rows_and_exact_epsilons() -> None:
+    P = hassan.transition_matrix(load_ensemble.generate())
+    change = hassan.adjacent(P) - P
+    assert np.abs(change).sum() == pytest.approx(hassan.H)
+    assert (change.any(axis=1) == (np.arange(20) == hassan.ROW)).all()
     for k in (50, 200):
-        found = study.epsilons(k)
+        found = hassan.epsilons(k)
         assert found["floor 0.05"] > found["floor 0.1"] > found["floor 0.2"] > 0
         assert found["floor 0.1, 20 rows"] > found["floor 0.1"]
         # By the formula of privacy.md, which the event does not use: a Beta pair and its exact delta.
         b, t = 0.1 * k, 0.015 * k
         u = 1 / (1 + np.exp(-found["floor 0.1"] / t))
         delta = betaincc(b + t, b, u) - np.exp(found["floor 0.1"]) * betaincc(b, b + t, u)
-        assert delta == pytest.approx(study.DELTA, rel=1e-4)
+        assert delta == pytest.approx(hassan.DELTA, rel=1e-4)

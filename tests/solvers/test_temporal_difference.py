@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
@@ -16,6 +11,7 @@ from numpy.typing import NDArray
 
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
+from discreet.reproduce import simulators
 from discreet.solvers.least_squares_temporal_difference import (
     cells_of,
     histograms,
@@ -45,23 +41,7 @@ UNIT = 1 << 24
 FOURIER = Fourier(2, (-1.0, 0.0), (1.0, 2.0))
 
 
-def load_simulators() -> ModuleType:
-    path = Path(__file__).parents[2] / "examples" / "simulators.py"
-    spec = importlib.util.spec_from_file_location("simulators", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def simulators() -> ModuleType:
-    return load_simulators()
-
-
-def of_chain(simulators: ModuleType, m: int, seed: int) -> Transitions:
+def of_chain(m: int, seed: int) -> Transitions:
     rows = simulators.chain(m, np.random.default_rng(seed))
     return grouped(rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal)
 
@@ -159,10 +139,10 @@ def test_features_refuse_what_they_cannot_map() -> None:
 # Transitions --------------------------------------------------------------------------------------------------------
 
 
-def test_rows_in_any_order_give_the_same_transitions(simulators: ModuleType) -> None:
+def test_rows_in_any_order_give_the_same_transitions() -> None:
     rows = simulators.chain(30, np.random.default_rng(1))
     order = np.random.default_rng(2).permutation(rows.state.size)
-    straight = of_chain(simulators, 30, 1)
+    straight = of_chain(30, 1)
     shuffled = grouped(
         rows.trajectory[order],
         rows.step[order],
@@ -201,7 +181,7 @@ def test_bounded_cuts_rewards_and_ratios() -> None:
 # The chain ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_population_of_the_chain_is_the_mean_over_its_trajectories(simulators: ModuleType) -> None:
+def test_the_population_of_the_chain_is_the_mean_over_its_trajectories() -> None:
     A, b, C = simulators.chain_moments(states=5)
     rows = simulators.chain(200_000, np.random.default_rng(4), states=5)
     data = grouped(rows.trajectory, rows.step, rows.state, rows.next_state, rows.reward, None, rows.terminal)
@@ -211,7 +191,7 @@ def test_the_population_of_the_chain_is_the_mean_over_its_trajectories(simulator
         np.testing.assert_allclose(theirs, ours, atol=5.6e-3)
 
 
-def test_shares_of_the_chain_are_those_of_negative_binomial_lengths(simulators: ModuleType) -> None:
+def test_shares_of_the_chain_are_those_of_negative_binomial_lengths() -> None:
     A, b, C = simulators.chain_moments()
     with mpmath.workdps(30):
         left = [
@@ -227,15 +207,15 @@ def test_shares_of_the_chain_are_those_of_negative_binomial_lengths(simulators: 
     assert A[0, 1] == pytest.approx(-0.99 * float(left[2]) / 40, rel=1e-12)
 
 
-def test_predicting_one_costs_what_the_reference_says(simulators: ModuleType) -> None:
+def test_predicting_one_costs_what_the_reference_says() -> None:
     moments = simulators.chain_moments()
     assert mspbe(np.ones(40), *moments) == pytest.approx(9.1e-5, rel=0.01)
     assert mspbe(np.linalg.solve(*moments[:2]), *moments) < 1e-30
 
 
-def test_lstd_finds_the_value_of_the_chain(simulators: ModuleType) -> None:
+def test_lstd_finds_the_value_of_the_chain() -> None:
     moments = simulators.chain_moments()
-    data = of_chain(simulators, 100_000, 5)
+    data = of_chain(100_000, 5)
     theta = lstd(data, Tabular(40), 0.99)
     assert mspbe(theta, *moments) < 3e-9
     cells, rewards = simulators.chain_topology(), simulators.chain_cell_rewards()
@@ -247,12 +227,12 @@ def test_lstd_finds_the_value_of_the_chain(simulators: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("m", "most"), [(100_000, 1e-6), (500_000, 1e-8)])
-def test_noised_moments_meet_what_was_promised(simulators: ModuleType, m: int, most: float) -> None:
+def test_noised_moments_meet_what_was_promised(m: int, most: float) -> None:
     """Epsilon .1, add/remove, public topology and rewards: the median of 20 releases of each of a few datasets."""
     event = calibration.least_variance(float(UNIT), float(UNIT), 10**8, 10**13, neighbours="add_remove")
     moments, cells = simulators.chain_moments(), simulators.chain_topology()
     rewards = simulators.chain_cell_rewards()
-    visits = histograms(of_chain(simulators, m, 6), cells, 40).visits
+    visits = histograms(of_chain(m, 6), cells, 40).visits
     noise = Noise.seeded(7)
     errors = []
     for _ in range(20):
@@ -358,8 +338,8 @@ def test_thresholds_and_pseudo_counts_by_hand() -> None:
         tabular_moments(visits, cells, 2, 0.5)
 
 
-def test_a_public_horizon_gives_the_value_and_own_lengths_nearly(simulators: ModuleType) -> None:
-    data = of_chain(simulators, 100_000, 16)
+def test_a_public_horizon_gives_the_value_and_own_lengths_nearly() -> None:
+    data = of_chain(100_000, 16)
     cells, rewards = simulators.chain_topology(), simulators.chain_cell_rewards()
     last = 0.5 / (1 - 0.99 / 2)
     value = last * (0.99 * last) ** np.arange(39, -1, -1)

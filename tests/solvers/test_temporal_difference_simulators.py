@@ -1,10 +1,9 @@
-"""The simulators of examples: dynamics against gymnasium, SciPy and a steady state; probabilities by counting."""
+"""The simulators of the studies: dynamics against gymnasium, SciPy and a steady state; probabilities by counting."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,17 +11,12 @@ from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from tests.solvers.test_temporal_difference import load_simulators
+from discreet.reproduce import simulators
 
 VECTORS = json.loads((Path(__file__).parents[1] / "privacy" / "vectors.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def simulators() -> ModuleType:
-    return load_simulators()
-
-
-def test_the_chain_keeps_its_rules(simulators: ModuleType) -> None:
+def test_the_chain_keeps_its_rules() -> None:
     rows = simulators.chain(20_000, np.random.default_rng(1))
     moved = rows.next_state - rows.state
     assert set(np.unique(moved)) == {0, 1}
@@ -50,7 +44,7 @@ def check_ratios(rows: object, greedy: NDArray[np.bool_], actions: int, followed
     assert np.mean(greedy) == pytest.approx(expected, abs=6 * deviation)
 
 
-def test_mountain_car_moves_as_gymnasium_moves_it(simulators: ModuleType) -> None:
+def test_mountain_car_moves_as_gymnasium_moves_it() -> None:
     rows = simulators.mountain_car(60, np.random.default_rng(2))
     car = MountainCarEnv()
     for trajectory in range(5):
@@ -68,7 +62,7 @@ def test_mountain_car_moves_as_gymnasium_moves_it(simulators: ModuleType) -> Non
     check_ratios(rows, rows.action == push, 3, 0.5, 0.9)
 
 
-def test_untreated_patients_rest_at_the_steady_state(simulators: ModuleType) -> None:
+def test_untreated_patients_rest_at_the_steady_state() -> None:
     steady = np.array(VECTORS["hiv_steady_state"])
     np.testing.assert_array_equal(simulators.HIV_STEADY_STATE, steady)
     rates = np.empty(6)
@@ -79,7 +73,7 @@ def test_untreated_patients_rest_at_the_steady_state(simulators: ModuleType) -> 
     np.testing.assert_allclose(later, steady, rtol=1e-6)
 
 
-def test_treatment_is_integrated_as_scipy_does(simulators: ModuleType) -> None:
+def test_treatment_is_integrated_as_scipy_does() -> None:
     x = np.array(simulators.HIV_STEADY_STATE)
 
     def rates(_: float, state: NDArray[np.float64], one: float, two: float) -> NDArray[np.float64]:
@@ -97,7 +91,7 @@ def test_treatment_is_integrated_as_scipy_does(simulators: ModuleType) -> None:
         np.testing.assert_allclose(x, reference, rtol=1e-4)
 
 
-def test_patients_keep_their_box_and_their_policies(simulators: ModuleType) -> None:
+def test_patients_keep_their_box_and_their_policies() -> None:
     rows = simulators.hiv_treatment(200, np.random.default_rng(3))
     assert rows.state.shape == (200 * 40, 6)
     for states in (rows.state, rows.next_state):

@@ -40,7 +40,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def sioux_falls() -> tuple[Network, Floats]:
-    figures = json.loads((EXAMPLES / "sioux_falls.json").read_text())
+    figures = json.loads((Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text())
     tail, head, time, capacity = np.array(figures["links"], dtype=float).T
     network = Network(24, 24, 0, tail.astype(np.int64) - 1, head.astype(np.int64) - 1, time, capacity)
     return network, np.array(figures["trips"], dtype=float)

@@ -17,7 +17,7 @@ from discreet.solvers.traffic_assignment import Network
 from discreet.solvers.unit_flow_projection import UnitFlows
 
 VECTORS = json.loads((Path(__file__).parent / "unit_flow_vectors.json").read_text())
-SIOUX_FALLS = json.loads((Path(__file__).parents[2] / "examples/sioux_falls.json").read_text())
+SIOUX_FALLS = json.loads((Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text())
 
 
 def network_of(links: Any, nodes: int, *, zones: int | None = None, first_through_node: int = 0) -> Network:

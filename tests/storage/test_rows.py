@@ -12,7 +12,7 @@ from sqlalchemy import text
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import datasets, jobs, ledger, tenants
+from discreet.storage import datasets, jobs, ledger, tenants, webhooks
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -60,6 +60,16 @@ async def fill(database: Database) -> None:
             await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
             await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
             await add_session(connection, name)
+            await webhooks.add(
+                connection,
+                id=f"whk_{name}",
+                tenant_id=name,
+                url="https://example.org",
+                events=["job.finished"],
+                content_key_id="k",
+                sealed_secret=b"sealed",
+            )
+            await webhooks.announce(connection, name, "job.finished", "job", {})
 
 
 async def add_session(connection: Any, name: str) -> None:

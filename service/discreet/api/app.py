@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
 from discreet.problems import KINDS
 from discreet.problems.base import plan_example
 from discreet.settings import Settings
@@ -40,6 +40,7 @@ REQUEST_MODELS = (
     schemas.KeyRequest,
     schemas.SessionTokensRequest,
     schemas.RosterRequest,
+    schemas.WebhookRequest,
 )
 SHUTDOWN_SECONDS = 5
 
@@ -80,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         budgets.router,
         ledger.router,
         tenants.router,
+        webhooks.router,
         health.router,
     ):
         app.include_router(router)

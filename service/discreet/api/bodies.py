@@ -10,9 +10,8 @@ from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
-from discreet.api.problem_details import validation_issues
 from discreet.errors import InvalidInput, PayloadTooLarge
-from discreet.strict_json import loads
+from discreet.strict_json import issues_of, loads
 
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread."""
@@ -25,7 +24,7 @@ def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise InvalidInput(validation_issues(error.errors(include_url=False), value)) from error
+        raise InvalidInput(issues_of(error.errors(include_url=False), value)) from error
 
 
 async def read(request: Request, most: int) -> bytes:

@@ -118,29 +118,6 @@ def of_error(error: DiscreetError) -> JSONResponse:
     return document(status, error.code, error.detail, issues, extra)
 
 
-def validation_issues(errors: Iterable[Mapping[str, Any]], body: Any) -> list[FieldIssue]:
-    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions."""
-    issues = []
-    for error in errors:
-        path: list[object] = []
-        here = body
-        location = list(error["loc"])
-        for position, part in enumerate(location):
-            in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
-            if in_list or (isinstance(here, dict) and part in here):
-                here = here[part]
-            elif position < len(location) - 1 or error["type"] != "missing":
-                continue  # a branch of a union, not a field
-            path.append(part)
-        detail = error["msg"].removeprefix("Value error, ")
-        if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
-            path.append(error["ctx"]["discriminator"].strip("'"))
-            expected = error["ctx"].get("expected_tags")
-            detail = f"must be one of {expected}" if expected else "needed here"
-        issues.append(FieldIssue(pointer(path), detail))
-    return issues
-
-
 def install(app: FastAPI) -> None:
     """Every error of the application leaves as a problem document."""
 

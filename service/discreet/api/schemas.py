@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
+from discreet.problems.base import PRIVATE, Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
+from discreet.storage.jobs import WebhookEvent
 
 
 class DatasetRequest(RootModel[AnyDataset]):
@@ -66,6 +67,18 @@ class KeyRequest(Frozen):
     expires_at: datetime | None = None
 
 
+class WebhookRequest(Frozen):
+    """An address to tell of events."""
+
+    url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(description="https://…")
+    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=20)]
+    secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
+        default=None,
+        description="`whsec_` and 24 to 64 bytes in base64; made and shown once when absent",
+        json_schema_extra=PRIVATE,
+    )
+
+
 Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -93,6 +106,32 @@ class Figures(BaseModel):
     delta: float
 
 
+class WebhookAnswer(BaseModel):
+    """A webhook. Its secret is never returned again."""
+
+    id: str
+    url: str
+    events: list[WebhookEvent]
+    created_at: datetime
+    failing_since: datetime | None = Field(description="The first delivery that failed since the last that did not")
+    last_error: str | None = Field(
+        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the number"
+    )
+    disabled_at: datetime | None = Field(description="Nothing is sent since then: it failed for too long, or said 410")
+
+
+class WebhookCreated(WebhookAnswer):
+    """A new webhook."""
+
+    secret: str
+
+
+class WebhookList(BaseModel):
+    """The webhooks of a tenant."""
+
+    webhooks: list[WebhookAnswer]
+
+
 class DatasetAnswer(BaseModel):
     """A registered dataset. Its content is never returned."""
 
@@ -103,6 +142,8 @@ class DatasetAnswer(BaseModel):
     mode: Mode
     account: str
     created_at: datetime
+    expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
+    delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
 
 
 class DatasetPage(BaseModel):

@@ -1,29 +1,31 @@
-"""Dataset uploads: JSON bodies, and multipart with Parquet, CSV or JSON content."""
+"""Dataset uploads: JSON bodies, and multipart with Parquet, CSV or JSON content that is never held as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
 import anyio.to_thread
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pa_parquet
 from fastapi import Request
 from pydantic import TypeAdapter
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect
 
 from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, Dataset, DatasetSettings
+from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
+from discreet.usecases.uploads import Format, Upload
 
 METADATA_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20
+"""Received bytes go to the parser, and to the disk, in pieces of about this size, in a thread."""
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
@@ -33,7 +35,7 @@ async def registration(request: Request) -> Registration:
     """What the request registers, validated up to its content's rows, which are read when registering."""
     settings = request.app.state.services.settings
     if request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await _multipart(request, settings.upload_bytes)
+        return await _multipart(request, settings)
     body = await bodies.read(request, settings.json_body_bytes)
     return whole_registration((await bodies.parse(_WHOLE, body)).root)
 
@@ -43,40 +45,148 @@ def whole_registration(whole: Dataset) -> Registration:
     return _registration(whole, whole.kind, whole.public, whole.rows)
 
 
-async def _multipart(request: Request, most: int) -> Registration:
+async def _multipart(request: Request, settings: Settings) -> Registration:
+    most = settings.upload_bytes
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(f"an upload may have {most} bytes, this one has {declared}")
-    received = 0
-
-    async def counted() -> Any:
-        nonlocal received
-        async for part in request.stream():
-            received += len(part)
-            if received > most:
-                raise PayloadTooLarge(f"an upload may have {most} bytes")
-            yield part
-
+    form = _Form(request.headers["content-type"], settings)
+    received, piece = 0, bytearray()
     try:
-        form = await MultiPartParser(
-            request.headers, counted(), max_files=1, max_fields=1, max_part_size=METADATA_BYTES
-        ).parse()
-    except (MultiPartException, KeyError) as error:
-        raise InvalidInput("not a multipart form", code="invalid_multipart") from error
-    metadata, upload = form.get("metadata"), form.get("content")
-    missing = [
-        FieldIssue(f"/{name}", f"the form needs a part `{name}`: {what}")
-        for name, what, there in (
-            ("metadata", "JSON text", isinstance(metadata, str)),
-            ("content", "a file", isinstance(upload, UploadFile)),
+        try:
+            async for part in request.stream():
+                received += len(part)
+                if received > most:
+                    raise PayloadTooLarge(f"an upload may have {most} bytes")
+                piece += part
+                if len(piece) >= PIECE_BYTES:
+                    await anyio.to_thread.run_sync(form.take, bytes(piece))
+                    piece.clear()
+        except ClientDisconnect as error:
+            raise InvalidInput("the client went away before its body had come", code="invalid_multipart") from error
+        return await anyio.to_thread.run_sync(form.end, bytes(piece))
+    except BaseException:
+        form.close()
+        raise
+
+
+class _Form:
+    """The two parts of the form as they come: `metadata` in memory, `content` sealed to the disk.
+
+    What `metadata` says is checked as soon as it has come: where it stands first, nobody sends 2 GB for nothing.
+    """
+
+    def __init__(self, content_type: str, settings: Settings) -> None:
+        boundary = parse_options_header(content_type)[1].get(b"boundary")
+        if not boundary:
+            raise _broken()
+        self._settings = settings
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_end,
+                "on_headers_finished": self._part,
+                "on_part_data": self._data,
+                "on_part_end": self._end,
+                "on_end": self._finished,
+            },
         )
-        if not there
-    ]
-    if missing:
-        raise InvalidInput(missing)
-    assert isinstance(metadata, str)
-    assert isinstance(upload, UploadFile)
-    fields = loads(metadata.encode())
+        self._headers: dict[bytes, bytes] = {}
+        self._field = self._value = b""
+        self._into = ""
+        self._metadata: bytearray | None = None
+        self._settled: tuple[str, Any, DatasetSettings] | None = None
+        self._upload: Upload | None = None
+        self._whole = False
+
+    def take(self, data: bytes) -> None:
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise _broken() from error
+
+    def end(self, data: bytes) -> Registration:
+        """The registration, after the last bytes."""
+        self.take(data)
+        if not self._whole:
+            raise _broken()
+        missing = [
+            FieldIssue(f"/{name}", f"the form needs a part `{name}`: {what}")
+            for name, what, there in (
+                ("metadata", "JSON text", self._settled is not None),
+                ("content", "a file", self._upload is not None),
+            )
+            if not there
+        ]
+        if missing:
+            raise InvalidInput(missing)
+        assert self._settled is not None
+        assert self._upload is not None
+        kind, public, chosen = self._settled
+        return _registration(chosen, kind, public, self._upload)
+
+    def close(self) -> None:
+        if self._upload is not None:
+            self._upload.close()
+
+    def _begin(self) -> None:
+        self._headers, self._field, self._value = {}, b"", b""
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        self._field += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers[self._field.lower()] = self._value
+        self._field = self._value = b""
+
+    def _part(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        self._into = options.get(b"name", b"").decode("latin-1")
+        if self._into == "metadata" and self._metadata is None:
+            self._metadata = bytearray()
+        elif self._into == "content" and self._upload is None and b"filename" in options:
+            self._upload = Upload(self._settings.spool_folder)
+            filename = options[b"filename"].decode("latin-1").lower()
+            self._upload.format = _format(filename, self._headers.get(b"content-type", b"").decode("latin-1"))
+        elif self._into in ("metadata", "content"):
+            raise InvalidInput(f"one part `{self._into}` is needed, the content as a file", pointer=f"/{self._into}")
+        else:
+            raise InvalidInput("the form has the parts `metadata` and `content`", pointer=f"/{self._into[:100]}")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._into == "metadata":
+            assert self._metadata is not None
+            self._metadata += data[start:end]
+            if len(self._metadata) > METADATA_BYTES:
+                raise PayloadTooLarge(f"the metadata may have {METADATA_BYTES} bytes")
+        else:
+            assert self._upload is not None
+            self._upload.write(memoryview(data)[start:end])
+            most = self._settings.json_body_bytes
+            if self._upload.format == "json" and self._upload.plain_bytes > most:
+                raise PayloadTooLarge(f"JSON content may have {most} bytes; send Parquet or CSV")
+
+    def _end(self) -> None:
+        if self._into == "metadata":
+            assert self._metadata is not None
+            self._settled = _settled(bytes(self._metadata))
+        else:
+            assert self._upload is not None
+            self._upload.finish()
+
+    def _finished(self) -> None:
+        self._whole = True
+
+
+def _settled(metadata: bytes) -> tuple[str, Any, DatasetSettings]:
+    """Kind, public part and settings of the form's metadata."""
+    fields = loads(metadata)
     if not isinstance(fields, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
     if "content" in fields:
@@ -84,29 +194,30 @@ async def _multipart(request: Request, most: int) -> Registration:
     kind = DATASETS.get(str(fields.get("kind")))
     if kind is None:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
+    annotation: Any = kind.model_fields["public"].annotation
     try:
-        public = bodies.validate(_field(kind, "public"), fields.get("public"))
+        public = bodies.validate(TypeAdapter[Any](annotation), fields.get("public"))
     except InvalidInput as error:
         raise error.under("/public") from None
     plain = {name: value for name, value in fields.items() if name not in ("kind", "public")}
-    chosen = bodies.validate(_SETTINGS, plain)
-    file = upload.file
-    if (upload.filename or "").endswith(".json") or upload.content_type == "application/json":
-        content = await anyio.to_thread.run_sync(lambda: loads(file.read(METADATA_BYTES * 32 + 1)))
-        try:
-            rows = bodies.validate(_field(kind, "content"), content)
-        except InvalidInput as error:
-            raise error.under("/content") from None
-        return _registration(chosen, str(fields["kind"]), public, lambda: kind.read_rows(public, rows))
-
-    def read() -> Content:
-        with file:
-            return kind.read_table(public, _table(file, upload.filename or "", upload.content_type or ""))
-
-    return _registration(chosen, str(fields["kind"]), public, read)
+    return str(fields["kind"]), public, bodies.validate(_SETTINGS, plain)
 
 
-def _registration(chosen: DatasetSettings, kind: str, public: Any, read: Callable[[], Content]) -> Registration:
+def _format(filename: str, content_type: str) -> Format:
+    if filename.endswith(".json") or content_type == "application/json":
+        return "json"
+    if filename.endswith(".csv") or content_type == "text/csv":
+        return "csv"
+    return "parquet"
+
+
+def _broken() -> InvalidInput:
+    return InvalidInput("not a multipart form", code="invalid_multipart")
+
+
+def _registration(
+    chosen: DatasetSettings, kind: str, public: Any, source: Callable[[], Content] | Upload
+) -> Registration:
     return Registration(
         name=chosen.name,
         kind=kind,
@@ -114,21 +225,7 @@ def _registration(chosen: DatasetSettings, kind: str, public: Any, read: Callabl
         mode=chosen.mode,
         cap=None if chosen.cap is None else units_of(chosen.cap),
         account=chosen.account,
-        read=read,
+        source=source,
+        retention_days=chosen.retention_days,
+        delete_after_job=chosen.delete_after_job,
     )
-
-
-def _field(kind: type[Dataset], name: str) -> TypeAdapter[Any]:
-    annotation: Any = kind.model_fields[name].annotation
-    return TypeAdapter(annotation)
-
-
-def _table(file: BinaryIO, filename: str, content_type: str) -> pa.Table:
-    is_csv = filename.endswith(".csv") or content_type == "text/csv"
-    try:
-        if is_csv:
-            return pa_csv.read_csv(file)
-        return pa_parquet.read_table(file)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        kind = "CSV" if is_csv else "Parquet"
-        raise InvalidInput(f"the file cannot be read as {kind}", pointer="/content") from error

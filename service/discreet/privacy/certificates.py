@@ -7,7 +7,7 @@ without this service. Signature: Ed25519 over the canonical JSON (RFC 8785) of t
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,11 +113,11 @@ class Check:
     detail: str
 
 
-def check(body: Any, signed_by: str | None = None) -> list[Check]:
+def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Check]:
     """Signature, price and guarantee of a certificate, from the certificate alone.
 
-    `signed_by` (base64) is the key that must have signed it. The price is derived again from the mechanism events; a
-    price or a guarantee that says anything else does not hold.
+    `signed_by` (base64) is the key that must have signed it, or several of which one must. The price is derived again
+    from the mechanism events; a price or a guarantee that says anything else does not hold.
     """
     if not isinstance(body, Mapping):
         return [Check("signature", False, "this is not a certificate")]
@@ -158,11 +158,11 @@ def verdict(checks: Sequence[Check]) -> dict[str, Any]:
     }
 
 
-def _check_signature(body: Mapping[str, Any], signed_by: str | None) -> Check:
+def _check_signature(body: Mapping[str, Any], signed_by: str | Collection[str] | None) -> Check:
     name = "signature"
     if not is_signed(body):
         return Check(name, False, "the signature is not that of this content")
-    if signed_by is not None and body["public_key"] != signed_by:
+    if signed_by and body["public_key"] not in ((signed_by,) if isinstance(signed_by, str) else signed_by):
         return Check(name, False, "signed by another key than the one that was given")
     return Check(name, True, f"signed by {body['public_key']}")
 

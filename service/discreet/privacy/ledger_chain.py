@@ -25,7 +25,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -120,8 +120,10 @@ def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25
     }
 
 
-def check_head(head: Any, public_key: str | None = None) -> dict[str, tuple[int, str]]:
-    """Number and hash of the last entry by account. Broken when the head is not signed, or not by this key (base64)."""
+def check_head(head: Any, public_key: str | Collection[str] | None = None) -> dict[str, tuple[int, str]]:
+    """Number and hash of the last entry by account. Broken when the head is not signed, or not by this key or one of
+    these keys (base64)."""
+    public_keys = (public_key,) if isinstance(public_key, str) else public_key
     try:
         listed = head["accounts"]
         message = rfc8785.dumps(listed)
@@ -134,7 +136,7 @@ def check_head(head: Any, public_key: str | None = None) -> dict[str, tuple[int,
         )
         if not well_formed:
             raise Broken("the head is not of this format")
-        if public_key is not None and head["public_key"] != public_key:
+        if public_keys and head["public_key"] not in public_keys:
             raise Broken("the head is signed by another key than the one that was given")
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(head["public_key"], validate=True))
         key.verify(base64.b64decode(head["signature"], validate=True), message)
@@ -397,13 +399,17 @@ def _take_quickly(account: _Account, line: bytes) -> str | None:
 
 
 def verify(
-    lines: Iterable[bytes], *, public_key: str | None = None, head: Any = None, watch: Watch | None = None
+    lines: Iterable[bytes],
+    *,
+    public_key: str | Collection[str] | None = None,
+    head: Any = None,
+    watch: Watch | None = None,
 ) -> Verified:
     """Check an export, line by line. Broken names the first entry that does not hold.
 
-    `public_key` (base64) is the key that must have signed; without it the export's own key is taken, which the caller
-    should compare with one that is known. `head` is an earlier (or equal) head of the same tenant, kept elsewhere:
-    every entry that it names must be there.
+    `public_key` (base64) is the key that must have signed, or after a rotation several of which one must; without it
+    the export's own key is taken, which the caller should compare with one that is known. `head` is an earlier (or
+    equal) head of the same tenant, kept elsewhere: every entry that it names must be there.
     """
     source = iter(lines)
     own = _head_of(next(source, b""))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -172,10 +172,19 @@ class DatasetSettings(Frozen):
     cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
     mode: Mode = Field(default="private", description="`simulation` declares the content public")
     account: str | None = Field(default=None, description="Account of an earlier version of the same source")
+    retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
+        default=None, description="The content is erased after so many days; absent: as the installation is set"
+    )
+    delete_after_job: bool = Field(
+        default=False, description="The content is erased after the first job that succeeds on it"
+    )
 
 
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
+
+    ROW_BYTES: ClassVar[int] = 0
+    """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
 
     kind: str
     public: Any
@@ -195,6 +204,14 @@ class Dataset(DatasetSettings):
     @abstractmethod
     def read_table(cls, public: Any, table: pa.Table) -> Content:
         """Canonical content from an uploaded table. InvalidInput naming column and row."""
+
+    @classmethod
+    def read_batches(cls, public: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
+        """Canonical content from an uploaded table that comes in batches.
+
+        Here the table is put together first; a kind whose canonical form sums rows can do with less memory.
+        """
+        return cls.read_table(public, pa.Table.from_batches(batches, schema))
 
     @classmethod
     def describe(cls, public: Any, content: Content) -> Any:

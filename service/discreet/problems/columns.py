@@ -21,16 +21,19 @@ MAX_ISSUES = 20
 
 
 class Issues:
-    """Collects issues of rows and raises them together."""
+    """Collects issues of rows and raises them together. `first` is the number of the first row at hand."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, first: int = 0) -> None:
         self.prefix = prefix
+        self.first = first
         self._found: list[FieldIssue] = []
 
     def where(self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any]) -> None:
         """One issue for each row where `bad` holds, with the value that stands there."""
         for row in np.flatnonzero(bad)[: MAX_ISSUES - len(self._found)]:
-            self._found.append(FieldIssue(f"{self.prefix}/{row}/{column}", f"{detail}; found {values[row]!s:.40}"))
+            self._found.append(
+                FieldIssue(f"{self.prefix}/{self.first + row}/{column}", f"{detail}; found {values[row]!s:.40}")
+            )
 
     def check(self) -> None:
         if self._found:
@@ -38,9 +41,9 @@ class Issues:
 
 
 def integer_columns(
-    table: pa.Table, bounds: Mapping[str, tuple[int, int]], prefix: str, optional: Sequence[str] = ()
+    table: pa.Table, bounds: Mapping[str, tuple[int, int]], prefix: str, optional: Sequence[str] = (), first: int = 0
 ) -> dict[str, NDArray[np.int64]]:
-    """Integer columns of an uploaded table, each within its bounds.
+    """Integer columns of an uploaded table, or of a part of one that begins at row `first`, each within its bounds.
 
     Raises InvalidInput for a missing or unknown column, a type that holds no integers, a missing value, and a value
     out of bounds (with its row).
@@ -48,8 +51,8 @@ def integer_columns(
     check_names(table, list(bounds), optional, prefix)
     columns: dict[str, NDArray[np.int64]] = {}
     for name in bounds:
-        values = real_column(table, name, prefix, "integers")
-        issues = Issues(prefix)
+        values = real_column(table, name, prefix, "integers", first)
+        issues = Issues(prefix, first)
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 issues.where(~(np.floor(values) == values), name, "an integer is needed", values)
@@ -58,7 +61,7 @@ def integer_columns(
             issues.where(values > np.uint64(2**53), name, "too large", values)
         issues.check()
         columns[name] = values.astype(np.int64)
-    check_bounds(columns, bounds, prefix)
+    check_bounds(columns, bounds, prefix, first)
     return columns
 
 
@@ -76,14 +79,14 @@ def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str],
         raise InvalidInput(found[:MAX_ISSUES])
 
 
-def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers") -> NDArray[Any]:
+def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", first: int = 0) -> NDArray[Any]:
     """A column of integers or floats, none missing, in the type that it came in."""
     column = table.column(name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
     if column.null_count:
         row = int(np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))[0])
-        raise InvalidInput("a value is missing", pointer=f"{prefix}/{row}/{name}")
+        raise InvalidInput("a value is missing", pointer=f"{prefix}/{first + row}/{name}")
     values: NDArray[Any] = column.to_numpy()
     return values
 
@@ -100,9 +103,11 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.int64]:
     return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def check_bounds(columns: Mapping[str, NDArray[np.int64]], bounds: Mapping[str, tuple[int, int]], prefix: str) -> None:
+def check_bounds(
+    columns: Mapping[str, NDArray[np.int64]], bounds: Mapping[str, tuple[int, int]], prefix: str, first: int = 0
+) -> None:
     """InvalidInput with the row of every value out of its bounds."""
-    issues = Issues(prefix)
+    issues = Issues(prefix, first)
     for name, (low, high) in bounds.items():
         values = columns[name]
         issues.where((values < low) | (values > high), name, f"must be {low} to {high}", values)

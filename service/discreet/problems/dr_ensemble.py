@@ -119,6 +119,8 @@ class DrEnsembleContent(Frozen):
 class DrEnsembleDataset(base.Dataset):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
+    ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
+
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
     content: DrEnsembleContent = Field(json_schema_extra=PRIVATE)

@@ -52,7 +52,7 @@ FEW_STATES, FEW_FEATURES = 8, 10
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
 
-# Defaults, all of them public: tried on synthetic data that stand for no dataset (`examples/simulators.py`).
+# Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
 PSEUDO_COUNT = 0.1  # of the noise's deviation
@@ -154,6 +154,8 @@ class OffPolicyContent(Frozen):
 
 class OffPolicyDataset(base.Dataset):
     """Trajectories of people under a behaviour policy."""
+
+    ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic

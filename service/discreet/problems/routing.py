@@ -12,6 +12,7 @@ Trips by origin and destination are private; network, capacities and latencies a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
@@ -45,6 +46,8 @@ MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
 """Most trips of one person, in one row and as a clip: 2 * 1e6 * the sum over a record stays within 64 bits."""
 MAX_ITERATIONS = 1000
+MERGE_ROWS = 1 << 20
+"""Rows of an upload in batches that may wait to be summed."""
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 PROJECTION_TOLERANCE = 1e-11
@@ -128,6 +131,23 @@ class RoutingDataset(base.Dataset):
         names = np.array(persons.cast(pa.string()).to_pylist())
         return _kept(public, _canonical(columns, names), "/content")
 
+    @classmethod
+    def read_batches(cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
+        """Unit request: trips are summed as they come, so memory goes with the cells that have trips, not with rows."""
+        if public.unit == "person":
+            return super().read_batches(public, batches, schema)
+        total = cls.read_table(public, schema.empty_table())["trips"]
+        parts: list[Ints] = []
+        row = waiting = 0
+        for batch in batches:
+            columns = integer_columns(pa.Table.from_batches([batch]), _bounds(public), "/content", first=row)
+            row += batch.num_rows
+            parts.append(_canonical(columns, None)["trips"])
+            waiting += len(parts[-1])
+            if waiting > max(len(total), MERGE_ROWS):  # so that all merging is a few passes over all parts
+                total, parts, waiting = _summed([total, *parts]), [], 0
+        return _kept(public, {"trips": _summed([total, *parts])}, "/content")
+
 
 def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
     return {
@@ -144,14 +164,17 @@ def _canonical(columns: dict[str, Ints], persons: NDArray[np.str_] | None) -> Co
     Persons become numbers in the order of their records, so that neither order nor names of persons matter, and
     no name is stored.
     """
-    keys = np.stack([columns[name] for name in ("period", "origin", "destination")], axis=1)
     count = columns["count"]
     if persons is None:
-        unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-        sums = np.zeros(len(unique), dtype=np.int64)
-        np.add.at(sums, inverse.ravel(), count)
-        kept = sums > 0
-        return {"trips": np.concatenate([unique[kept], sums[kept, None]], axis=1)}
+        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin, destination).
+        cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
+        order = np.argsort(cells, kind="stable")
+        cells = cells[order]
+        first = np.flatnonzero(np.diff(cells, prepend=-1))
+        sums = np.add.reduceat(count[order], first) if first.size else np.zeros(0, dtype=np.int64)
+        cells, sums = cells[first][sums > 0], sums[sums > 0]
+        return {"trips": np.stack([cells >> 24, cells >> 12 & 4095, cells & 4095, sums], axis=1)}
+    keys = np.stack([columns[name] for name in ("period", "origin", "destination")], axis=1)
     _, person = np.unique(persons, return_inverse=True)
     unique, inverse = np.unique(np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True)
     sums = np.zeros(len(unique), dtype=np.int64)
@@ -165,6 +188,13 @@ def _canonical(columns: dict[str, Ints], persons: NDArray[np.str_] | None) -> Co
         "trips": np.concatenate(records) if records else np.zeros((0, 4), dtype=np.int64),
         "person_start": np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64),
     }
+
+
+def _summed(parts: list[Ints]) -> Ints:
+    """Canonical trips of several such lists together."""
+    rows = np.concatenate(parts)
+    columns = dict(zip(("period", "origin", "destination", "count"), rows.T, strict=True))
+    return _canonical(columns, None)["trips"]
 
 
 def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:

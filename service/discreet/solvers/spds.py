@@ -10,7 +10,7 @@ The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regulariz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -85,12 +85,14 @@ def solve(
     iterations: int,
     threshold: float = 0.0,
     resolution: float = 0.0,
+    watch: Callable[[Sequence[Participant]], None] | None = None,
 ) -> Solution:
     """Run the method for `iterations` (>= 1) steps, or until no sum moved by more than `threshold` (0: never).
 
     c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone; without them
     `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its multiples (2^-32 in the encrypted run,
-    10^-σ in the paper). Raises ValueError when shapes disagree, when dual steps differ, or when there is no part.
+    10^-σ in the paper). `watch` sees the agents after each step. Raises ValueError when shapes disagree, when dual
+    steps differ, or when there is no part.
     """
     c, d = np.asarray(c, dtype=np.float64), np.asarray(d, dtype=np.float64)
     if not parts:
@@ -117,6 +119,8 @@ def solve(
         last, sums = sums, own + sum(_rounded(agent.contribution(), resolution) for agent in agents)
         change = float(np.max(np.abs(sums - last), initial=0.0))
         done += 1
+        if watch is not None:
+            watch(agents)
     exact = np.concatenate([c, d]) + sum(agent.contribution() for agent in agents)
     coupled, excess = exact[: c.size], exact[c.size :]
     return Solution(

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.secrets import Secrets
-from discreet.storage.tables import Dataset, DatasetChunk
+from discreet.storage.tables import Dataset, DatasetChunk, Job
 
 Row = dict[str, Any]
-
-
-def digest(secrets: Secrets, tenant_id: str, canonical: Iterable[bytes]) -> bytes:
-    """The keyed name of a content: a plain digest would tell whoever holds a guess of the data whether it is right."""
-    mac = hmac.new(secrets.digest_key, f"discreet/dataset/v1\0{tenant_id}\0".encode(), hashlib.sha256)
-    for part in canonical:
-        mac.update(part)
-    return mac.digest()
 
 
 async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
@@ -50,18 +40,19 @@ async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: An
 
 
 async def find(connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False) -> Row | None:
-    """A dataset that is not deleted; with `keep` it cannot be deleted before this transaction ends."""
-    statement = select(Dataset).where(
-        Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
-    )
+    """A dataset that is neither deleted nor past its time.
+
+    With `keep` it cannot be deleted before this transaction ends.
+    """
+    statement = select(Dataset).where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, _offered())
     if keep:
         statement = statement.with_for_update(read=True)
     return _one(await connection.execute(statement))
 
 
 async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int) -> list[Row]:
-    """Datasets that are not deleted, newest first."""
-    statement = select(Dataset).where(Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None))
+    """Datasets that are neither deleted nor past their time, newest first."""
+    statement = select(Dataset).where(Dataset.tenant_id == tenant_id, _offered())
     if after is not None:
         statement = statement.where(
             (Dataset.created_at < after[0]) | ((Dataset.created_at == after[0]) & (Dataset.id < after[1]))
@@ -80,12 +71,35 @@ async def of_account(connection: AsyncConnection, account_ids: Iterable[str]) ->
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
+async def held(connection: AsyncConnection, dataset_id: str) -> Row | None:
+    """A dataset whose content is still there, for a job that was accepted in time."""
+    return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))
+
+
+async def set_retention(
+    connection: AsyncConnection, dataset_id: str, expires_at: datetime | None, delete_after_job: bool
+) -> Row:
+    """Keep a content that is still there until another time."""
+    statement = (
+        update(Dataset)
+        .where(Dataset.id == dataset_id)
+        .values(expires_at=expires_at, delete_after_job=delete_after_job)
+        .returning(Dataset)
+    )
+    row = _one(await connection.execute(statement))
+    assert row is not None
+    return row
+
+
 async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) -> bool:
-    """Delete the content; the row stays as the memory of its digest. False when there is no such dataset."""
+    """Delete the content and its key; the row stays as the memory of its digest. False when there is no such dataset.
+
+    An object is left to whoever calls this, after the commit: without the key nobody can read it.
+    """
     statement = (
         update(Dataset)
         .where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None))
-        .values(deleted_at=func.now())
+        .values(deleted_at=func.now(), wrapped_key=None)
     )
     if (await connection.execute(statement)).rowcount == 0:
         return False
@@ -93,15 +107,45 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     return True
 
 
-async def chunks(connection: AsyncConnection, dataset_id: str) -> list[bytes]:
-    """The sealed content in order; empty when it was erased."""
+async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
+    """Datasets whose content shall go and that no job needs: past their time, or used by a job that succeeded."""
+    active = select(Job.id).where(Job.dataset_id == Dataset.id, Job.state.not_in(("succeeded", "failed", "cancelled")))
+    statement = (
+        select(Dataset)
+        .where(Dataset.deleted_at.is_(None), ~_offered(), ~active.exists())
+        .limit(most)
+        .with_for_update(of=Dataset, skip_locked=True)  # a job that is accepted at this moment holds the row
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def objects_of(connection: AsyncConnection, names: Iterable[str]) -> set[str]:
+    """Those of these objects that belong to a dataset whose content is still there."""
+    statement = select(Dataset.object_name).where(Dataset.object_name.in_(list(names)), Dataset.deleted_at.is_(None))
+    return {str(name) for name in (await connection.execute(statement)).scalars()}
+
+
+async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[bytes]:
+    """The sealed content in order, one chunk at a time; none when it was erased."""
     statement = select(DatasetChunk.sealed).where(DatasetChunk.dataset_id == dataset_id).order_by(DatasetChunk.index)
-    return list((await connection.execute(statement)).scalars())
+    async with connection.stream(statement) as rows:
+        async for row in rows:
+            yield bytes(row[0])
 
 
-async def content_key(connection: AsyncConnection, dataset_id: str) -> str:
-    """The id of the key that sealed the content."""
-    return str((await connection.execute(select(Dataset.content_key_id).where(Dataset.id == dataset_id))).scalar_one())
+def is_offered(row: Row, now: datetime) -> bool:
+    """What `_offered` says, of a row at hand, but for the jobs that used it."""
+    return row["deleted_at"] is None and (row["expires_at"] is None or row["expires_at"] > now)
+
+
+def _offered() -> ColumnElement[bool]:
+    """True of a dataset that new jobs may use."""
+    used = select(Job.id).where(Job.dataset_id == Dataset.id, Job.state == "succeeded")
+    return and_(
+        Dataset.deleted_at.is_(None),
+        or_(Dataset.expires_at.is_(None), Dataset.expires_at > func.now()),
+        or_(~Dataset.delete_after_job, ~used.exists()),
+    )
 
 
 def _one(result: Any) -> Row | None:

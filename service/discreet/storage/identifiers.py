@@ -7,7 +7,7 @@ from typing import Literal
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
-Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten"]
+Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten", "whk"]
 
 
 def new_id(prefix: Prefix) -> str:

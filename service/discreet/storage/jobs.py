@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage import webhooks
 from discreet.storage.database import Database
 from discreet.storage.ledger import Standing, standing
 from discreet.storage.queue import QUEUE, RUN_JOB
@@ -42,6 +43,15 @@ CHANNEL = "discreet_jobs"
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
+
+WebhookEvent = Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]
+"""What webhooks can be told."""
+
+_TOLD: dict[str, WebhookEvent] = {
+    "succeeded": "job.finished",
+    "failed": "job.failed",
+    "cancelled": "job.cancelled",
+}
 
 
 # Submission ---------------------------------------------------------------------------------------------------------
@@ -274,7 +284,7 @@ async def end(
 ) -> None:
     """Bring a job, which this transaction holds, to its final state."""
     code, detail = error if error is not None else (None, None)
-    await connection.execute(
+    ended = await connection.execute(
         update(Job)
         .where(Job.id == job_id)
         .values(
@@ -285,7 +295,10 @@ async def end(
             step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
             finished_at=func.clock_timestamp(),
         )
+        .returning(Job.tenant_id, Job.kind)
     )
+    tenant_id, kind = ended.one()
+    await webhooks.announce(connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state})
     await connection.execute(delete(Release).where(Release.job_id == job_id))
     await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
 

@@ -1,29 +1,213 @@
 """Encryption at rest: AES-256-GCM in chunks bound to their place.
 
-Each chunk has a nonce of its own; its associated data names the object, the chunk's number and whether it is the
-last, so that chunks cannot be swapped between objects, reordered or cut off.
+Two forms. Datasets and uploads are sealed under a data key of their own, chunk by chunk as in STREAM (Hoang,
+Reyhanitabar, Rogaway & Vizár 2015): the nonce is the chunk's number with the mark of the last one, so that nothing can
+be reordered or cut off, and any place can be read without the rest. The data key is wrapped by a master key: rotating
+that one wraps the data key again and touches no content, and a content whose wrapped key is gone is gone.
+
+What is small and short-lived (releases, sessions) is sealed by a master key itself, with random nonces; so are the
+datasets of version 0001.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable, Iterator
+import secrets as random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet.errors import DiscreetError
-from discreet.storage.secrets import Secrets
+from discreet.storage.secrets import KEY_BYTES, Secrets
 
 CHUNK_BYTES = 1 << 20
 _NONCE_BYTES = 12
-_OVERHEAD = _NONCE_BYTES + 16
+_TAG_BYTES = 16
+_OVERHEAD = _NONCE_BYTES + _TAG_BYTES
+STREAM_CHUNK_BYTES = CHUNK_BYTES + _TAG_BYTES
+"""A chunk of a stream as it is stored; the last one may be shorter."""
 
 
 class SealBroken(DiscreetError):
     """Stored content does not open: it was changed, or its key is gone."""
 
     code = "seal_broken"
+
+
+# Under a data key ---------------------------------------------------------------------------------------------------
+
+
+def new_data_key() -> bytes:
+    return random.token_bytes(KEY_BYTES)
+
+
+def wrap(secrets: Secrets, name: str, data_key: bytes) -> bytes:
+    """The data key of `name`, under the master key `secrets.content_key_id`."""
+    nonce = os.urandom(_NONCE_BYTES)
+    cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
+    return nonce + cipher.encrypt(nonce, data_key, _wrapped(name))
+
+
+def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes) -> bytes:
+    """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not open."""
+    try:
+        cipher = AESGCM(secrets.content_keys[key_id])
+        return cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], _wrapped(name))
+    except (InvalidTag, KeyError, ValueError) as error:
+        raise SealBroken() from error
+
+
+class ChunkCipher:
+    """The chunks of one stream. A data key seals one stream only: its nonces are the chunks' numbers."""
+
+    def __init__(self, data_key: bytes, name: str) -> None:
+        self._cipher = AESGCM(data_key)
+        self._name = name.encode()
+
+    def seal(self, index: int, plain: bytes, *, last: bool) -> bytes:
+        return self._cipher.encrypt(_place_nonce(index, last), plain, self._name)
+
+    def open(self, index: int, sealed: bytes, *, last: bool) -> bytes:
+        try:
+            return self._cipher.decrypt(_place_nonce(index, last), sealed, self._name)
+        except (InvalidTag, ValueError) as error:
+            raise SealBroken() from error
+
+
+class SealedWriter(io.RawIOBase):
+    """A binary file that seals what is written to it and gives each chunk to `store`; holds two chunks at most.
+
+    Only `finish` marks the end: a stream without it does not open.
+    """
+
+    def __init__(self, cipher: ChunkCipher, store: Callable[[bytes], object]) -> None:
+        super().__init__()
+        self._cipher = cipher
+        self._store = store
+        self._buffer = bytearray()
+        self._index = 0
+        self.plain_bytes = 0
+        self.sealed_bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), CHUNK_BYTES):
+            self._buffer += view[start : start + CHUNK_BYTES]
+            while len(self._buffer) > CHUNK_BYTES:  # what stays is never empty, so it can be the last chunk
+                self._put(bytes(self._buffer[:CHUNK_BYTES]), last=False)
+                del self._buffer[:CHUNK_BYTES]
+        self.plain_bytes += len(view)
+        return len(view)
+
+    def finish(self) -> None:
+        self._put(bytes(self._buffer), last=True)
+        self._buffer.clear()
+
+    def _put(self, plain: bytes, *, last: bool) -> None:
+        sealed = self._cipher.seal(self._index, plain, last=last)
+        self._store(sealed)
+        self._index += 1
+        self.sealed_bytes += len(sealed)
+
+
+class SealedReader(io.RawIOBase):
+    """A sealed stream as a file that can be read at any place; holds one chunk of it in the clear.
+
+    `read_at(offset, size)` gives stored bytes. The last chunk is opened first: a stream that was cut off does not
+    open at all.
+    """
+
+    def __init__(self, cipher: ChunkCipher, read_at: Callable[[int, int], bytes], sealed_bytes: int) -> None:
+        super().__init__()
+        self._cipher = cipher
+        self._read_at = read_at
+        self._sealed_bytes = sealed_bytes
+        self._count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
+        self._size = sealed_bytes - self._count * _TAG_BYTES
+        self._position = 0
+        self._held = -1
+        self._plain = b""
+        self._chunk(self._count - 1)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError("a place before the beginning")
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._position >= self._size:
+            return 0
+        index, start = divmod(self._position, CHUNK_BYTES)
+        part = self._chunk(index)[start : start + len(view)]
+        view[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+    def _chunk(self, index: int) -> bytes:
+        if index != self._held:
+            start = index * STREAM_CHUNK_BYTES
+            sealed = self._read_at(start, min(STREAM_CHUNK_BYTES, self._sealed_bytes - start))
+            self._plain = self._cipher.open(index, sealed, last=index == self._count - 1)
+            self._held = index
+        return self._plain
+
+
+def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[bytes]) -> bytearray:
+    """The plain bytes of a stream that comes in parts of any size; SealBroken unless it is whole and unchanged."""
+    cipher = ChunkCipher(data_key, name)
+    count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
+    plain = bytearray(max(0, sealed_bytes - count * _TAG_BYTES))  # in one piece: contents are large
+    place = 0
+    for index, sealed in enumerate(_regular(parts)):
+        if index >= count:
+            raise SealBroken("the content is longer than it was")
+        part = cipher.open(index, sealed, last=index == count - 1)
+        plain[place : place + len(part)] = part
+        place += len(part)
+    if place != len(plain) or (sealed_bytes < _TAG_BYTES):
+        raise SealBroken("the content is shorter than it was")
+    return plain
+
+
+def _regular(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks of a stream's size."""
+    buffer = bytearray()
+    for part in parts:
+        buffer += part
+        while len(buffer) >= STREAM_CHUNK_BYTES:
+            yield bytes(buffer[:STREAM_CHUNK_BYTES])
+            del buffer[:STREAM_CHUNK_BYTES]
+    if buffer:
+        yield bytes(buffer)
+
+
+def _place_nonce(index: int, last: bool) -> bytes:
+    return index.to_bytes(_NONCE_BYTES - 1, "big") + bytes([last])
+
+
+def _wrapped(name: str) -> bytes:
+    return f"{name}\0data key".encode()
+
+
+# Under a master key -------------------------------------------------------------------------------------------------
 
 
 def seal(secrets: Secrets, name: str, plain: bytes) -> Iterator[bytes]:

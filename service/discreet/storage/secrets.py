@@ -1,24 +1,37 @@
 """The secrets of one installation: a JSON file of mode 0600, one key for each purpose.
 
-Each purpose has a key of its own, so that one can be rotated without the others. Content keys are a list: the first
-one seals, all of them open, so that a rotation needs no downtime.
+Each purpose has a key of its own, so that one can be rotated without the others, and every rotation goes without
+downtime: what an old key made stays readable until the old key is retired.
+
+    content_keys       master keys: the first that is not `staged` wraps data keys, all of them unwrap
+    pepper             under every stored API key; `other_peppers` still count, and are replaced when a key is used
+    signing_key        signs; `other_signing_keys` are public keys that signed before
+
+A staged key is known and not used yet: it lets all machines learn a key before the first of them uses it.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import os
 import secrets as random
 import stat
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import DiscreetError
+from discreet.state import write_private
 
 KEY_BYTES = 32
+
+Kind = Literal["content", "pepper", "signing"]
 
 
 class SecretsError(DiscreetError):
@@ -31,7 +44,7 @@ class SecretsError(DiscreetError):
 class Secrets:
     """Keys by purpose, 32 bytes each.
 
-    `content_keys` seal datasets and releases (AES-256-GCM), `digest_key` names a dataset by its content, `pepper`
+    `content_keys` are the master keys of content (AES-256-GCM), `digest_key` names a dataset by its content, `pepper`
     is under every stored API key, `signing_key` (Ed25519 seed) signs certificates and ledger heads.
     """
 
@@ -40,6 +53,9 @@ class Secrets:
     digest_key: bytes
     pepper: bytes
     signing_key: bytes
+    other_peppers: tuple[bytes, ...] = ()
+    other_signing_keys: tuple[str, ...] = ()
+    """Public keys (base64) that signed before this one."""
 
     def __repr__(self) -> str:
         return "Secrets(…)"
@@ -48,19 +64,54 @@ class Secrets:
     def signer(self) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(self.signing_key)
 
+    @property
+    def peppers(self) -> tuple[bytes, ...]:
+        """The one that is used, then those that still count."""
+        return (self.pepper, *self.other_peppers)
+
+    @property
+    def pepper_id(self) -> str:
+        return pepper_id(self.pepper)
+
+
+class SecretsFile:
+    """The secrets as they stand in their file now: a rotation reaches running processes by itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._loaded = self._read()
+
+    @property
+    def current(self) -> Secrets:
+        """Looks at the file's date. A file that cannot be read now, in the middle of being replaced, is read later."""
+        with self._lock:
+            try:
+                if self._stamp() != self._seen:
+                    self._loaded = self._read()
+            except (OSError, SecretsError):
+                pass
+            return self._loaded
+
+    def _read(self) -> Secrets:
+        found = load(self._path)
+        self._seen = self._stamp()
+        return found
+
+    def _stamp(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
 
 def create(path: Path) -> None:
     """Write a new secrets file; refuses to replace one."""
-
-    def key() -> str:
-        return base64.urlsafe_b64encode(random.token_bytes(KEY_BYTES)).decode()
-
     body = {
         "version": 1,
-        "content_keys": [{"id": random.token_hex(4), "key": key()}],
-        "digest_key": key(),
-        "pepper": key(),
-        "signing_key": key(),
+        "content_keys": [{"id": random.token_hex(4), "key": _new()}],
+        "digest_key": _new(),
+        "pepper": _new(),
+        "signing_key": _new(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written whole beside its place and linked into it: a crash leaves either no secrets or all of them.
@@ -80,6 +131,108 @@ def create(path: Path) -> None:
 
 def load(path: Path) -> Secrets:
     """Read the secrets file; refuses one that others can read."""
+    body = _body(path)
+    try:
+        used = [entry for entry in body["content_keys"] if not entry.get("staged")]
+        return Secrets(
+            content_keys={entry["id"]: _key(entry["key"]) for entry in body["content_keys"]},
+            content_key_id=used[0]["id"],
+            digest_key=_key(body["digest_key"]),
+            pepper=_key(body["pepper"]),
+            signing_key=_key(body["signing_key"]),
+            other_peppers=tuple(_key(entry["key"]) for entry in body.get("other_peppers", [])),
+            other_signing_keys=tuple(str(entry["public_key"]) for entry in body.get("other_signing_keys", [])),
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise SecretsError(f"{path} is not a secrets file of this version") from error
+
+
+# Rotation -----------------------------------------------------------------------------------------------------------
+
+
+def stage(path: Path, kind: Kind) -> str:
+    """Add a key that counts already and is not used yet; its id."""
+    body = _body(path)
+    if kind == "signing":
+        raise SecretsError("a signing key needs no staging: what it signs carries its public key")
+    entry = {"key": _new(), "staged": True}
+    entry["id"] = random.token_hex(4) if kind == "content" else pepper_id(_key(str(entry["key"])))
+    body.setdefault("content_keys" if kind == "content" else "other_peppers", []).append(entry)
+    _save(path, body)
+    return str(entry["id"])
+
+
+def rotate(path: Path, kind: Kind) -> str:
+    """Use the staged key of this kind, or a new one; its id. What the old one made stays good until it is retired."""
+    if kind == "signing":
+        body = _body(path)
+        old = Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"]))
+        body.setdefault("other_signing_keys", []).append({"public_key": _public(old)})
+        body["signing_key"] = _new()
+        _save(path, body)
+        return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
+    name = "content_keys" if kind == "content" else "other_peppers"
+    if not any(entry.get("staged") for entry in _body(path).get(name, [])):
+        stage(path, kind)
+    body = _body(path)
+    entries = body[name]
+    place = next(number for number, entry in enumerate(entries) if entry.get("staged"))
+    chosen = entries.pop(place)
+    del chosen["staged"]
+    if kind == "content":
+        entries.insert(0, chosen)
+    else:
+        entries.append({"id": pepper_id(_key(body["pepper"])), "key": body["pepper"]})
+        body["pepper"] = chosen["key"]
+    _save(path, body)
+    return str(chosen["id"])
+
+
+def retire(path: Path, kind: Kind, key_id: str) -> None:
+    """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
+    body = _body(path)
+    name, field = {
+        "content": ("content_keys", "id"),
+        "pepper": ("other_peppers", "id"),
+        "signing": ("other_signing_keys", "public_key"),
+    }[kind]
+    entries = body.get(name, [])
+    if kind == "content" and key_id == load(path).content_key_id:
+        raise SecretsError("this key is in use; rotate first")
+    kept = [entry for entry in entries if entry[field] != key_id]
+    if len(kept) == len(entries):
+        raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
+    body[name] = kept
+    _save(path, body)
+
+
+def overview(path: Path) -> list[dict[str, str]]:
+    """Kind, id and state (used, staged, old) of every key that can be rotated; no key."""
+    body, loaded = _body(path), load(path)
+    rows = [
+        {
+            "kind": "content",
+            "id": entry["id"],
+            "state": "used" if entry["id"] == loaded.content_key_id else "staged" if entry.get("staged") else "old",
+        }
+        for entry in body["content_keys"]
+    ]
+    rows.append({"kind": "pepper", "id": loaded.pepper_id, "state": "used"})
+    rows += [
+        {"kind": "pepper", "id": entry["id"], "state": "staged" if entry.get("staged") else "old"}
+        for entry in body.get("other_peppers", [])
+    ]
+    rows.append({"kind": "signing", "id": _public(loaded.signer), "state": "used"})
+    rows += [{"kind": "signing", "id": key, "state": "old"} for key in loaded.other_signing_keys]
+    return rows
+
+
+def pepper_id(pepper: bytes) -> str:
+    """What rows name a pepper by; tells nothing of it."""
+    return hmac.digest(pepper, b"discreet/pepper-id/v1", hashlib.sha256)[:4].hex()
+
+
+def _body(path: Path) -> dict[str, Any]:
     try:
         mode = path.stat().st_mode
         body = json.loads(path.read_text())
@@ -89,17 +242,24 @@ def load(path: Path) -> Secrets:
         raise SecretsError(f"{path} is not JSON") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SecretsError(f"{path} must be readable by its owner alone (chmod 600)")
-    try:
-        keys = {entry["id"]: _key(entry["key"]) for entry in body["content_keys"]}
-        return Secrets(
-            content_keys=keys,
-            content_key_id=body["content_keys"][0]["id"],
-            digest_key=_key(body["digest_key"]),
-            pepper=_key(body["pepper"]),
-            signing_key=_key(body["signing_key"]),
-        )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise SecretsError(f"{path} is not a secrets file of this version") from error
+    if not isinstance(body, dict):
+        raise SecretsError(f"{path} is not a secrets file of this version")
+    return body
+
+
+def _save(path: Path, body: dict[str, Any]) -> None:
+    owner = path.stat()
+    write_private(path, json.dumps(body, indent=1))
+    if os.geteuid() == 0:  # root rotates for a service that must still be able to read the file
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _public(key: Ed25519PrivateKey) -> str:
+    return base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def _new() -> str:
+    return base64.urlsafe_b64encode(random.token_bytes(KEY_BYTES)).decode()
 
 
 def _key(text: str) -> bytes:

@@ -62,6 +62,7 @@ class Key(Base):
     role: Mapped[str]
     lookup: Mapped[str] = mapped_column(unique=True)
     mac: Mapped[bytes]
+    pepper_id: Mapped[str | None]  # which pepper is under the MAC; none: a key of before 0002 that was not used since
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
@@ -115,13 +116,18 @@ class LedgerEntry(Base):
 
 
 class Dataset(Base):
-    """A registered dataset; its content lies sealed in chunks and is known by a keyed digest."""
+    """A registered dataset; its content lies sealed in chunks or in an object, and is known by a keyed digest.
+
+    `wrapped_key` is the content's own key under master key `content_key_id`. Without one, chunks are sealed by that
+    master key itself, as version 0001 did. Erasing forgets it: what copies of the content remain cannot be read.
+    """
 
     __tablename__ = "datasets"
     __table_args__ = (
         CheckConstraint("mode IN ('private', 'simulation')", name="datasets_mode"),
         Index("datasets_live", "tenant_id", "digest", unique=True, postgresql_where=text("deleted_at IS NULL")),
         Index("datasets_page", "tenant_id", "created_at", "id"),
+        Index("datasets_expiry", "expires_at", postgresql_where=text("deleted_at IS NULL")),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
@@ -132,6 +138,11 @@ class Dataset(Base):
     mode: Mapped[str]
     digest: Mapped[bytes]
     content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes | None]
+    sealed_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    object_name: Mapped[str | None]
+    expires_at: Mapped[datetime | None]
+    delete_after_job: Mapped[bool] = mapped_column(server_default=text("false"))
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     deleted_at: Mapped[datetime | None]
 
@@ -163,6 +174,7 @@ class Job(Base):
         ),
         Index("jobs_turn", "fair_tag", postgresql_where=text("started_at IS NOT NULL")),
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
         Index("jobs_lease", "lease_until", postgresql_where=text("state = 'running'")),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -306,3 +318,41 @@ class GroupMember(Base):
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
     unit: Mapped[str]
     announcement: Mapped[dict[str, Any]]
+
+
+class Webhook(Base):
+    """An address that is told of events. Its signing secret lies sealed under its id."""
+
+    __tablename__ = "webhooks"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), index=True)
+    url: Mapped[str]
+    events: Mapped[list[Any]]
+    content_key_id: Mapped[str]
+    sealed_secret: Mapped[bytes]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    failing_since: Mapped[datetime | None]
+    last_error: Mapped[str | None]
+    disabled_at: Mapped[datetime | None]
+
+
+class WebhookDelivery(Base):
+    """A message to a webhook, written with what it tells of. `next_at` is when it is due, or the lease of the worker
+    that sends it now; none: it was delivered or given up."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (
+        Index("webhook_deliveries_due", "webhook_id", "next_at", postgresql_where=text("next_at IS NOT NULL")),
+        Index("webhook_deliveries_subject", "webhook_id", "event", "subject", "created_at"),
+        Index("webhook_deliveries_age", "created_at"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str]
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    event: Mapped[str]
+    subject: Mapped[str]
+    body: Mapped[str]
+    attempts: Mapped[int] = mapped_column(Integer, server_default="0")
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    next_at: Mapped[datetime | None] = mapped_column(server_default=NOW)
+    delivered_at: Mapped[datetime | None]

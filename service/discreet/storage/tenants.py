@@ -45,6 +45,11 @@ async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | 
     return (await connection.execute(statement)).rowcount == 1
 
 
+async def set_mac(connection: AsyncConnection, key_id: str, mac: bytes, pepper_id: str) -> None:
+    """The key's MAC under another pepper."""
+    await connection.execute(update(Key).where(Key.id == key_id).values(mac=mac, pepper_id=pepper_id))
+
+
 async def has_keys(connection: AsyncConnection, tenant_id: str) -> bool:
     return (await connection.execute(select(Key.id).where(Key.tenant_id == tenant_id).limit(1))).first() is not None
 

@@ -51,9 +51,22 @@ async def authenticate(services: Services, key: str) -> Principal:
     if not is_well_formed(key):
         raise Unauthenticated("this is not a discreet API key")
     found = await tenants.find_key(services.database, _lookup(key))
-    if found is None or not hmac.compare_digest(found[1], _mac(services.secrets, key)):
+    if found is None or not await opens(services, key, *found):
         raise Unauthenticated("this API key is unknown, revoked or expired")
     return found[0]
+
+
+async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> bool:
+    """Whether this is the key that was stored as `mac`. One under the pepper before a rotation, or the one after it,
+    counts too, and is moved to the pepper in use."""
+    secrets = services.secrets
+    if hmac.compare_digest(mac, _mac(secrets, key)):
+        return True
+    if not any(hmac.compare_digest(mac, _mac(secrets, key, pepper)) for pepper in secrets.other_peppers):
+        return False
+    async with services.database.transaction(holder.tenant_id) as connection:
+        await tenants.set_mac(connection, holder.key_id, _mac(secrets, key), secrets.pepper_id)
+    return True
 
 
 def require(principal: Principal, *roles: str) -> None:
@@ -134,7 +147,7 @@ async def local_owner(services: Services) -> Principal:
 async def _add_key(
     services: Services, connection: Any, tenant_id: str, role: str, name: str, expires_at: datetime | None
 ) -> tuple[str, str]:
-    key, key_id = new_key(), new_id("key")
+    key, key_id, secrets = new_key(), new_id("key"), services.secrets
     await tenants.add_key(
         connection,
         id=key_id,
@@ -142,7 +155,8 @@ async def _add_key(
         principal=name,
         role=role,
         lookup=_lookup(key),
-        mac=_mac(services.secrets, key),
+        mac=_mac(secrets, key),
+        pepper_id=secrets.pepper_id,
         expires_at=expires_at,
     )
     return key, key_id
@@ -152,8 +166,8 @@ def _lookup(key: str) -> str:
     return key[len(PREFIX) : len(PREFIX) + _LOOKUP]
 
 
-def _mac(secrets: Secrets, key: str) -> bytes:
-    return hmac.digest(secrets.pepper, key.encode(), hashlib.sha256)
+def _mac(secrets: Secrets, key: str, pepper: bytes | None = None) -> bytes:
+    return hmac.digest(pepper or secrets.pepper, key.encode(), hashlib.sha256)
 
 
 def _checksum(body: str) -> str:

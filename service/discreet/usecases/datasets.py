@@ -1,28 +1,34 @@
-"""Datasets: register, look up, erase."""
+"""Datasets: register, look up, open for a job, erase."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, PayloadTooLarge
+from discreet import faults
+from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge, Unavailable
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
 from discreet.storage import datasets, jobs, ledger, sealing
+from discreet.storage.database import SYSTEM
+from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import Services
+from discreet.usecases.uploads import Upload
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What an owner registers, with its content still to be read (in a thread: it may be large)."""
+    """What an owner registers, with its content still to be read: from memory in a thread, or by the reader."""
 
     name: str
     kind: str
@@ -30,7 +36,21 @@ class Registration:
     mode: str
     cap: Cap | None
     account: str | None
-    read: Callable[[], Content]
+    source: Callable[[], Content] | Upload
+    retention_days: int | None = None
+    delete_after_job: bool = False
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """A content, read and sealed under its data key."""
+
+    dataset_id: str
+    data_key: bytes
+    digest: bytes
+    public: dict[str, Any]
+    sealed_bytes: int
+    parts: Callable[[], Iterator[bytes]]
 
 
 async def register(services: Services, principal: Principal, request: Registration) -> tuple[dict[str, Any], bool]:
@@ -41,33 +61,113 @@ async def register(services: Services, principal: Principal, request: Registrati
     a second account for the same people would be a second budget.
     """
     require(principal, "owner")
-    if (request.cap is None) == (request.account is None):
-        raise InvalidInput([FieldIssue("/cap", "either a cap or the account of an earlier version is needed")])
+    try:
+        if (request.cap is None) == (request.account is None):
+            raise InvalidInput([FieldIssue("/cap", "either a cap or the account of an earlier version is needed")])
+        async with _sealed(services, principal, request) as sealed:
+            return await _keep(services, principal, request, sealed)
+    finally:
+        if isinstance(request.source, Upload):
+            request.source.close()
 
-    def prepare() -> tuple[bytes, list[bytes], str, dict[str, Any]]:
-        content = request.read()
+
+async def _keep(
+    services: Services, principal: Principal, request: Registration, sealed: _Sealed
+) -> tuple[dict[str, Any], bool]:
+    """Store the content where it belongs by its size, with its row."""
+    objects = services.objects if sealed.sealed_bytes > services.settings.object_bytes else None
+    if objects is None:
+        return await _store(services, principal, request, sealed, None)
+    # Before the row that names it: a crash between the two leaves an object that nobody can open.
+    await anyio.to_thread.run_sync(objects.write, sealed.dataset_id, sealed.parts())
+    faults.point("object.written")
+    try:
+        row, new = await _store(services, principal, request, sealed, sealed.dataset_id)
+    except DiscreetError:  # refused, so not committed; after any other error that is open, and the sweep decides
+        await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+        raise
+    if not new:
+        await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+    return row, new
+
+
+@asynccontextmanager
+async def _sealed(services: Services, principal: Principal, request: Registration) -> AsyncIterator[_Sealed]:
+    dataset_id, data_key = new_id("dst"), sealing.new_data_key()
+    settings, digest_key = services.settings, services.secrets.digest_key
+    if isinstance(request.source, Upload):
+        job = {
+            "kind": request.kind,
+            "public": request.public.model_dump(mode="json"),
+            "tenant": principal.tenant_id,
+            "name": dataset_id,
+            "data_key": data_key.hex(),
+            "digest_key": digest_key.hex(),
+            "content_bytes": settings.content_bytes,
+            "memory_bytes": settings.job_memory_bytes,
+        }
+        read = await services.reader.read(request.source, settings.spool_folder, job)
+        request.source.close()  # its room on the disk is not needed any more
+        with read.file as file:
+            yield _Sealed(
+                dataset_id,
+                data_key,
+                read.digest,
+                read.public,
+                read.sealed_bytes,
+                lambda: file.parts(sealing.STREAM_CHUNK_BYTES),
+            )
+        return
+    source = request.source
+
+    def prepare() -> _Sealed:
+        content = source()
         # A release that ran out of memory would tell how much there is; so its owner is told now.
-        size, most = sum(array.nbytes for array in content.values()), services.settings.content_bytes
+        size, most = sum(array.nbytes for array in content.values()), settings.content_bytes
         if size > most:
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
-        digest = datasets.digest(services.secrets, principal.tenant_id, canonical_bytes(content))
-        dataset_id = new_id("dst")
+        digest = content_digest(digest_key, principal.tenant_id, canonical_bytes(content))
         described = DATASETS[request.kind].describe(request.public, content)
-        public = described.model_dump(mode="json", exclude_none=True)
-        return digest, list(sealing.seal(services.secrets, dataset_id, pack(content))), dataset_id, public
+        chunks: list[bytes] = []
+        writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
+        writer.write(pack(content))
+        writer.finish()
+        return _Sealed(
+            dataset_id,
+            data_key,
+            digest,
+            described.model_dump(mode="json", exclude_none=True),
+            writer.sealed_bytes,
+            lambda: iter(chunks),
+        )
 
-    digest, chunks, dataset_id, public = await anyio.to_thread.run_sync(prepare)
+    yield await anyio.to_thread.run_sync(prepare)
+
+
+async def _store(
+    services: Services, principal: Principal, request: Registration, sealed: _Sealed, object_name: str | None
+) -> tuple[dict[str, Any], bool]:
+    expires_at = _expiry(services, request)
+    secrets = services.secrets
     async with services.database.transaction(principal.tenant_id) as connection:
-        await datasets.lock_digest(connection, digest)
-        known = await datasets.find_digest(connection, principal.tenant_id, digest)
+        await datasets.lock_digest(connection, sealed.digest)
+        known = await datasets.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None:
-            for name, value in (("kind", request.kind), ("public", public), ("mode", request.mode)):
+            for name, value in (("kind", request.kind), ("public", sealed.public), ("mode", request.mode)):
                 if known[name] != value:
                     raise Conflict(f"this content is registered with another {name}", code="content_known")
             if request.account is not None and request.account != known["account_id"]:
                 raise Conflict("this content is registered on another account", code="content_known")
             if known["deleted_at"] is None:
-                return known, False
+                offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
+                if offered and request.retention_days is None and not request.delete_after_job:
+                    return known, False
+                if offered or await jobs.active_of_dataset(connection, known["id"]):
+                    # Its owner has it still, or will until a job ends: from now on as this request says.
+                    return await datasets.set_retention(
+                        connection, known["id"], expires_at, request.delete_after_job
+                    ), False
+                await datasets.erase(connection, principal.tenant_id, known["id"])  # its time was over
         account_id = known["account_id"] if known is not None else request.account
         if account_id is None:
             account_id = new_id("acc")
@@ -78,27 +178,63 @@ async def register(services: Services, principal: Principal, request: Registrati
                 tenant_id=principal.tenant_id,
                 scope="data",
                 subject=account_id,
-                unit=public["unit"],
+                unit=sealed.public["unit"],
                 cap=cap_amounts(request.cap),
                 filters=filter_limits(request.cap),
                 actor=principal.name,
             )
         else:
-            await _check_account(connection, principal, account_id, public["unit"])
+            await _check_account(connection, principal, account_id, sealed.public["unit"])
         row = await datasets.add(
             connection,
-            chunks,
-            id=dataset_id,
+            sealed.parts() if object_name is None else (),
+            id=sealed.dataset_id,
             tenant_id=principal.tenant_id,
             account_id=account_id,
             name=request.name,
             kind=request.kind,
-            public=public,
+            public=sealed.public,
             mode=request.mode,
-            digest=digest,
-            content_key_id=services.secrets.content_key_id,
+            digest=sealed.digest,
+            content_key_id=secrets.content_key_id,
+            wrapped_key=sealing.wrap(secrets, sealed.dataset_id, sealed.data_key),
+            sealed_bytes=sealed.sealed_bytes,
+            object_name=object_name,
+            expires_at=expires_at,
+            delete_after_job=request.delete_after_job,
         )
+        faults.point("dataset.written")
     return row, True
+
+
+def _expiry(services: Services, request: Registration) -> datetime | None:
+    days = services.settings.retention_days if request.retention_days is None else request.retention_days
+    return None if days is None else datetime.now(UTC) + timedelta(days=days)
+
+
+async def open_content(services: Services, dataset_id: str) -> bytes | bytearray:
+    """The packed content, for a job. SealBroken when it is not what was stored, Unavailable when it does not come."""
+    async with services.database.transaction(SYSTEM) as connection:
+        row = await datasets.held(connection, dataset_id)
+        if row is None:
+            raise sealing.SealBroken("the content is not there")
+        chunks = [] if row["object_name"] else [part async for part in datasets.chunks(connection, dataset_id)]
+    secrets = services.secrets
+    if row["content_key_id"] not in secrets.content_keys:  # in a rotation that has not reached this machine
+        raise Unavailable("the master key of this content is not known here")
+    if row["wrapped_key"] is None:
+        return await anyio.to_thread.run_sync(sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks)
+    parts: Iterator[bytes] = iter(chunks)
+    if row["object_name"] is not None:
+        if services.objects is None:
+            raise sealing.SealBroken("the content lies in object storage, and DISCREET_OBJECT_URL is not set")
+        parts = services.objects.read(row["object_name"])
+
+    def opened() -> bytearray:
+        data_key = sealing.unwrap(secrets, row["content_key_id"], dataset_id, row["wrapped_key"])
+        return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
+
+    return await anyio.to_thread.run_sync(opened)
 
 
 async def _check_account(connection: Any, principal: Principal, account_id: str, unit: str) -> None:
@@ -129,14 +265,48 @@ async def page(
 
 
 async def erase(services: Services, principal: Principal, dataset_id: str) -> None:
-    """Erase the content. Account, ledger and the memory of the content's digest stay."""
+    """Erase the content and its key. Account, ledger and the memory of the content's digest stay."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
+        found = await datasets.find(connection, principal.tenant_id, dataset_id)
         # The row is locked first, so that no job can be accepted between the look and the erasure.
-        if not await datasets.erase(connection, principal.tenant_id, dataset_id):
+        if found is None or not await datasets.erase(connection, principal.tenant_id, dataset_id):
             raise NotFound("there is no such dataset")
         if await jobs.active_of_dataset(connection, dataset_id):
             raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
+    faults.point("dataset.erased")
+    if found["object_name"] is not None and services.objects is not None:
+        await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
+
+
+async def expire(services: Services) -> int:
+    """Erase contents whose time is over; the number of them."""
+    gone = []
+    async with services.database.transaction(SYSTEM) as connection:
+        for row in await datasets.expired(connection):
+            # Asked again under the row's lock: a job may have been accepted between the look and the lock.
+            if not await jobs.active_of_dataset(connection, row["id"]):
+                await datasets.erase(connection, row["tenant_id"], row["id"])
+                gone.append(row)
+    for row in gone:
+        if row["object_name"] is not None and services.objects is not None:
+            await anyio.to_thread.run_sync(services.objects.erase, row["object_name"])
+    return len(gone)
+
+
+async def remove_orphans(services: Services) -> int:
+    """Remove objects that belong to no dataset with content; the number of them.
+
+    Only those that are older than any registration takes from object to row.
+    """
+    if services.objects is None:
+        return 0
+    names = await anyio.to_thread.run_sync(services.objects.older_than, services.settings.orphan_seconds)
+    async with services.database.transaction(SYSTEM) as connection:
+        orphans = set(names) - await datasets.objects_of(connection, names)
+    for name in sorted(orphans):
+        await anyio.to_thread.run_sync(services.objects.erase, name)
+    return len(orphans)
 
 
 def view(row: dict[str, Any]) -> dict[str, Any]:
@@ -149,4 +319,6 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "mode": row["mode"],
         "account": row["account_id"],
         "created_at": row["created_at"],
+        "expires_at": row["expires_at"],
+        "delete_after_job": row["delete_after_job"],
     }

@@ -15,7 +15,7 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Budget, Privacy
-from discreet.storage import datasets, jobs, ledger
+from discreet.storage import datasets, jobs, ledger, webhooks
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
@@ -172,11 +172,28 @@ async def submit(
     if found.outcome == "dataset_gone":
         raise NotFound("the dataset was deleted", pointer="/problem/dataset")
     if found.outcome == "refused":
+        await _tell_exhausted(services, principal, found.standings)
         raise budgets.refusal(found.standings, total)
     if found.row is not None:
         return found.row
     assert found.job_id is not None
     return await find(services, principal, found.job_id)
+
+
+async def _tell_exhausted(services: Services, principal: Principal, standings: tuple[ledger.Standing, ...]) -> None:
+    """Webhooks hear of every account that let a request not pass, at most once an hour. The refused request itself
+    has written nothing, so this is a transaction of its own."""
+    async with services.database.transaction(principal.tenant_id) as connection:
+        for one in standings:
+            if not one.admitted:
+                await webhooks.announce(
+                    connection,
+                    principal.tenant_id,
+                    "budget.exhausted",
+                    one.account_id,
+                    {"account": one.account_id, "scope": one.scope},
+                    quiet_seconds=3600,
+                )
 
 
 async def find(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:

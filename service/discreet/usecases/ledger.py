@@ -38,9 +38,11 @@ async def export(services: Services, principal: Principal) -> AsyncIterator[byte
 
 
 async def check_certificate(services: Services, principal: Principal, body: Any) -> dict[str, Any]:
-    """Signature by this service's own key, price from the events, guarantee, and inclusion in the tenant's ledger."""
+    """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, and
+    inclusion in the tenant's ledger."""
     require(principal, "owner", "analyst", "auditor")
-    checks = certificates.check(body, certificates.public_key(services.secrets.signer))
+    secrets = services.secrets
+    checks = certificates.check(body, (certificates.public_key(secrets.signer), *secrets.other_signing_keys))
     job = body.get("job") if isinstance(body, dict) else None
     if isinstance(job, str):
         async with services.database.transaction(principal.tenant_id) as connection:

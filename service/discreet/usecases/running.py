@@ -15,14 +15,16 @@ from importlib.metadata import version
 from typing import Any
 
 from discreet import faults
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, Unavailable
 from discreet.privacy import filters
 from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
-from discreet.storage import datasets, jobs, ledger, queue, sealing
+from discreet.storage import datasets as dataset_rows
+from discreet.storage import jobs, ledger, queue, sealing
 from discreet.storage.database import SYSTEM
+from discreet.usecases import datasets
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.services import Services
 
@@ -31,6 +33,9 @@ ACTOR = "worker"
 FAILURES = {
     "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
     "data_erased": "the dataset was erased before the job could start",
+    "content_unreadable": "the stored content of the dataset does not open: it was changed, or its key is gone",
+    "content_unavailable": "the dataset's content did not come: its storage is silent, or its key is not known here",
+    "release_unreadable": "what the job had released does not open any more; what touched data is charged in full",
 }
 """Fixed texts: an error made from private data would be a release."""
 
@@ -68,7 +73,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             return None
         dataset = None
         if row["dataset_id"] is not None:
-            dataset = await datasets.find(connection, row["tenant_id"], row["dataset_id"])
+            dataset = await dataset_rows.held(connection, row["dataset_id"])
         if dataset is None and row["dataset_id"] is not None:
             await _end(connection, job_id, "failed", "data_erased")
             return None
@@ -76,7 +81,15 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     faults.point("claim.committed")
     released = None
     if stored is not None:
-        released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
+        try:
+            released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
+        except sealing.SealBroken:
+            if stored[0] not in services.secrets.content_keys:  # a rotation has not reached this machine yet
+                raise Unavailable("the master key of this release is not known here") from None
+            async with services.database.transaction(SYSTEM) as connection:
+                if await jobs.hold(connection, job_id, row["attempt"]):
+                    await _end(connection, job_id, "failed", "release_unreadable")
+            return None
     problem = KINDS[row["kind"]].model_validate(row["problem"])
     return Claim(
         job_id=job_id,
@@ -102,31 +115,31 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def touch(services: Services, held: Claim) -> bytes:
-    """Commit `data_touched`, then open the content: from here on the job is charged in full.
+async def touch(services: Services, held: Claim) -> bytes | bytearray:
+    """The content, opened, with `data_touched` committed before it is handed over: from then on the job is charged.
 
-    Empty without a dataset.
+    It is opened first, by this process, which shows nobody anything: a content that does not open charges nothing.
+    SealBroken when it is not what was stored; Unavailable when it does not come now. Empty without a dataset.
     """
+    content: bytes | bytearray = b""
+    if held.dataset_id is not None:
+        content = await datasets.open_content(services, held.dataset_id)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")
-    if held.dataset_id is None:
-        return b""
-    async with services.database.transaction(SYSTEM) as connection:
-        key_id = await datasets.content_key(connection, held.dataset_id)
-        chunks = await datasets.chunks(connection, held.dataset_id)
-    return sealing.unseal(services.secrets, key_id, held.dataset_id, chunks)
+    return content
 
 
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:
     """Store what was released, sealed: from here on no attempt touches data again."""
-    sealed = sealing.seal_whole(services.secrets, _release_name(held.job_id), released)
+    keys = services.secrets
+    sealed = sealing.seal_whole(keys, _release_name(held.job_id), released)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
-        await jobs.store_release(connection, held.job_id, held.attempt, services.secrets.content_key_id, sealed)
+        await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, sealed)
         faults.point("release.written")
     faults.point("release.committed")
 
@@ -185,13 +198,20 @@ async def publish(
     faults.point("publish.committed")
 
 
-async def count_failure(services: Services, held: Claim) -> None:
+async def fail(services: Services, held: Claim, code: str) -> None:
+    """No further attempt can help. Charged only if an earlier attempt has touched data."""
+    async with services.database.transaction(SYSTEM) as connection:
+        await _hold(connection, held)
+        await _end(connection, held.job_id, "failed", code)
+
+
+async def count_failure(services: Services, held: Claim, code: str = "solver_failed") -> None:
     """This attempt ended without a result: the job waits for the next one, or fails when it was the last."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
         if row["failures"] >= services.settings.max_attempts:
-            await _end(connection, held.job_id, "failed", "solver_failed")
+            await _end(connection, held.job_id, "failed", code)
     faults.point("failure.committed")
 
 

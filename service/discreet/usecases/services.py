@@ -1,4 +1,4 @@
-"""What every use case needs: settings, secrets and the database."""
+"""What every use case needs: settings, secrets, the database, object storage and the reader of uploads."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from discreet.settings import Settings
-from discreet.storage import secrets
 from discreet.storage.database import Database
-from discreet.storage.secrets import Secrets
+from discreet.storage.objects import Objects
+from discreet.storage.secrets import Secrets, SecretsFile
+from discreet.usecases.uploads import Reader
 
 
 @dataclass(frozen=True)
@@ -17,15 +18,29 @@ class Services:
     """The parts that use cases work with."""
 
     settings: Settings
-    secrets: Secrets
+    secrets_file: SecretsFile
     database: Database
+    objects: Objects | None
+    reader: Reader
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets as they are now. What needs a key and its id asks once: a rotation may come between."""
+        return self.secrets_file.current
 
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Services for the lifetime of a process or a command."""
-    services = Services(settings, secrets.load(settings.secrets_path), Database(settings))
+    services = Services(
+        settings=settings,
+        secrets_file=SecretsFile(settings.secrets_path),
+        database=Database(settings),
+        objects=None if settings.object_url is None else Objects(settings.object_url),
+        reader=Reader(settings.uploads_at_once),
+    )
     try:
         yield services
     finally:
+        services.reader.stop()
         await services.database.close()

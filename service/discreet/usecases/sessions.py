@@ -91,7 +91,7 @@ async def create_tokens(
             return {"session": session["id"], "link": str(link), "links": []}
         tokens = [random.token_urlsafe(TOKEN_BYTES) for _ in range(count)]
         expires = datetime.now(UTC) + timedelta(hours=TOKEN_HOURS)
-        macs = [_mac(services, session["id"], token) for token in tokens]
+        macs = [_mac(services.secrets.pepper, session["id"], token) for token in tokens]
         await sessions.add_tokens(connection, job_id, macs, expires)
     links = [str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens]
     return {"session": session["id"], "links": links, "link": None, "expires_at": expires}
@@ -242,8 +242,12 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
 
 
 async def _use_token(services: Services, connection: Any, session: Mapping[str, Any], request: Enrolment) -> None:
-    mac = _mac(services, session["id"], request.token)
-    outcome = await sessions.use_token(connection, session["job_id"], mac, request.fingerprint)
+    outcome = "unknown"
+    for pepper in services.secrets.peppers:
+        mac = _mac(pepper, session["id"], request.token)
+        outcome = await sessions.use_token(connection, session["job_id"], mac, request.fingerprint)
+        if outcome != "unknown":
+            break
     if outcome == "taken":
         raise Forbidden("this token was used by another agent", code="token_used")
     if outcome == "expired":
@@ -463,10 +467,10 @@ async def keep(
 ) -> None:
     """State and broadcast after `number` steps, sealed, before any agent sees the broadcast."""
     plain = len(state).to_bytes(8, "big") + state + broadcast
-    sealed = sealing.seal_whole(services.secrets, _sealed_name(held.job_id), plain)
+    keys = services.secrets
+    key_id, sealed = keys.content_key_id, sealing.seal_whole(keys, _sealed_name(held.job_id), plain)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
-        key_id = services.secrets.content_key_id
         await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
         faults.point("session.kept")
 
@@ -475,9 +479,9 @@ async def keep_last(
     services: Services, held: Held, *, number: int, broadcast: bytes, transcript: bytes, released: bytes
 ) -> None:
     """The end of the last step: what was released, and the broadcast for agents that come late. No state is left."""
-    sealed = sealing.seal_whole(services.secrets, _sealed_name(held.job_id), bytes(8) + broadcast)
-    sealed_release = sealing.seal_whole(services.secrets, f"release/{held.job_id}", released)
-    key_id = services.secrets.content_key_id
+    keys = services.secrets
+    sealed = sealing.seal_whole(keys, _sealed_name(held.job_id), bytes(8) + broadcast)
+    key_id, sealed_release = keys.content_key_id, sealing.seal_whole(keys, f"release/{held.job_id}", released)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
@@ -666,8 +670,8 @@ def _where(services: Services) -> dict[str, Any]:
     return {"host": host, "port": int(port), "server": signing.fingerprint(key), "tls": rpc_tls.pin(settings, host)}
 
 
-def _mac(services: Services, session_id: str, token: str) -> bytes:
-    return hmac.digest(services.secrets.pepper, f"session/{session_id}/{token}".encode(), hashlib.sha256)
+def _mac(pepper: bytes, session_id: str, token: str) -> bytes:
+    return hmac.digest(pepper, f"session/{session_id}/{token}".encode(), hashlib.sha256)
 
 
 def _cap(epsilon: str, delta: str) -> Cap:

@@ -89,7 +89,7 @@ class Zygote:
             await self._running()
 
     async def run(
-        self, header: dict[str, Any], payload: bytes, limits: Limits, on_progress: OnProgress | None = None
+        self, header: dict[str, Any], payload: bytes | bytearray, limits: Limits, on_progress: OnProgress | None = None
     ) -> Output:
         """Run one step in a child of its own. ChildFailed when it ends without a result or over its limits.
 

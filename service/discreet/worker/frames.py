@@ -13,7 +13,7 @@ MAX_HEADER_BYTES = 1 << 28
 MAX_PAYLOAD_BYTES = 1 << 34
 
 
-def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
+def frame(header: dict[str, Any], payload: bytes | bytearray = b"") -> bytes:
     text = json.dumps(header).encode()
     return HEADER.pack(len(text), len(payload)) + text + payload
 

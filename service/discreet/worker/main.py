@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import structlog
 from procrastinate import App, PsycopgConnector
@@ -11,7 +10,7 @@ from procrastinate.exceptions import AlreadyEnqueued
 
 from discreet.settings import Settings
 from discreet.storage.queue import QUEUE, RUN_JOB
-from discreet.usecases import running
+from discreet.usecases import datasets, running, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
@@ -36,6 +35,9 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
+        if count := await datasets.remove_orphans(services):
+            log.info("objects without a dataset removed", count=count)
+        await webhooks.forget_old(services)
 
     return app
 
@@ -45,7 +47,11 @@ async def serve(settings: Settings) -> None:
     async with open_services(settings) as services:
         zygote = Zygote()
         await zygote.start()
-        repairs = asyncio.create_task(_repair_forever(services))
+        helpers = [
+            asyncio.create_task(_repair_forever(services)),
+            asyncio.create_task(_expire_forever(services)),
+            asyncio.create_task(webhooks.Sender(services).run()),
+        ]
         app = queue_app(services, Runner(services, zygote))
         try:
             async with app.open_async():
@@ -57,9 +63,9 @@ async def serve(settings: Settings) -> None:
                     shutdown_graceful_timeout=GRACE_SECONDS,
                 )
         finally:
-            repairs.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await repairs
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
             await zygote.stop()
 
 
@@ -73,3 +79,13 @@ async def _repair_forever(services: Services) -> None:
         except Exception as error:
             log.warning("repair failed", error=type(error).__name__)
         await asyncio.sleep(services.settings.lease_seconds / 3)
+
+
+async def _expire_forever(services: Services) -> None:
+    while True:
+        try:
+            if count := await datasets.expire(services):
+                log.info("contents erased, their time was over", count=count)
+        except Exception as error:
+            log.warning("contents not looked at", error=type(error).__name__)
+        await asyncio.sleep(services.settings.expiry_seconds)

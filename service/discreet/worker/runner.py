@@ -10,6 +10,8 @@ import time
 import structlog
 
 from discreet import faults
+from discreet.errors import Unavailable
+from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
@@ -17,6 +19,9 @@ from discreet.worker.children import ChildFailed, Limits, OnProgress, Output, Zy
 from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()
+
+STORAGE_SECONDS = 2.0
+"""Wait before the next attempt at a content whose storage does not answer."""
 
 PROGRESS_SECONDS = 0.25
 """Progress is written at most so often."""
@@ -48,6 +53,16 @@ class Runner:
                 log.warning("child failed", job=job_id, attempt=held.attempt, trace=failure.trace)
                 with contextlib.suppress(LostJob):
                     await running.count_failure(self._services, held)
+            except SealBroken:
+                log.error("content does not open", job=job_id, dataset=held.dataset_id)
+                with contextlib.suppress(LostJob):
+                    await running.fail(self._services, held, "content_unreadable")
+                return
+            except Unavailable:
+                log.warning("content does not come", job=job_id, attempt=held.attempt)
+                await asyncio.sleep(STORAGE_SECONDS)
+                with contextlib.suppress(LostJob):
+                    await running.count_failure(self._services, held, "content_unavailable")
             except CancelRequested:
                 with contextlib.suppress(LostJob):
                     await running.cancel(self._services, held)

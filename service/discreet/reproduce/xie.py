@@ -6,14 +6,10 @@ known exactly for the chain and from an independent sample elsewhere; a release 
 
 "GPOPE as printed" has the noise of the paper's Lemma 1 and is NOT private at the epsilon that it claims; LSTD and
 WIS-LSTD are not private at all. They are what the private answers are held against.
-
-    python examples/off_policy_study.py            tables and docs/pictures/off-policy-*.png, two minutes
-    python examples/off_policy_study.py --full     more trajectories, as in docs/problems/off_policy_evaluation.md
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +17,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
-from simulators import (
+
+from discreet.figures import Curve, draw_curves
+from discreet.privacy import calibration
+from discreet.privacy.noise import Noise
+from discreet.privacy.printed import lemma_one_sigma
+from discreet.problems.base import Content
+from discreet.problems.numbers import Privacy
+from discreet.problems.off_policy_evaluation import (
+    OffPolicyDataset,
+    OffPolicyEvaluation,
+    OffPolicyPublic,
+    transitions_of,
+)
+from discreet.reproduce.report import Line, Report
+from discreet.reproduce.simulators import (
     CAR_DISCOUNT,
     CAR_HIGH,
     CAR_HORIZON,
@@ -41,18 +49,6 @@ from simulators import (
     hiv_treatment,
     mountain_car,
 )
-
-from discreet.figures import Curve, draw_curves
-from discreet.privacy.noise import Noise
-from discreet.privacy.printed import lemma_one_sigma
-from discreet.problems.base import Content
-from discreet.problems.numbers import Privacy
-from discreet.problems.off_policy_evaluation import (
-    OffPolicyDataset,
-    OffPolicyEvaluation,
-    OffPolicyPublic,
-    transitions_of,
-)
 from discreet.solvers import gradient_temporal_difference as gtd
 from discreet.solvers import least_squares_temporal_difference as lstd
 from discreet.solvers.temporal_difference import mspbe
@@ -61,7 +57,6 @@ from discreet.solvers.value_features import Fourier, Tabular
 Floats = NDArray[np.float64]
 Moments = tuple[Floats, Floats, Floats]
 
-PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 EPSILON, DELTA = 0.1, 1e-5
 DATA_SEED, REFERENCE_SEED = 11, 12
 """Of the data of every size, and of the sample that stands for the population. Releases have the seeds 0, 1, …"""
@@ -327,7 +322,7 @@ def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def plots(found: dict[str, list[dict[str, Any]]], folder: Path = PICTURES) -> list[Path]:
+def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
     """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off every scale.
 
     Of Mountain Car and HIV only where there are several sizes, as with --full.
@@ -384,39 +379,73 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path = PICTURES) -> li
     return files
 
 
-def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
-    """One table."""
-    table = Table(title=title)
-    for name in rows[0]:
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*(_short(value) for value in row.values()))
-    console.print(table)
-
-
-def _short(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case float():
-            return f"{value:.2g}" if 0.01 <= value < 100 else f"{value:.1e}"
-        case int():
-            return f"{value:,}"
-        case _:
-            return str(value)
-
-
-def main() -> None:
-    """Print the tables, draw the pictures."""
-    full = "--full" in sys.argv[1:]
+def report(full: bool = False) -> Report:
+    """Figures 1 to 4: the chain, step sizes, Mountain Car and HIV; and the price of the paper's noise."""
     found = study(full)
-    console = Console(width=200)
-    show(console, "40-state chain, epsilon 0.1, delta 1e-5: median MSPBE", found["chain"])
-    show(console, f"the same at {STEPS_AT:,} trajectories, by step size over the default", found["steps"])
-    show(console, "Fourier features, delta 1e-5: median MSPBE over that of predicting 0", found["dense"])
-    for file in plots(found):
-        console.print(f"{file}")
-
-
-if __name__ == "__main__":
-    main()
+    auto, unknown, batch, honest, printed, ones, lsl, lsw, exact = CHAIN_METHODS
+    lines = []
+    for row in found["chain"]:
+        m = row["m"]
+        lines += [
+            Line(
+                f"Figure 1(a): MSPBE of GPOPE, m = {m:,}",
+                None,
+                row[honest],
+                row[auto],
+                f"by Lemma 1 {row[printed]:.1e}; predicting 1 {row[ones]:.1e}; minibatch {row[batch]:.1e}",
+            ),
+            Line(
+                f"Figure 1(c): MSPBE of output perturbation, m = {m:,}",
+                None,
+                min(row[lsl], row[lsw]),
+                row[auto],
+                f"LSTD, not private, {row[exact]:.1e}; moments with nothing public {row[unknown]:.1e}",
+            ),
+        ]
+    m = STEPS_AT
+    sigma = lemma_one_sigma(EPSILON, DELTA, m, m)
+    event = calibration.one_draw_gaussian(
+        1.0, round(EPSILON * 1e9), round(DELTA * 1e18), population=m, steps=m, neighbours="replace one"
+    )
+    as_printed = event.model_copy(update={"scale": sigma})
+    low, high = EPSILON, 20.0
+    for _ in range(10):
+        middle = (low + high) / 2
+        low, high = (middle, high) if as_printed.delta(middle) > DELTA else (low, middle)
+    lines += [
+        Line("sigma of Lemma 1 at (.1, 1e-5), N = m = 1e5", sigma, event.scale, None, "what the guarantee takes"),
+        Line(
+            "epsilon of Lemma 1's sigma at delta 1e-5",
+            EPSILON,
+            high,
+            None,
+            "by the exact composition of one-draw steps",
+        ),
+    ]
+    lines += [
+        Line(
+            f"Figures 2 to 4: {row['data']}, m = {row['m']:,}, epsilon {row['epsilon']:g}",
+            None,
+            row["GPOPE"],
+            row["minibatch"],
+            f"MSPBE over that of predicting 0; best constant {row['best constant']:.2g}, WIS-LSTD "
+            f"{row['WIS-LSTD, not private']:.2g}",
+        )
+        for row in found["dense"]
+    ]
+    return Report(
+        paper="xie",
+        source="Xie, Thomas, Miklau: Privacy preserving off-policy evaluation (2019).",
+        seeds=f"data {DATA_SEED}, reference {REFERENCE_SEED}, releases 0, 1, … (medians)",
+        lines=tuple(lines),
+        unreproduced=(
+            ("numbers of Figures 1 to 6", "the paper has curves without a table; only their order can be compared"),
+            (
+                "Lemma 1",
+                "it takes the distance of add/remove for replace-one and drops higher orders: the claim is false",
+            ),
+            ("Q-learning policies of Figures 3 and 4", "rule policies stand in: the paper does not give its own"),
+        ),
+        tables={"chain": found["chain"], "step-sizes": found["steps"], "features": found["dense"]},
+        draw=lambda folder: plots(found, folder),
+    )

@@ -4,8 +4,6 @@ The setting is that of Hassan et al. (2020), section VI; its data, of a building
 Every building follows one base profile of a working day (heating and cooling, lighting, elevators) within ±10 %, apart
 by noise that drifts. Figures are of the paper's size (its state 18 is 321 kW a building, here 325), but all are made
 up: nobody's power is in them, and no finding of the paper's can be confirmed or refuted to the digit.
-
-    python examples/load_ensemble.py
 """
 
 from __future__ import annotations
@@ -90,16 +88,3 @@ def generate(participants: int = 100, days: int = 20, seed: int = 0) -> LoadEnse
         initial=np.histogram(starts, EDGES)[0] / starts.size,
         discomfort_weight=DISCOMFORT_WEIGHT,
     )
-
-
-def main() -> None:
-    """Print what the ensemble is like."""
-    ensemble = generate()
-    participants, steps = ensemble.power.shape
-    print(f"{participants} synthetic buildings, {steps // STEPS_A_DAY} days, mean kW by hour of the day:")
-    for hour, power in enumerate(ensemble.power.reshape(-1, 24, 4).mean(axis=(0, 2))):
-        print(f"  {hour:02}:00  {power:6.1f}  {'#' * round(power / 8)}")
-
-
-if __name__ == "__main__":
-    main()

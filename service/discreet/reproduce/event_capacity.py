@@ -1,8 +1,6 @@
 """How much of a demand-response event survives the noise: 100, 1,000 and 10,000 SYNTHETIC buildings at epsilon 1.
 
 The policy of a released matrix is applied to the true one, which is only possible because the data are made up.
-
-    python examples/dr_capacity.py
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from load_ensemble import LoadEnsemble, generate
 
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Content, Plan
@@ -22,6 +19,7 @@ from discreet.problems.dr_ensemble import (
     state_sequences,
 )
 from discreet.problems.numbers import Privacy
+from discreet.reproduce.load_ensemble import LoadEnsemble, generate
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 
 REACH = 4
@@ -116,18 +114,3 @@ def released_policy(
     released = problem.release(public, plan, content, Noise.seeded(seed))
     result = problem.finish(public, plan, released, lambda *_: None).to_json()
     return lsmdp.solve(np.array(result["transitions"]), utility, problem.discomfort_weight)
-
-
-def main() -> None:
-    """Print the table."""
-    print("participants   noise   kW saved a building   share of it left   share of the net benefit left   (epsilon 1)")
-    for participants in SIZES:
-        row = survival(participants)
-        print(
-            f"{participants:12,} {row['noise']:7.2f} {row['saved']:21.1f} {row['saved share']:18.1%} "
-            f"{row['benefit share']:31.1%}"
-        )
-
-
-if __name__ == "__main__":
-    main()

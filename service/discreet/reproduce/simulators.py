@@ -110,21 +110,20 @@ def chain_moments(discount: float = CHAIN_DISCOUNT, states: int = CHAIN_STATES) 
 
 CAR_DISCOUNT = 0.99
 CAR_HORIZON = 200
+CAR_FORCE, CAR_GRAVITY, CAR_GOAL = 0.001, 0.0025, 0.5
+CAR_LOW, CAR_HIGH = (-1.2, -0.07), (0.6, 0.07)
+"""The public box of the states: positions and velocities, whose bounds the dynamics keep."""
 
 
 def mountain_car(
     m: int, rng: np.random.Generator, *, horizon: int = CAR_HORIZON, followed: float = 0.5, evaluated: float = 0.9
 ) -> Rows:
-    """Mountain Car (Sutton & Barto 1998) with gymnasium's dynamics: position and velocity, reward -1 a step.
+    """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1 a step.
 
     The policies push where the car is going already (right when it stands) with probability `followed` or `evaluated`,
     and take one of the three actions uniformly else: every action has a positive probability under both. Episodes end
     at the goal, and are cut, not terminal, at `horizon`.
     """
-    # Only for its figures, since it moves one car at a time; and only here, since the demo does without it.
-    from gymnasium.envs.classic_control.mountain_car import MountainCarEnv  # noqa: PLC0415
-
-    car = MountainCarEnv()
     position, velocity = rng.uniform(-0.6, -0.4, m), np.zeros(m)
     number = np.arange(m, dtype=np.int32)
     columns: list[tuple[NDArray[Any], ...]] = []
@@ -134,11 +133,11 @@ def mountain_car(
         push = np.where(velocity < 0, 0, 2)
         action = np.where(rng.random(number.size) < followed, push, rng.integers(0, 3, number.size))
         state = np.stack([position, velocity], axis=1)
-        velocity = velocity + (action - 1) * car.force - np.cos(3 * position) * car.gravity
-        velocity = np.clip(velocity, -car.max_speed, car.max_speed)
-        position = np.clip(position + velocity, car.min_position, car.max_position)
-        velocity = np.where((position == car.min_position) & (velocity < 0), 0.0, velocity)
-        arrived = (position >= car.goal_position) & (velocity >= car.goal_velocity)
+        velocity = velocity + (action - 1) * CAR_FORCE - np.cos(3 * position) * CAR_GRAVITY
+        velocity = np.clip(velocity, CAR_LOW[1], CAR_HIGH[1])
+        position = np.clip(position + velocity, CAR_LOW[0], CAR_HIGH[0])
+        velocity = np.where((position == CAR_LOW[0]) & (velocity < 0), 0.0, velocity)
+        arrived = (position >= CAR_GOAL) & (velocity >= 0)
         greedy = action == push
         columns.append(
             (
@@ -155,10 +154,6 @@ def mountain_car(
         )
         position, velocity, number = position[~arrived], velocity[~arrived], number[~arrived]
     return _in_order(columns)
-
-
-CAR_LOW, CAR_HIGH = (-1.2, -0.07), (0.6, 0.07)
-"""The public box of the states."""
 
 
 def _in_order(columns: list[tuple[NDArray[Any], ...]]) -> Rows:

@@ -1,0 +1,84 @@
+"""Pages of the documentation that are made when it is built: the HTTP API from the committed contract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+CONTRACT = Path(__file__).parents[1] / "openapi" / "openapi.json"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the page of the HTTP API."""
+    files.append(File.generated(config, "reference/api.md", content=api_page(json.loads(CONTRACT.read_text()))))
+    return files
+
+
+def api_page(contract: dict[str, Any]) -> str:
+    """Every operation with its parameters, bodies and answers, and every schema with its fields."""
+    lines = [f"# HTTP API {contract['info']['version']}", "", contract["info"].get("description", ""), ""]
+    for path, operations in contract["paths"].items():
+        for method, operation in operations.items():
+            if method in ("parameters", "summary"):
+                continue
+            lines += [
+                f"## {method.upper()} {path}",
+                "",
+                f"`{operation['operationId']}` — {operation.get('summary', '')}",
+                "",
+            ]
+            lines += [operation.get("description", ""), ""]
+            if parameters := operation.get("parameters"):
+                lines += ["| parameter | in | | meaning |", "|---|---|---|---|"]
+                lines += [
+                    f"| `{each['name']}` | {each['in']} | {'required' if each.get('required') else ''} "
+                    f"| {_line(each.get('description') or each.get('schema', {}).get('description'))} |"
+                    for each in parameters
+                ] + [""]
+            for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+                lines += [f"Body `{kind}`: {_type(content.get('schema', {}))}", ""]
+            lines += ["| answer | | |", "|---|---|---|"]
+            for status, answer in operation["responses"].items():
+                types = ", ".join(_type(content.get("schema", {})) for content in answer.get("content", {}).values())
+                lines.append(f"| {status} | {_line(answer.get('description'))} | {types} |")
+            lines.append("")
+    lines += ["# Schemas", ""]
+    for name, schema in contract["components"]["schemas"].items():
+        lines += [f"## {name} {{ #schema-{name.lower()} }}", "", schema.get("description", ""), ""]
+        if properties := schema.get("properties"):
+            required = set(schema.get("required", ()))
+            lines += ["| field | type | | meaning |", "|---|---|---|---|"]
+            lines += [
+                f"| `{field}` | {_type(each)} | {'required' if field in required else ''}"
+                f"{' private' if each.get('x-private') else ''} | {_line(each.get('description'))} |"
+                for field, each in properties.items()
+            ]
+        elif "enum" in schema:
+            lines.append(", ".join(f"`{value}`" for value in schema["enum"]))
+        elif variants := schema.get("oneOf") or schema.get("anyOf"):
+            lines.append("One of " + ", ".join(map(_type, variants)) + ".")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#schema-{name.lower()})"
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return " or ".join(dict.fromkeys(map(_type, schema[key])))
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("type", "any"))

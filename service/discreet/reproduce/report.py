@@ -1,0 +1,100 @@
+"""What a paper prints beside what its method gives when it is run, and beside what this service gives."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Cell = str | float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of a paper.
+
+    `paper`: as printed. `honest`: the paper's own method, run here with its errors mended or at its true price. `ours`:
+    what this service gives at the same guarantee. None: there is none.
+    """
+
+    quantity: str
+    paper: Cell = None
+    honest: Cell = None
+    ours: Cell = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Cell]:
+        return {
+            "figure": self.quantity,
+            "paper": self.paper,
+            "honest": self.honest,
+            "ours": self.ours,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """One paper's lines; further tables by name, each a list of rows with the same fields; and its pictures.
+
+    `unreproduced`: what could not be reproduced, and why. `draw` writes pictures into a folder and names them.
+    """
+
+    paper: str
+    source: str
+    seeds: str
+    lines: tuple[Line, ...]
+    unreproduced: tuple[tuple[str, str], ...]
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    draw: Callable[[Path], list[Path]] = lambda folder: []
+
+    def write(self, folder: Path) -> list[Path]:
+        """The table as `PAPER.csv`, each further one as `PAPER-NAME.csv`, and the pictures; the files written."""
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [line.to_json() for line in self.lines]
+        lines += [{"figure": what, "note": f"not reproduced: {why}"} for what, why in self.unreproduced]
+        tables = {self.paper: lines} | {f"{self.paper}-{name}": rows for name, rows in self.tables.items()}
+        files = []
+        for name, rows in tables.items():
+            files.append(folder / f"{name}.csv")
+            with files[-1].open("w", newline="") as file:
+                writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+                writer.writeheader()
+                writer.writerows(rows)
+        return files + self.draw(folder)
+
+    def markdown(self) -> str:
+        """A section of `docs/reproduction.md`."""
+        rows = ["| figure | paper | honest | ours | |", "|---|---|---|---|---|"]
+        rows += [
+            "| " + " | ".join([line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note]) + " |"
+            for line in self.lines
+        ]
+        missing = [f"- Not reproduced, **{what}**: {why}." for what, why in self.unreproduced]
+        head = [f"## {self.paper}", "", self.source, "", f"Seeds: {self.seeds}.", ""]
+        return "\n".join([*head, *rows, "", *missing, ""])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "paper": self.paper,
+            "source": self.source,
+            "seeds": self.seeds,
+            "lines": [line.to_json() for line in self.lines],
+            "unreproduced": [{"figure": what, "reason": why} for what, why in self.unreproduced],
+            "tables": self.tables,
+        }
+
+
+def shown(cell: Cell) -> str:
+    """A figure with four digits, or a text as it is."""
+    match cell:
+        case None:
+            return ""
+        case float() if cell and not 1e-3 <= abs(cell) < 1e5:
+            return f"{cell:.2e}"
+        case float():
+            return f"{cell:.4g}"
+        case _:
+            return str(cell)

@@ -1,0 +1,113 @@
+"""What stands under a master key, for its rotation: rows are locked, read and written again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.tables import Dataset, DatasetChunk, FederatedSession, Job, Key, Release, Webhook
+
+Row = dict[str, Any]
+
+
+async def datasets_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+    """Datasets with content whose key is under another master key than this one; locked."""
+    statement = (
+        select(Dataset)
+        .where(Dataset.deleted_at.is_(None), Dataset.content_key_id != key_id)
+        .order_by(Dataset.id)
+        .limit(most)
+        .with_for_update(of=Dataset)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def rewrapped_dataset(
+    connection: AsyncConnection, dataset_id: str, key_id: str, wrapped: bytes, sealed: tuple[int, list[bytes]] | None
+) -> None:
+    """Note the new wrapped key; with `sealed` (size and chunks) the content itself was sealed anew."""
+    values: dict[str, Any] = {"content_key_id": key_id, "wrapped_key": wrapped}
+    if sealed is not None:
+        values["sealed_bytes"], new = sealed
+        await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == dataset_id))
+        for index, part in enumerate(new):
+            await connection.execute(insert(DatasetChunk).values(dataset_id=dataset_id, index=index, sealed=part))
+    await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**values))
+
+
+async def releases_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+    statement = select(Release).where(Release.content_key_id != key_id).limit(most).with_for_update()
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def resealed_release(connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes) -> None:
+    await connection.execute(
+        update(Release).where(Release.job_id == job_id).values(content_key_id=key_id, sealed=sealed)
+    )
+
+
+async def sessions_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+    statement = (
+        select(FederatedSession.job_id, FederatedSession.content_key_id, FederatedSession.sealed)
+        .where(FederatedSession.sealed.is_not(None), FederatedSession.content_key_id != key_id)
+        .limit(most)
+        .with_for_update()
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def resealed_session(connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes) -> None:
+    await connection.execute(
+        update(FederatedSession).where(FederatedSession.job_id == job_id).values(content_key_id=key_id, sealed=sealed)
+    )
+
+
+async def webhooks_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+    statement = select(Webhook).where(Webhook.content_key_id != key_id).limit(most).with_for_update()
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def resealed_webhook(connection: AsyncConnection, webhook_id: str, key_id: str, sealed: bytes) -> None:
+    await connection.execute(
+        update(Webhook).where(Webhook.id == webhook_id).values(content_key_id=key_id, sealed_secret=sealed)
+    )
+
+
+async def needing(connection: AsyncConnection, key_id: str) -> int:
+    """How many rows cannot be read without this master key."""
+    count = 0
+    for table, live in (
+        (Dataset, Dataset.deleted_at.is_(None)),
+        (Release, None),
+        (FederatedSession, FederatedSession.sealed.is_not(None)),
+        (Webhook, None),
+    ):
+        statement = select(func.count()).select_from(table).where(table.content_key_id == key_id)
+        if live is not None:
+            statement = statement.where(live)
+        count += int((await connection.execute(statement)).scalar_one())
+    return count
+
+
+async def keys_without_pepper(connection: AsyncConnection, known: str) -> int:
+    """Living API keys that are not known to be under this pepper."""
+    statement = select(func.count()).where(
+        Key.revoked_at.is_(None),
+        (Key.expires_at.is_(None)) | (Key.expires_at > func.now()),
+        (Key.pepper_id.is_(None)) | (Key.pepper_id != known),
+    )
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def open_sessions(connection: AsyncConnection, states: Sequence[str]) -> int:
+    """Federated jobs in one of these states."""
+    statement = (
+        select(func.count())
+        .select_from(FederatedSession)
+        .join(Job, Job.id == FederatedSession.job_id)
+        .where(Job.state.in_(states))
+    )
+    return int((await connection.execute(statement)).scalar_one())

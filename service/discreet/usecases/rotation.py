@@ -1,0 +1,124 @@
+"""Rotation of keys in a running installation: what stands under an old key is moved, then the old key can go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.errors import Conflict
+from discreet.storage import datasets, rotation, sealing, secrets
+from discreet.storage.database import SYSTEM
+from discreet.storage.secrets import Kind, Secrets
+from discreet.storage.sessions import OPEN
+from discreet.usecases.services import Services
+
+
+async def rotate(services: Services, path: Path, kind: Kind, *, force: bool = False) -> dict[str, Any]:
+    """Use the staged key of this kind, or a new one; for master keys, wrap everything under it."""
+    if kind == "signing" and not force:
+        async with services.database.transaction(SYSTEM) as connection:
+            going_on = await rotation.open_sessions(connection, OPEN)
+        if going_on:
+            raise Conflict(
+                f"{going_on} federated sessions go on, whose agents expect the old key; wait for their end, or --force"
+            )
+    used = secrets.rotate(path, kind)
+    moved = await rewrap(services) if kind == "content" else 0
+    return {"kind": kind, "used": used, "moved": moved}
+
+
+async def rewrap(services: Services) -> int:
+    """Bring everything that another master key holds under the one in use; the number of rows.
+
+    Contents are not touched: only their data keys are wrapped again. Those of version 0001, which have none, are sealed
+    anew. Each batch is a transaction of its own, so that a rotation that was interrupted is gone on with.
+    """
+    moved = 0
+    for step in (_datasets, _releases, _sessions, _webhooks):
+        while number := await step(services):
+            moved += number
+    return moved
+
+
+async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, force: bool = False) -> dict[str, Any]:
+    """Forget an old key. Refused while a row needs it, or while API keys would stop to count."""
+    async with services.database.transaction(SYSTEM) as connection:
+        if kind == "content" and (number := await rotation.needing(connection, key_id)):
+            raise Conflict(f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them")
+        if kind == "pepper" and not force:
+            waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
+            if waiting:
+                raise Conflict(
+                    f"{waiting} API keys were not used since the rotation and would stop to count; --force does it"
+                )
+    secrets.retire(path, kind, key_id)
+    return {"kind": kind, "retired": key_id}
+
+
+async def _datasets(services: Services) -> int:
+    keys = services.secrets
+    async with services.database.transaction(SYSTEM) as connection:
+        found = await rotation.datasets_by_others(connection, keys.content_key_id, most=20)
+        for row in found:
+            try:
+                await _move(connection, keys, row)
+            except sealing.SealBroken as error:
+                raise sealing.SealBroken(
+                    f"the content of dataset {row['id']} does not open: erase it, then `discreet secrets rewrap`"
+                ) from error
+    return len(found)
+
+
+async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any]) -> None:
+    """One dataset under the master key in use."""
+    if row["wrapped_key"] is not None:
+        data_key = sealing.unwrap(keys, row["content_key_id"], row["id"], bytes(row["wrapped_key"]))
+        wrapped = sealing.wrap(keys, row["id"], data_key)
+        await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, None)
+        return
+    chunks = [part async for part in datasets.chunks(connection, row["id"])]
+    plain = sealing.unseal(keys, row["content_key_id"], row["id"], chunks)
+    data_key = sealing.new_data_key()
+    parts: list[bytes] = []
+    writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
+    writer.write(plain)
+    writer.finish()
+    wrapped = sealing.wrap(keys, row["id"], data_key)
+    sealed = (writer.sealed_bytes, parts)
+    await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, sealed)
+
+
+async def _releases(services: Services) -> int:
+    keys = services.secrets
+    async with services.database.transaction(SYSTEM) as connection:
+        found = await rotation.releases_by_others(connection, keys.content_key_id)
+        for row in found:
+            sealed = _again(keys, row["content_key_id"], f"release/{row['job_id']}", row["sealed"])
+            await rotation.resealed_release(connection, row["job_id"], keys.content_key_id, sealed)
+    return len(found)
+
+
+async def _sessions(services: Services) -> int:
+    keys = services.secrets
+    async with services.database.transaction(SYSTEM) as connection:
+        found = await rotation.sessions_by_others(connection, keys.content_key_id)
+        for row in found:
+            sealed = _again(keys, row["content_key_id"], f"session/{row['job_id']}", row["sealed"])
+            await rotation.resealed_session(connection, row["job_id"], keys.content_key_id, sealed)
+    return len(found)
+
+
+async def _webhooks(services: Services) -> int:
+    keys = services.secrets
+    async with services.database.transaction(SYSTEM) as connection:
+        found = await rotation.webhooks_by_others(connection, keys.content_key_id)
+        for row in found:
+            sealed = _again(keys, row["content_key_id"], row["id"], row["sealed_secret"])
+            await rotation.resealed_webhook(connection, row["id"], keys.content_key_id, sealed)
+    return len(found)
+
+
+def _again(keys: Secrets, key_id: str, name: str, sealed: bytes) -> bytes:
+    return sealing.seal_whole(keys, name, sealing.unseal_whole(keys, key_id, name, bytes(sealed)))

@@ -1,0 +1,68 @@
+"""Version 0002 goes on an installation that has data, and goes off again while nothing needs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.storage.database import engine_url
+from discreet.storage.migrations import migrate, scripts
+from tests.postgres_fixture import Database, fresh_database
+
+
+def downgrade(database: Database, revision: str) -> None:
+    engine = create_engine(engine_url(database.owner_url), poolclass=NullPool)
+    config = Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        config.attributes["application_role"] = database.app_url.split("://")[1].split(":")[0]
+        command.downgrade(config, revision)
+        connection.commit()
+    engine.dispose()
+
+
+def ask(database: Database, statement: str, **values: Any) -> list[Any]:
+    engine = create_engine(engine_url(database.owner_url), poolclass=NullPool)
+    with engine.begin() as connection:
+        connection.execute(text("SELECT set_config('discreet.tenant', '*', true)"))
+        found = connection.execute(text(statement), values)
+        rows = list(found) if found.returns_rows else []
+    engine.dispose()
+    return rows
+
+
+DATASET = """
+    INSERT INTO datasets (id, tenant_id, account_id, name, kind, public, mode, digest, content_key_id)
+    VALUES (:id, 'ten_1', 'acc_1', 'd', 'routing', '{}', 'private', :digest, 'k')
+"""
+
+
+def test_up_and_down(postgres: EmbeddedPostgres) -> None:
+    with fresh_database(postgres, None) as database:
+        settings = Settings(database_url=database.app_url, migration_database_url=database.owner_url)
+        migrate(settings, "0001")
+        ask(database, "INSERT INTO tenants (id, name) VALUES ('ten_1', 'one')")
+        ask(
+            database,
+            "INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES ('acc_1', 'ten_1', 'data', 'x', 'u')",
+        )
+        ask(database, DATASET, id="dst_1", digest=b"1")
+        migrate(settings)
+        kept = "SELECT wrapped_key, object_name, expires_at, delete_after_job FROM datasets WHERE id = 'dst_1'"
+        assert ask(database, kept) == [(None, None, None, False)]
+        downgrade(database, "0001")
+        assert ask(database, "SELECT to_regclass('webhooks')") == [(None,)]
+        migrate(settings)
+        ask(database, DATASET, id="dst_2", digest=b"2")
+        ask(database, "UPDATE datasets SET wrapped_key = 'w' WHERE id = 'dst_2'")
+        with pytest.raises(RuntimeError, match="1 datasets are sealed"):
+            downgrade(database, "0001")
+        assert ask(database, "SELECT count(*) FROM webhooks") == [(0,)]

@@ -1,0 +1,73 @@
+"""The documentation: builds without a broken link, names what exists, and its runnable blocks run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_links_lead_somewhere(page: Path) -> None:
+    made = {"reference/api.md"}
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path = (page.parent / target).resolve()
+        assert path.exists() or str(path.relative_to(ROOT / "docs")) in made, f"{target} does not exist"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = (ROOT / ".ci/mkdocs.yml").read_text()
+    missing = [str(page.relative_to(ROOT / "docs")) for page in DOCS if str(page.relative_to(ROOT / "docs")) not in nav]
+    assert not missing
+
+
+def test_papers_name_modules_that_exist() -> None:
+    for name in re.findall(
+        r"`((?:solvers|privacy|problems|reproduce|discreet_client)/[a-z_/]+(?:\.py)?/?)", text("papers")
+    ):
+        base = ROOT / "clients/python" if name.startswith("discreet_client") else ROOT / "service/discreet"
+        assert (base / name).exists(), name
+
+
+def text(page: str) -> str:
+    return (ROOT / "docs" / f"{page}.md").read_text()
+
+
+def test_the_page_of_the_api_has_every_operation() -> None:
+    spec = importlib.util.spec_from_file_location("docs_pages", ROOT / ".ci" / "docs_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    pages: Any = importlib.util.module_from_spec(spec)
+    pytest.importorskip("mkdocs")
+    spec.loader.exec_module(pages)
+    contract = json.loads((ROOT / "openapi/openapi.json").read_text())
+    page = pages.api_page(contract)
+    for path, operations in contract["paths"].items():
+        for method in operations:
+            assert f"## {method.upper()} {path}\n" in page
+    for name in contract["components"]["schemas"]:
+        assert f"#schema-{name.lower()} " in page
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [
+        (page, block)
+        for page in [ROOT / "README.md", *DOCS]
+        for block in re.findall(r"<!-- runs -->\n```python\n(.*?)```", page.read_text(), re.DOTALL)
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_runnable_blocks_run(page: Path, block: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Python blocks after the comment `runs`: each for itself, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, str(page), "exec"), {"__name__": "__main__"})  # noqa: S102
