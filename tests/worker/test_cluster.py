@@ -75,7 +75,8 @@ def test_the_cluster_finds_what_one_process_finds(running: Installation, cluster
     assert "finished on the cluster" in log
     assert result["status"] == "converged"
     flows = np.array(result["link_flows"])
-    assert np.abs(flows - alone.link_flows).max() <= 1e-5 * alone.link_flows.max()
+    # At a gap g flows are known to about sqrt(g) of their size, where costs are flat.
+    assert np.abs(flows - alone.link_flows).max() <= 1e-4 * alone.link_flows.max()
     assert result["total_travel_time"] == pytest.approx(alone.total_travel_time, rel=1e-7)
     assert float(str(result["relative_gap"])) <= 1e-8
 
