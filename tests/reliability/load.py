@@ -301,7 +301,7 @@ class Load:
                 for low, high in ((0, 1 / 3), (2 / 3, 1))
             ]
             if all(thirds):
-                first, last = ((statistics.median(one), one[int(0.95 * (len(one) - 1))]) for one in thirds)
+                first, last = ((statistics.median(one), one[min(len(one) - 1, int(0.95 * len(one)))]) for one in thirds)
                 report.reads[name] = (len(found), *first, *last)
         during = [parts for at, parts in self.samples if 0.2 * seconds <= at <= seconds]
         if during:
