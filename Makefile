@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos load docs up lock openapi protos
+.PHONY: help demo test check bench chaos load docs up lock openapi protos fuzz sdk
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -38,7 +38,10 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	@echo '[discreet] ruff' && .venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
 	@echo '[discreet] mypy' && .venv/bin/python -m mypy
+	@echo '[discreet] contract' && .venv/bin/python -m discreet.api.contract --check openapi
 	@echo '[discreet] import-linter' && .venv/bin/python -c 'from importlinter.cli import lint_imports_command as c; c()'
+	@echo '[discreet] SDKs' && .venv/bin/python clients/python/generate.py --check
+	@.venv/bin/python clients/typescript/generate.py --check
 	@echo '[discreet] locks name no address'
 	@if grep -nE '[a-z]+://|^ *--(index|extra|find|trusted)| @ ' .ci/lock/*.txt; then exit 1; fi
 
@@ -54,9 +57,18 @@ load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, 
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.reliability.load $(ARGS)
 
+fuzz: ## send whatever the contract allows, and what it does not, for some minutes
+	$(call bootstrap,test)
+	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py --timeout 3600 $(ARGS)
+
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)
 	@.venv/bin/python -m discreet.api.contract > openapi/openapi.json
+
+sdk: ## write the generated parts of both SDKs again, after a change of the contract
+	$(call bootstrap,test)
+	@.venv/bin/python clients/python/generate.py
+	@.venv/bin/python clients/typescript/generate.py
 
 protos: ## write the gRPC stubs again, after a change of protos/
 	$(call bootstrap,test)

@@ -22,6 +22,7 @@ ALL = (
     "paillier",
     "jobs",
     "ledger",
+    "api",
     "federation",
     "uploads",
 )

@@ -41,6 +41,20 @@ def network(nodes: int = 4) -> dict[str, Any]:
     }
 
 
+def federated() -> dict[str, Any]:
+    """A job whose data two agents hold; it waits for them."""
+    return {
+        "problem": {
+            "kind": "multi_agent",
+            "constraints": ["x1 + x2 - 3"],
+            "schedule": {"gamma": 0.01, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": 10},
+            "protocol": "federated",
+            "federation": {"agents": 2, "join_seconds": 60},
+        },
+        "privacy": {"epsilon": 1, "delta": 0.01},
+    }
+
+
 def job(dataset_id: str, epsilon: float = 0.1, **problem: Any) -> dict[str, Any]:
     return {
         "problem": {"kind": "routing", "dataset": dataset_id, "network": network(), **problem},

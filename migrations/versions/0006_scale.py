@@ -1,7 +1,7 @@
 """Fair turns that nobody can hold back or jump, and indexes for long lists.
 
 Revision ID: 0006
-Revises: 0002
+Revises: 0003
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0006"
-down_revision = "0002"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 

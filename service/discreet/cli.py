@@ -8,9 +8,10 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +20,7 @@ import platformdirs
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from discreet.errors import DiscreetError, InvalidInput, NotFound, StateHeld
 from discreet.settings import Settings
@@ -512,15 +513,29 @@ def create_key(
     role: Annotated[str, typer.Option(help="operator, owner, analyst or auditor")],
     tenant: Annotated[str | None, typer.Option(help="Name of the tenant; operators only")] = None,
     principal: Annotated[str | None, typer.Option(help="Who holds the key; the role by default")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make an API key; it is printed this once."""
+    expires_at = None if expires is None else _moment(expires)
     with _client(state, server, key, role="operator" if tenant else "owner") as client:
-        made = client.create_key(role=role, principal=principal or role, tenant=tenant)
+        made = client.create_key(role=role, principal=principal or role, tenant=tenant, expires_at=expires_at)
     _print(made, as_json, lambda: print(made["key"]))
+
+
+@key_app.command("list")
+def list_keys(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The tenant's keys, without their secrets."""
+    with _client(state, server, key) as client:
+        keys = client.list_keys()
+    _print(keys, as_json, lambda: _show_keys(keys))
 
 
 @key_app.command("revoke")
@@ -846,7 +861,31 @@ def _show_jobs(found: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def _show_budgets(budgets: list[dict[str, Any]]) -> None:
+def _moment(text: str) -> str:
+    """A moment from now (`90d`, `8h`), or as it stands, in RFC 3339."""
+    units = {"d": "days", "h": "hours"}
+    number, unit = text[:-1], text[-1:]
+    try:
+        if unit in units and number.isascii() and number.isdigit():
+            moment = datetime.now(UTC) + timedelta(**{units[unit]: int(number)})
+        else:
+            moment = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter("`90d`, `8h`, or a time in RFC 3339", param_hint="--expires") from None
+    return moment.isoformat()
+
+
+def _show_keys(keys: list[dict[str, Any]]) -> None:
+    table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
+    now = datetime.now(UTC).isoformat()
+    for one in keys:
+        state = "revoked" if one["revoked_at"] else "expired" if (one["expires_at"] or "9") < now else "good"
+        times = [(one[name] or "")[:16].replace("T", " ") for name in ("created_at", "expires_at", "last_used_at")]
+        table.add_row(one["id"], one["principal"], one["role"], *times, state)
+    Console().print(table)
+
+
+def _show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
     table = Table("id", "datasets", "unit", "cap", "spent", "reserved", "largest request")
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]

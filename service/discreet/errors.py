@@ -8,6 +8,7 @@
     ├── Conflict              the object is in a state that does not allow it
     │   └── BudgetExhausted   a cap would be passed; carries the binding cap
     ├── PayloadTooLarge       a body over its limit
+    ├── TooManyRequests       the key has used up its requests for now
     ├── Unavailable           a part that discreet needs does not answer
     └── StateHeld             another process owns the state folder
 
@@ -29,10 +30,24 @@ class FieldIssue:
     detail: str
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A limit that a request went over: the setting (or fixed name) that holds it, what it allows, and what came.
+
+    `came` is None where reading stopped at the limit.
+    """
+
+    setting: str
+    unit: str
+    allowed: int
+    came: int | None = None
+
+
 class DiscreetError(Exception):
     """discreet cannot do this."""
 
     code = "error"
+    limit: Limit | None = None
 
     def __init__(self, detail: str | None = None, *, code: str | None = None) -> None:
         self.detail = detail if detail is not None else (type(self).__doc__ or "").splitlines()[0]
@@ -46,16 +61,25 @@ class InvalidInput(DiscreetError):
 
     code = "invalid_input"
 
-    def __init__(self, issues: Iterable[FieldIssue] | str = (), *, pointer: str = "", code: str | None = None) -> None:
+    def __init__(
+        self,
+        issues: Iterable[FieldIssue] | str = (),
+        *,
+        pointer: str = "",
+        code: str | None = None,
+        limit: Limit | None = None,
+    ) -> None:
         if isinstance(issues, str):
             issues = (FieldIssue(pointer, issues),)
         self.issues = tuple(issues)
+        self.limit = limit
         first = self.issues[0] if self.issues else None
         super().__init__(f"{first.pointer or '/'}: {first.detail}" if first else None, code=code)
 
     def under(self, prefix: str) -> InvalidInput:
         """The same issues with their pointers moved below `prefix`."""
-        return InvalidInput((FieldIssue(prefix + i.pointer, i.detail) for i in self.issues), code=self.code)
+        moved = (FieldIssue(prefix + i.pointer, i.detail) for i in self.issues)
+        return InvalidInput(moved, code=self.code, limit=self.limit)
 
 
 class Unauthenticated(DiscreetError):
@@ -100,6 +124,28 @@ class PayloadTooLarge(DiscreetError):
     """The request body is too large."""
 
     code = "payload_too_large"
+
+    def __init__(self, detail: str | None = None, *, code: str | None = None, limit: Limit | None = None) -> None:
+        """Without `detail` the sentence is made from the limit."""
+        if detail is None and limit is not None:
+            came = "" if limit.came is None else f", this one has {limit.came}"
+            detail = f"a request may have {limit.allowed} {limit.unit} ({limit.setting}){came}"
+        super().__init__(detail, code=code)
+        self.limit = limit
+
+
+class TooManyRequests(DiscreetError):
+    """This key has used up its requests for now."""
+
+    code = "rate_limited"
+
+    def __init__(self, limit: Limit, window_seconds: int, seconds_left: int) -> None:
+        super().__init__(
+            f"this key may ask {limit.allowed} times in {window_seconds} s ({limit.setting}); again in {seconds_left} s"
+        )
+        self.limit = limit
+        self.window_seconds = window_seconds
+        self.seconds_left = seconds_left
 
 
 class Unavailable(DiscreetError):

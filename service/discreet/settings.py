@@ -46,6 +46,9 @@ class Settings(BaseSettings):
         default=1_000_000, ge=1, description="Ordered pairs of zones from which on a routing job is huge"
     )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
+    json_containers: int = Field(
+        default=4_000_000, gt=0, description="Most objects and arrays in a JSON body: each takes memory of its own"
+    )
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     spool: Path | None = Field(
         default=None, description="Folder of uploads while they come, sealed; unset: the temporary folder"
@@ -90,6 +93,10 @@ class Settings(BaseSettings):
     rpc_messages_per_second: float = Field(default=2000.0, gt=0, description="What one stream may send")
     rpc_streams: int = Field(default=2000, ge=1, description="Streams that one rpc process serves at once")
     clock_skew_seconds: float = Field(default=30.0, gt=0, description="How far an agent's clock may be off")
+    rate_limit_requests: int = Field(
+        default=30_000, ge=1, description="Requests of one key in a window, all API processes together"
+    )
+    rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import FieldIssue, InvalidInput, Limit
 
 MAX_DEPTH = 64
 
@@ -41,8 +41,10 @@ class _Repeated(dict[str, Any]):
 
 def loads(body: bytes) -> Any:
     """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8."""
-    if _depth(body) > MAX_DEPTH:
-        raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json")
+    depth = _depth(body)
+    if depth > MAX_DEPTH:
+        limit = Limit("json_depth", "levels of nesting", MAX_DEPTH, depth)
+        raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json", limit=limit)
     repeated: list[_Repeated] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

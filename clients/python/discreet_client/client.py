@@ -1,56 +1,54 @@
-"""A client of the HTTP API: thin, typed by its answers' documents, safe to retry.
+"""A client of the HTTP API: safe to retry, typed where the contract is.
 
-with Client("http://127.0.0.1:8080", key) as client:
-    job = client.submit(problem, epsilon=0.1)
-    answer = client.wait(job["id"])
+    with Client("http://127.0.0.1:8080", key) as client:
+        answer = client.solve(problem, epsilon=0.1)
+        print(answer.link_flows, answer.price.epsilon)
+
+What a call says and how its answer is read stands in `calls`; here are only the ways to send it. `aio.AsyncClient` is
+made of this file by `make sdk`.
 """
+# ruff: noqa: UP028 - what is made of this file has no `yield from`
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar, overload
 
 import httpx
 
-Json = dict[str, Any]
-OnProgress = Callable[[str, int, int], None]
-"""Called with (state, step, total)."""
+from discreet_client import calls
+from discreet_client.answers import Answer
+from discreet_client.calls import Amount, Call, Document, Follow, Json, Script
+from discreet_client.errors import ApiError, Unreachable
+from discreet_client.events import Following
+from discreet_client.progress import OnProgress
+from discreet_client.rest import models
+from discreet_client.retries import Attempts, problem_of
 
-FINAL = ("succeeded", "failed", "cancelled")
-RETRIES = 5
-BACKOFF_SECONDS = 0.2
+__all__ = ["ApiError", "Client", "Json", "OnProgress", "Unreachable"]
 
-
-class ApiError(Exception):
-    """The server refused: its problem document (RFC 9457)."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        self.status = status
-        self.problem = dict(problem)
-        self.code = str(problem.get("code", "http_error"))
-        issues = problem.get("errors") or []
-        lines = [f"{issue['pointer'] or '/'}: {issue['detail']}" for issue in issues]
-        super().__init__("; ".join(lines) or str(problem.get("detail", f"HTTP {status}")))
-
-
-class Unreachable(Exception):
-    """The server does not answer."""
+T = TypeVar("T")
 
 
 class Client:
-    """One server and one API key. Calls are retried when the connection breaks or the server says 503.
+    """One server and one API key.
 
-    A submission carries an idempotency key, so that a retry is the same job and the same charge.
+    Calls are sent again when the connection breaks or the server says 429 or 503, after the time it asks for. A
+    submission carries an idempotency key, so that a repetition is the same job and the same charge. Errors are those
+    of `discreet_client.errors`. `transport` replaces how bytes travel (httpx).
     """
 
-    def __init__(self, server: str, key: str, *, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self, server: str, key: str, *, timeout_seconds: float = 60.0, transport: httpx.BaseTransport | None = None
+    ) -> None:
         self._http = httpx.Client(
-            base_url=server, headers={"Authorization": f"Bearer {key}"}, timeout=timeout_seconds, trust_env=False
+            base_url=server,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=timeout_seconds,
+            trust_env=False,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:
@@ -62,78 +60,159 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.close()
 
     # Datasets
 
-    def register(self, dataset: Mapping[str, Any]) -> Json:
-        """Register a dataset with its content in the body."""
-        return self._json("POST", "/v1/datasets", json_body=dataset)
+    @overload
+    def register(self, kind: Mapping[str, Any], /) -> Document[models.DatasetAnswer]: ...
 
-    def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Json:
+    @overload
+    def register(
+        self,
+        kind: str,
+        public: Mapping[str, Any],
+        content: Any,
+        *,
+        cap: Mapping[str, Any] | Amount | None = None,
+        name: str | None = None,
+        mode: str | None = None,
+        account: str | None = None,
+    ) -> Document[models.DatasetAnswer]: ...
+
+    def register(
+        self,
+        kind: str | Mapping[str, Any],
+        public: Mapping[str, Any] | None = None,
+        content: Any = None,
+        *,
+        cap: Mapping[str, Any] | Amount | None = None,
+        name: str | None = None,
+        mode: str | None = None,
+        account: str | None = None,
+    ) -> Document[models.DatasetAnswer]:
+        """Register a dataset: its kind, what is published of it, and its content as arrays, frame or file
+        (`discreet_client.contents`); or the whole body in one mapping.
+
+        cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with `account`, which
+        adds a version of a source to its account.
+        """
+        body = calls.dataset_body(kind, public, content, cap=cap, name=name, mode=mode, account=account)
+        return self._drive(calls.register(body))
+
+    def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Document[models.DatasetAnswer]:
         """Register a dataset whose content is a Parquet, CSV or JSON file."""
-        files = {"content": (filename, content)}
-        return self._json("POST", "/v1/datasets", data={"metadata": _dumps(metadata)}, files=files)
+        return self._run(calls.upload(metadata, content, filename))
 
-    def dataset(self, dataset_id: str) -> Json:
-        return self._json("GET", f"/v1/datasets/{dataset_id}")
+    def dataset(self, dataset_id: str) -> Document[models.DatasetAnswer]:
+        """One dataset; never its content."""
+        return self._run(calls.dataset(dataset_id))
+
+    def datasets(self) -> Iterator[Json]:
+        """All datasets, newest first."""
+        for item in self._pages("datasets", calls.datasets):
+            yield item
 
     def delete_dataset(self, dataset_id: str) -> None:
-        self._send("DELETE", f"/v1/datasets/{dataset_id}")
+        """Erase a dataset's content; its account and ledger stay."""
+        self._run(calls.delete_dataset(dataset_id))
 
     # Jobs
 
-    def plan(self, body: Mapping[str, Any]) -> Json:
-        """The plan and price of a job body; nothing is spent."""
-        return self._json("POST", "/v1/plans", json_body=body)
+    def solve(
+        self,
+        problem: Any,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        unit: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+        progress: bool | OnProgress | None = None,
+        tables: bool = True,
+    ) -> Answer:
+        """Solve a problem and wait for its result.
 
-    def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
+        problem: a mapping (or model of `discreet_client.rest`) with `kind`, whose `dataset` is an id, a registered
+        dataset, or a whole dataset to be registered first; or a whole job body. progress: None shows a bar in a
+        terminal or notebook, True and False decide, a function is called with (state, step, total). tables=False
+        leaves large fields where they are.
+
+        Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
+        connection it is the same job and the same charge.
+        """
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        return self._drive(script)
+
+    def answer(self, job_id: str, *, tables: bool = True) -> Answer:
+        """What `solve` returns, of a job that has ended."""
+        return self._drive(calls.answer(job_id, tables=tables))
+
+    def plan(
+        self,
+        problem: Any,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        unit: str | None = None,
+        seed: int | None = None,
+    ) -> Document[models.PlanAnswer]:
+        """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent."""
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        return self._run(calls.plan(body))
+
+    def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Document[models.JobAnswer]:
         """Submit a job body `{problem, privacy, seed?}`."""
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        return self._json("POST", "/v1/jobs", json_body=body, headers=headers, in_flight_is_busy=True)
+        return self._run(calls.submit(body, idempotency_key))
 
-    def job(self, job_id: str) -> Json:
-        return self._json("GET", f"/v1/jobs/{job_id}")
+    def job(self, job_id: str) -> Document[models.JobAnswer]:
+        """One job."""
+        return self._run(calls.job(job_id))
 
-    def jobs(self, **query: Any) -> Json:
-        return self._json("GET", "/v1/jobs", params=query)
+    def jobs(self, **query: Any) -> Document[models.JobPage]:
+        """A page of jobs, newest first: `state`, `page_size`, `page_token`."""
+        return self._run(calls.jobs(query))
 
-    def result(self, job_id: str) -> Json:
-        return self._json("GET", f"/v1/jobs/{job_id}/result")
+    def result(self, job_id: str) -> Document[models.ResultAnswer]:
+        """The result as JSON, with job and certificate; Conflict until there is one."""
+        return self._run(calls.result(job_id))
 
     def result_table(self, job_id: str, table: str) -> bytes:
         """A large field of a result, as the bytes of a Parquet file."""
-        return self._send("GET", f"/v1/jobs/{job_id}/result/{table}").content
+        return self._run(calls.result_table(job_id, table))
 
-    def cancel(self, job_id: str) -> Json:
-        return self._json("POST", f"/v1/jobs/{job_id}/cancel")
+    def cancel(self, job_id: str) -> Document[models.JobAnswer]:
+        """Cancel a job; released if no data were touched, charged in full otherwise."""
+        return self._run(calls.cancel(job_id))
 
     def events(self, job_id: str) -> Iterator[tuple[str, Json]]:
-        """The job's events until it ends, resumed where a connection broke."""
-        last = 0
-        silent = 0
-        while True:
+        """The job's events (name, data) until it ends, resumed where a connection broke."""
+        following = Following()
+        while not following.ended:
             try:
-                for number, event, data in self._stream(job_id, last):
-                    last, silent = number, 0
-                    yield event, data
-                    if event == "state" and data["state"] in FINAL:
-                        return
+                with self._http.stream(**calls.events(job_id, following.connect())) as response:
+                    if not response.is_success:
+                        response.read()
+                        following.refused(response)
+                    else:
+                        for part in response.iter_bytes():
+                            for event in following.feed(part):
+                                yield event
+                            if following.ended:
+                                return
             except httpx.TransportError:
-                silent += 1
-                if silent > RETRIES:
-                    raise Unreachable("the server does not answer") from None
-                time.sleep(BACKOFF_SECONDS * 2**silent)
-            else:  # the stream ended with its server
-                time.sleep(BACKOFF_SECONDS)
+                pass  # the next connection goes on after the last event
+            time.sleep(following.pause())
 
-    def wait(self, job_id: str, on_progress: OnProgress | None = None) -> Json:
+    def wait(self, job_id: str, on_progress: OnProgress | None = None) -> Document[models.JobAnswer]:
         """The job when it has ended."""
         state, step, total = "queued", 0, 1
         for event, data in self.events(job_id):
             if event == "state":
                 state = data["state"]
-            else:
+            elif event == "progress":
                 step, total = data["step"], data["total"]
             if on_progress is not None:
                 on_progress(state, step, total)
@@ -141,169 +220,126 @@ class Client:
 
     # Sessions of federated jobs
 
-    def session_tokens(self, job_id: str, *, owner: str, count: int = 1, group: str | None = None) -> Json:
+    def session_tokens(
+        self, job_id: str, *, owner: str, count: int = 1, group: str | None = None
+    ) -> Document[models.SessionTokensAnswer]:
         """Links for agents; `owner` is the fingerprint of the key that will sign the roster."""
-        body: Json = {"owner": owner, **({"count": count} if group is None else {"group": group})}
-        return self._json("POST", f"/v1/sessions/{job_id}/tokens", json_body=body)
+        return self._run(calls.session_tokens(job_id, owner, count, group))
 
-    def session(self, job_id: str) -> Json:
-        return self._json("GET", f"/v1/sessions/{job_id}")
+    def session(self, job_id: str) -> Document[models.SessionAnswer]:
+        """Who takes part in a federated job."""
+        return self._run(calls.session(job_id))
 
     def approve_session(
         self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
-    ) -> Json:
+    ) -> Document[models.SessionAnswer]:
         """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
-        body = {"roster": roster, "signature": signature, "owner_key": owner_key}
-        return self._json(
-            "PUT",
-            f"/v1/sessions/{job_id}/roster",
-            json_body={**body, **({"save_as": save_as} if save_as is not None else {})},
-        )
+        return self._run(calls.approve_session(job_id, roster, signature, owner_key, save_as))
 
     # Budgets
 
-    def budgets(self) -> list[Json]:
-        return list(self._json("GET", "/v1/budgets")["budgets"])
+    def budgets(self) -> list[Document[models.BudgetAnswer]]:
+        """All budgets of the tenant."""
+        return self._run(calls.budgets())
 
-    def budget(self, account_id: str) -> Json:
-        return self._json("GET", f"/v1/budgets/{account_id}")
+    def budget(self, account_id: str) -> Document[models.BudgetAnswer]:
+        """What is spent, reserved and left of an account (`account` of a dataset)."""
+        return self._run(calls.budget(account_id))
 
-    def grant(self, account_id: str, *, epsilon: Decimal | float, delta: Decimal | float, reason: str) -> Json:
-        body = {"cap": {"epsilon": epsilon, "delta": delta}, "reason": reason}
-        return self._json("POST", f"/v1/budgets/{account_id}/grants", json_body=body)
+    def grant(self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str) -> Document[models.BudgetAnswer]:
+        """Raise or lower a cap, for a reason that the ledger keeps."""
+        return self._run(calls.grant(account_id, epsilon, delta, reason))
 
     def entries(self, account_id: str) -> Iterator[Json]:
         """All ledger entries of a budget, in the order of their chain."""
-        token: str | None = None
-        while True:
-            query = {} if token is None else {"page_token": token}
-            page = self._json("GET", f"/v1/budgets/{account_id}/entries", params=query)
-            yield from page["entries"]
-            token = page["next_page_token"]
-            if token is None:
-                return
+        for item in self._pages("entries", lambda token: calls.entries(account_id, token)):
+            yield item
 
     # The ledger as a whole
 
-    def caps(self) -> list[Json]:
+    def caps(self) -> list[Document[models.BudgetAnswer]]:
         """The caps on the tenant and on its principals."""
-        return list(self._json("GET", "/v1/caps")["caps"])
+        return self._run(calls.caps())
 
     def set_cap(
-        self,
-        *,
-        scope: str,
-        epsilon: Decimal | float,
-        delta: Decimal | float,
-        reason: str,
-        principal: str | None = None,
-    ) -> Json:
+        self, *, scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None = None
+    ) -> Document[models.BudgetAnswer]:
         """Cap what the tenant, or one principal of it, may spend over all data."""
-        body = {"scope": scope, "cap": {"epsilon": epsilon, "delta": delta}, "reason": reason}
-        return self._json("POST", "/v1/caps", json_body={**body, **({"principal": principal} if principal else {})})
+        return self._run(calls.set_cap(scope, epsilon, delta, reason, principal))
 
-    def ledger_head(self) -> Json:
+    def ledger_head(self) -> Document[models.HeadAnswer]:
         """The signed head of the tenant's ledger."""
-        return self._json("GET", "/v1/ledger/head")
+        return self._run(calls.ledger_head())
 
     def export_ledger(self, out: BinaryIO) -> None:
         """Write the whole ledger as JSON Lines, as it comes."""
         try:
-            with self._http.stream("GET", "/v1/ledger/export") as response:
+            with self._http.stream(**calls.ledger_export()) as response:
                 if not response.is_success:
                     response.read()
-                    raise _problem(response)
+                    raise problem_of(response)
                 for part in response.iter_bytes():
                     out.write(part)
         except httpx.TransportError as error:
             raise Unreachable("the export broke off; what was written is not whole") from error
 
-    def verify_certificate(self, certificate: Mapping[str, Any]) -> Json:
+    def verify_certificate(self, certificate: Mapping[str, Any]) -> Document[models.CertificateVerdict]:
         """What the server makes of a certificate: `{valid, checks}`."""
-        return self._json("POST", "/v1/certificates:verify", json_body={"certificate": certificate})
+        return self._run(calls.check_certificate(certificate))
 
     # Tenants and keys
 
-    def create_tenant(self, name: str) -> Json:
-        return self._json("POST", "/v1/tenants", json_body={"name": name})
+    def create_tenant(self, name: str) -> Document[models.TenantAnswer]:
+        """Operators: a new tenant."""
+        return self._run(calls.create_tenant(name))
 
-    def create_key(self, *, role: str, principal: str, tenant: str | None = None) -> Json:
-        body = {"role": role, "principal": principal, **({"tenant": tenant} if tenant else {})}
-        return self._json("POST", "/v1/keys", json_body=body)
+    def create_key(
+        self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
+    ) -> Document[models.KeyAnswer]:
+        """A new key, shown this once; `expires_at` in RFC 3339."""
+        return self._run(calls.create_key(role, principal, tenant, expires_at))
+
+    def list_keys(self) -> list[Json]:
+        """The tenant's keys, without their secrets."""
+        return self._run(calls.all_keys())
 
     def revoke_key(self, key_id: str) -> None:
-        self._send("DELETE", f"/v1/keys/{key_id}")
+        """End a key."""
+        self._run(calls.revoke_key(key_id))
 
     # Transport
 
-    def _json(self, method: str, path: str, **request: Any) -> Json:
-        answer: Json = self._send(method, path, **request).json()
-        return answer
+    def _drive(self, script: Script[T]) -> T:
+        answer: Any = None
+        try:
+            while True:
+                step = script.send(answer)
+                answer = self.wait(step.job_id, step.on_progress) if isinstance(step, Follow) else self._run(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            script.close()
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        json_body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        in_flight_is_busy: bool = False,
-        **request: Any,
-    ) -> httpx.Response:
-        """Send, again when nothing was done: POST without an idempotency key is sent once only."""
-        if json_body is not None:
-            request["content"] = _dumps(json_body)
-            headers = {**(headers or {}), "Content-Type": "application/json"}
-        repeatable = method != "POST" or "Idempotency-Key" in (headers or {}) or path == "/v1/plans"
-        for attempt in range(RETRIES):
-            last = attempt == RETRIES - 1 or not repeatable
+    def _run(self, call: Call[T]) -> T:
+        attempts = Attempts(repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes)
+        while True:
             try:
-                response = self._http.request(method, path, headers=headers, **request)
+                response = self._http.request(**call.request)
             except httpx.TransportError as error:
-                if last:
-                    raise Unreachable(f"the server at {self._http.base_url} does not answer") from error
+                seconds = attempts.broke(error)
             else:
                 if response.is_success:
-                    return response
-                refusal = _problem(response)
-                busy = refusal.status == 503 or (in_flight_is_busy and refusal.code == "request_in_flight")
-                if last or not busy:
-                    raise refusal
-            time.sleep(BACKOFF_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+                    return call.read(response)
+                seconds = attempts.refused(response)
+            time.sleep(seconds)
 
-    def _stream(self, job_id: str, last: int) -> Iterator[tuple[int, str, Json]]:
-        headers = {"Last-Event-ID": str(last)}
-        with self._http.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers) as response:
-            if not response.is_success:
-                response.read()
-                raise _problem(response)
-            number, event = last, "message"
-            for line in response.iter_lines():
-                name, _, value = line.partition(": ")
-                if name == "id":
-                    number = int(value)
-                elif name == "event":
-                    event = value
-                elif name == "data":
-                    yield number, event, json.loads(value)
-
-
-def _problem(response: httpx.Response) -> ApiError:
-    try:
-        problem = response.json()
-    except ValueError:
-        problem = {"detail": f"HTTP {response.status_code}"}
-    return ApiError(response.status_code, problem if isinstance(problem, dict) else {})
-
-
-def _dumps(value: Mapping[str, Any]) -> str:
-    """JSON; a Decimal becomes the nearest double, written shortest: up to 15 digits arrive as they were."""
-    return json.dumps(value, cls=_Encoder, allow_nan=False, separators=(",", ":"))
-
-
-class _Encoder(json.JSONEncoder):
-    def default(self, o: Any) -> Any:
-        if isinstance(o, Decimal):
-            return float(o)
-        return super().default(o)
+    def _pages(self, name: str, page_of: Callable[[str | None], Call[Document[Any]]]) -> Iterator[Json]:
+        token: str | None = None
+        while True:
+            page = self._run(page_of(token))
+            for item in page[name]:
+                yield item
+            token = page["next_page_token"]
+            if token is None:
+                return

@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator
 from importlib.metadata import version
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from prometheus_client import Histogram
 from pydantic.json_schema import models_json_schema
-from starlette.middleware.base import RequestResponseEndpoint
 from starlette.responses import RedirectResponse, Response
 
 from discreet.api import problem_details, schemas
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
+from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
 from discreet.problems import KINDS
 from discreet.problems.base import plan_example
 from discreet.settings import Settings
+from discreet.usecases.keyring import Keyring
 from discreet.usecases.services import open_services
 
 DESCRIPTION = (
@@ -44,8 +43,6 @@ REQUEST_MODELS = (
 )
 SHUTDOWN_SECONDS = 5
 
-_seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
-
 
 def create_app(settings: Settings) -> FastAPI:
     """The application; it opens its database when it starts."""
@@ -54,10 +51,16 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_services(settings) as services:
             hub = Hub(services.database)
+            keyring = Keyring(services, on_change=hub.wake_all)
             app.state.services = services
             app.state.hub = hub
+            app.state.keyring = keyring
             # The first plan of a kind loads its compiled kernels; nobody shall wait for that.
-            tasks = [asyncio.create_task(hub.listen()), asyncio.create_task(asyncio.to_thread(_plan_examples))]
+            tasks = [
+                asyncio.create_task(hub.listen()),
+                asyncio.create_task(keyring.listen()),
+                asyncio.create_task(asyncio.to_thread(_plan_examples)),
+            ]
             try:
                 yield
             finally:
@@ -75,26 +78,18 @@ def create_app(settings: Settings) -> FastAPI:
     )
     problem_details.install(app)
     for router in (
-        datasets.router,
-        jobs.router,
-        sessions.router,
         budgets.router,
+        jobs.router,
+        datasets.router,
+        sessions.router,
         ledger.router,
         tenants.router,
         webhooks.router,
         health.router,
     ):
-        app.include_router(router)
-
-    @app.middleware("http")
-    async def measured(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        started = time.perf_counter()
-        response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        _seconds.labels(request.method, route, response.status_code).observe(time.perf_counter() - started)
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
+        # One flat list: an included router is searched twice for every request.
+        app.router.routes.extend(router.routes)
+    app.add_middleware(Envelope)
 
     @app.get("/", include_in_schema=False)
     async def front() -> Response:
@@ -118,9 +113,19 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, definitions = models_json_schema(
-            [(model, "validation") for model in REQUEST_MODELS], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for model in (*REQUEST_MODELS, problem_details.ProblemDocument)],
+            ref_template="#/components/schemas/{model}",
         )
-        document["components"]["schemas"].update(definitions["$defs"])
+        described = document["components"]["schemas"]
+        described.update(definitions["$defs"])
+        for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's; every error here is a ProblemDocument
+            described.pop(unused, None)
+        document["components"]["schemas"] = dict(sorted(described.items()))
+        for call in (call for path in document["paths"].values() for call in path.values()):
+            content = call["responses"].get("422", {}).get("content", {})
+            if "HTTPValidationError" in str(content.get("application/json")):
+                # FastAPI's, for path parameters; ours are any text, and one that names nothing is 404.
+                del call["responses"]["422"]
         app.openapi_schema = document
     return app.openapi_schema
 

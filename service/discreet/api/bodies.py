@@ -7,14 +7,17 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 from fastapi import Request
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
-from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.errors import InvalidInput, Limit, PayloadTooLarge
+from discreet.settings import Settings
 from discreet.strict_json import issues_of, loads
 
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread."""
+
+MOST_CONTAINERS: int = Settings.model_fields["json_containers"].default
 
 Model = TypeVar("Model")
 
@@ -30,23 +33,28 @@ def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
 async def read(request: Request, most: int) -> bytes:
     """The body, refused as soon as it is known to be over the limit."""
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
-        raise PayloadTooLarge(f"a JSON body may have {most} bytes, this one has {declared}")
+    if declared.isascii() and declared.isdigit() and int(declared) > most:
+        raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most, int(declared)))
     parts = bytearray()
     try:
         async for part in request.stream():
             parts += part
             if len(parts) > most:
-                raise PayloadTooLarge(f"a JSON body may have {most} bytes")
+                raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most))
     except ClientDisconnect as error:
         raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
     return bytes(parts)
 
 
-async def parse(adapter: TypeAdapter[Model], body: bytes) -> Model:
+async def parse(adapter: TypeAdapter[Model], body: bytes, most_containers: int = MOST_CONTAINERS) -> Model:
     """JSON bytes as a validated model."""
 
     def work() -> Model:
+        # Before anything is made of it: an empty array of two bytes takes sixty in memory. Brackets in texts count too.
+        containers = body.count(b"[") + body.count(b"{")
+        if containers > most_containers:
+            limit = Limit("json_containers", "objects and arrays", most_containers, containers)
+            raise PayloadTooLarge(limit=limit)
         return validate(adapter, loads(body))
 
     return await anyio.to_thread.run_sync(work) if len(body) > THREAD_BYTES else work()
@@ -57,31 +65,7 @@ def json_body(model: Any) -> Callable[[Request], Awaitable[Any]]:
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     async def dependency(request: Request) -> Any:
-        return await parse(adapter, await read(request, request.app.state.services.settings.json_body_bytes))
+        settings = request.app.state.services.settings
+        return await parse(adapter, await read(request, settings.json_body_bytes), settings.json_containers)
 
     return dependency
-
-
-def documented(*models: type[BaseModel], multipart: bool = False, **examples: Any) -> dict[str, Any]:
-    """OpenAPI of a request body that routes read by themselves."""
-    (model,) = models
-    content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
-    if examples:
-        content["application/json"]["examples"] = {name: {"value": value} for name, value in examples.items()}
-    if multipart:
-        content["multipart/form-data"] = {
-            "schema": {
-                "type": "object",
-                "required": ["metadata", "content"],
-                "properties": {
-                    "metadata": {"type": "string", "description": "The JSON body without its `content`"},
-                    "content": {
-                        "type": "string",
-                        "format": "binary",
-                        "x-private": True,
-                        "description": "Parquet, CSV or JSON",
-                    },
-                },
-            }
-        }
-    return {"requestBody": {"required": True, "content": content}}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 import psycopg
@@ -25,10 +27,12 @@ from discreet.errors import (
     InvalidInput,
     NotFound,
     PayloadTooLarge,
+    TooManyRequests,
     Unauthenticated,
     Unavailable,
 )
 from discreet.strict_json import pointer
+from discreet.usecases.keyring import Rate
 
 log = structlog.get_logger()
 
@@ -39,26 +43,131 @@ STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
     (PayloadTooLarge, 413),
+    (TooManyRequests, 429),
     (Unavailable, 503),
     (DiscreetError, 500),
 )
-BAD_REQUEST_CODES = ("invalid_json", "idempotency_key_missing", "invalid_multipart")
-"""Codes of requests that could not be read at all: 400, not 422."""
 
-HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
-TITLES = {
-    400: "The request could not be read",
-    401: "Authentication is needed",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "Conflict",
-    413: "Too large",
-    415: "Unsupported media type",
-    422: "A field is not valid",
-    500: "Internal error",
-    503: "Not available now",
+
+@dataclass(frozen=True)
+class Code:
+    """What a code means: its status, what always holds of it, and a detail as an example."""
+
+    status: int
+    title: str
+    example: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the example."""
+
+
+_POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "Input should be greater than 0"}]}
+
+CODES: dict[str, Code] = {
+    # Requests that cannot be read at all
+    "invalid_json": Code(400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"),
+    "invalid_multipart": Code(400, "The body is no multipart form", "not a multipart form"),
+    "idempotency_key_missing": Code(
+        400, "An idempotency key is needed", "send the header Idempotency-Key with 1 to 255 characters"
+    ),
+    # Keys
+    "unauthenticated": Code(401, "An API key is needed", "send an API key: `Authorization: Bearer dsc_…`"),
+    "key_malformed": Code(
+        401,
+        "This is no API key",
+        "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing error",
+    ),
+    "key_unknown": Code(401, "The API key is unknown", "this API key is unknown"),
+    "key_revoked": Code(401, "The API key was revoked", "this API key was revoked"),
+    "key_expired": Code(401, "The API key has expired", "this API key has expired"),
+    "forbidden": Code(
+        403, "The key's role does not allow this", "this needs the role owner; this key has the role analyst"
+    ),
+    "rate_limited": Code(
+        429,
+        "The key has used up its requests for now",
+        "this key may ask 30000 times in 60 s (rate_limit_requests); again in 12 s",
+        {"limit": {"setting": "rate_limit_requests", "unit": "requests", "allowed": 30000, "came": 30001}},
+    ),
+    # Fields
+    "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: Input should be greater than 0", _POINTED),
+    "invalid_parameter": Code(
+        422,
+        "A parameter is not valid",
+        "/query/page_size: Input should be less than or equal to 200",
+        {"errors": [{"pointer": "/query/page_size", "detail": "Input should be less than or equal to 200"}]},
+    ),
+    "invalid_page_token": Code(
+        422,
+        "The page token is not valid here",
+        "/query/page_token: not a page token that this service gave for this list",
+        {
+            "errors": [
+                {"pointer": "/query/page_token", "detail": "not a page token that this service gave for this list"}
+            ]
+        },
+    ),
+    "idempotency_key_reused": Code(
+        422, "The idempotency key was used with another body", "this Idempotency-Key was used with another body"
+    ),
+    "payload_too_large": Code(
+        413,
+        "The request is too large",
+        "a request may have 32000000 bytes (json_body_bytes), this one has 40000000",
+        {"limit": {"setting": "json_body_bytes", "unit": "bytes", "allowed": 32000000, "came": 40000000}},
+    ),
+    "not_found": Code(404, "There is no such object", "there is no such job"),
+    "method_not_allowed": Code(405, "Method not allowed", "Method Not Allowed"),
+    # States
+    "too_many_webhooks": Code(409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"),
+    "budget_exhausted": Code(
+        409,
+        "The privacy budget does not allow this",
+        "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
+        " nothing was charged",
+        {
+            "binding": {
+                "account": "acc_1DkLuJ3mW4pS",
+                "cap": {"epsilon": 1.0, "delta": 0.0},
+                "spent": {"epsilon": 0.9, "delta": 0.0},
+                "reserved": {"epsilon": 0.0, "delta": 0.0},
+                "requested": {"epsilon": 0.5, "delta": 0.0},
+                "largest": {"epsilon": 0.1, "delta": 0.0},
+            }
+        },
+    ),
+    "request_in_flight": Code(
+        409, "The same request is being answered", "a request with this Idempotency-Key is in flight"
+    ),
+    "no_result": Code(409, "The job has no result", "this job is queued and has no result"),
+    "job_ended": Code(409, "The job has ended", "this job has succeeded already"),
+    "content_known": Code(409, "The content is registered otherwise", "this content is registered with another mode"),
+    "unit_differs": Code(
+        409,
+        "The privacy units differ",
+        "this account counts in the unit request, the dataset in person",
+    ),
+    "dataset_in_use": Code(409, "A job needs the dataset", "a job still needs this dataset; cancel it first"),
+    "cap_below_spent": Code(409, "The cap is below what is spent", "more than this cap is spent or reserved already"),
+    "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
+    "conflict": Code(
+        409, "The object's state does not allow this", "the object is in a state that does not allow this"
+    ),
+    # Sessions of agents
+    "not_awaiting_agents": Code(409, "The job waits for no agents", "this job is running"),
+    "owner_pinned": Code(409, "The links pin another owner", "the links of this session pin another owner's key"),
+    "owner_differs": Code(403, "Another owner's key", "the links of this session pin another owner's key"),
+    "roster_signature": Code(403, "The roster's signature is wrong", "the roster is not signed by this key"),
+    "roster_signed": Code(409, "The roster is signed", "the roster is signed already"),
+    "roster_stale": Code(409, "The roster is out of date", "an agent announced something else meanwhile"),
+    "session_full": Code(409, "The session is full", "as many agents as the job's terms allow have joined"),
+    "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
+    # The service
+    "unavailable": Code(503, "The service cannot answer now", "the database does not answer; try again"),
+    "internal": Code(500, "Internal error", "something went wrong; nothing was charged by this request"),
 }
+"""Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
+
+HEADERS: dict[str, dict[str, str]] = {"unavailable": {"Retry-After": "2"}, "request_in_flight": {"Retry-After": "1"}}
 
 
 class Issue(BaseModel):
@@ -81,6 +190,15 @@ class Binding(BaseModel):
     subject: str | None = Field(default=None, description="Whose cap it is")
 
 
+class LimitAnswer(BaseModel):
+    """A limit that the request went over."""
+
+    setting: str = Field(description="The setting that holds it (`DISCREET_…`), or its fixed name")
+    unit: str
+    allowed: int
+    came: int | None = Field(default=None, description="Null where reading stopped at the limit")
+
+
 class ProblemDocument(BaseModel):
     """An error (RFC 9457)."""
 
@@ -91,14 +209,16 @@ class ProblemDocument(BaseModel):
     code: str = Field(description="Stable name of the error")
     errors: list[Issue] | None = None
     binding: Binding | None = None
+    limit: LimitAnswer | None = None
 
 
-def document(
+def body_of(
     status: int, code: str, detail: str, issues: Iterable[FieldIssue] = (), extra: Mapping[str, Any] | None = None
-) -> JSONResponse:
+) -> dict[str, Any]:
+    """A problem document."""
     body: dict[str, Any] = {
         "type": f"urn:discreet:problem:{code}",
-        "title": TITLES.get(status, "Error"),
+        "title": CODES[code].title if code in CODES else HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,
@@ -107,15 +227,55 @@ def document(
     if errors:
         body["errors"] = errors
     body.update(extra or {})
-    return JSONResponse(body, status_code=status, headers=HEADERS.get(status), media_type="application/problem+json")
+    return body
+
+
+def example(code: str) -> dict[str, Any]:
+    """A problem document of this code, for the contract."""
+    known = CODES[code]
+    return body_of(known.status, code, known.example, (), known.extra)
+
+
+def document(
+    status: int,
+    code: str,
+    detail: str,
+    issues: Iterable[FieldIssue] = (),
+    extra: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    sent = {**HEADERS.get(code, {}), **({"WWW-Authenticate": "Bearer"} if status == 401 else {}), **(headers or {})}
+    return JSONResponse(
+        body_of(status, code, detail, issues, extra),
+        status_code=status,
+        headers=sent,
+        media_type="application/problem+json",
+    )
 
 
 def of_error(error: DiscreetError) -> JSONResponse:
     """The problem document of a refusal."""
-    status = 400 if error.code in BAD_REQUEST_CODES else next(s for kind, s in STATUS if isinstance(error, kind))
-    extra = {"binding": error.binding} if isinstance(error, BudgetExhausted) else None
+    known = CODES.get(error.code)
+    status = next(s for kind, s in STATUS if isinstance(error, kind)) if known is None else known.status
+    extra: dict[str, Any] = {}
+    if isinstance(error, BudgetExhausted):
+        extra["binding"] = error.binding
+    if error.limit is not None:
+        extra["limit"] = asdict(error.limit)
     issues = error.issues if isinstance(error, InvalidInput | NotFound) else ()
-    return document(status, error.code, error.detail, issues, extra)
+    headers = None
+    if isinstance(error, TooManyRequests):
+        spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)
+        headers = {"Retry-After": str(error.seconds_left), **rate_headers(spent)}
+    return document(status, error.code, error.detail, issues, extra, headers)
+
+
+def rate_headers(rate: Rate) -> dict[str, str]:
+    """What is left of a key's quota, as draft-ietf-httpapi-ratelimit-headers-10 writes it."""
+    return {
+        "RateLimit-Policy": f'"requests";q={rate.quota};w={rate.window_seconds}',
+        "RateLimit": f'"requests";r={rate.remaining};t={rate.seconds_left}',
+    }
 
 
 def install(app: FastAPI) -> None:
@@ -134,7 +294,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        return document(error.status_code, code, str(error.detail))
+        return document(error.status_code, code, str(error.detail), headers=error.headers)
 
     async def unavailable(request: Request, error: Exception) -> JSONResponse:
         log.warning("database does not answer", error=type(error).__name__)

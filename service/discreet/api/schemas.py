@@ -13,6 +13,8 @@ from discreet.problems.base import PRIVATE, Cap, Mode, Name, NoiseSummary, Resou
 from discreet.problems.numbers import Frozen, Privacy
 from discreet.storage.jobs import WebhookEvent
 
+Role = Literal["operator", "owner", "analyst", "auditor"]
+
 
 class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
@@ -61,10 +63,12 @@ class TenantRequest(Frozen):
 class KeyRequest(Frozen):
     """An API key to make."""
 
-    role: Literal["operator", "owner", "analyst", "auditor"]
+    role: Role
     principal: Name
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
-    expires_at: datetime | None = None
+    expires_at: datetime | None = Field(
+        default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
+    )
 
 
 class WebhookRequest(Frozen):
@@ -361,12 +365,31 @@ class KeyAnswer(BaseModel):
 
     id: str
     key: str
-    role: str
+    role: Role
     principal: str
     tenant: str
+    expires_at: datetime | None
+
+
+class KeyEntry(BaseModel):
+    """An API key, without its secret."""
+
+    id: str
+    principal: str
+    role: Role
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
 
 
 class KeyList(BaseModel):
     """The keys of the tenant, without their secrets."""
 
-    keys: list[dict[str, Any]]
+    keys: list[KeyEntry]
+
+
+class HealthAnswer(BaseModel):
+    """How a process is."""
+
+    status: str

@@ -1,33 +1,56 @@
-"""Who is asking."""
+"""Who is asking, and whether the route is for them."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 
-from discreet.errors import Unauthenticated
+from discreet.errors import Forbidden, Unauthenticated
 from discreet.storage.tenants import Principal
 from discreet.usecases import access
+from discreet.usecases.keyring import Keyring
 from discreet.usecases.services import Services
 
-_bearer = HTTPBearer(auto_error=False, bearerFormat="dsc_…", description="An API key")
+
+class _Bearer(HTTPBearer):
+    """Says in the contract that a key is needed; `principal` reads it."""
+
+    async def __call__(self, request: Request) -> None:  # type: ignore[override]
+        return None
 
 
-def services(request: Request) -> Services:
+_bearer = _Bearer(auto_error=False, bearerFormat="dsc_…", description="An API key", scheme_name="HTTPBearer")
+
+
+async def services(request: Request) -> Services:
     found = request.app.state.services
     assert isinstance(found, Services)
     return found
 
 
-async def principal(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Principal:
-    """The principal of the request's key, looked up at every request: a revoked key stops at once."""
-    if credentials is None:
+async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> Principal:
+    """The principal of the request's key, with this request counted against the key's quota.
+
+    Forbidden unless the role stands in the route's declaration; a route that declares none is for nobody.
+    """
+    keyring = request.app.state.keyring
+    assert isinstance(keyring, Keyring)
+    found, request.state.rate = await keyring.admit(bearer(request))
+    extra = request.scope["route"].openapi_extra or {}
+    if "x-roles" not in extra:
+        raise Forbidden("this call says of no role that it may")
+    access.require(found, *extra["x-roles"])
+    return found
+
+
+def bearer(request: Request) -> str:
+    """The API key of the request."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not key:
         raise Unauthenticated("send an API key: `Authorization: Bearer dsc_…`")
-    return await access.authenticate(services(request), credentials.credentials)
+    return key.strip()
 
 
 CurrentPrincipal = Annotated[Principal, Depends(principal)]

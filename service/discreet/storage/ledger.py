@@ -6,6 +6,7 @@ functions and cannot INSERT, UPDATE or DELETE an account or an entry.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
+from discreet.storage.database import Database
 from discreet.storage.tables import Account, LedgerEntry
 
 Amounts = Mapping[str, str]
@@ -33,6 +35,26 @@ class Standing:
     reserved: dict[str, int]
     cap: dict[str, int]
     admitted: bool = True
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """An account, its last entry and its datasets as PostgreSQL writes them: equal rows are equal budgets."""
+
+    id: str
+    scope: str
+    subject: str
+    unit: str
+    totals: str
+    reserved: str
+    cap: str
+    datasets: str
+    """JSON: `[{id, name, deleted}]` in the order of registration."""
+
+    @property
+    def standing(self) -> Standing:
+        amounts = {name: json.loads(getattr(self, name)) for name in ("totals", "reserved", "cap")}
+        return standing({"account_id": self.id, "scope": self.scope, "subject": self.subject, **amounts})
 
 
 @dataclass(frozen=True)
@@ -134,6 +156,12 @@ async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> 
     return {row["account_id"]: standing(row) for row in (await connection.execute(statement)).mappings()}
 
 
+async def budget_rows(database: Database, tenant_id: str, account_id: str | None = None) -> list[BudgetRow]:
+    """All accounts of a tenant in the order they were opened, or one; one statement, hence one round trip."""
+    rows = await database.ask(_READ_BUDGETS, {"tenant": tenant_id, "account": account_id})
+    return [BudgetRow(**row) for row in rows]
+
+
 async def caps(connection: AsyncConnection, tenant_id: str, principal: str) -> list[str]:
     """The accounts of the caps that stand on the tenant and on the principal."""
     return list((await connection.execute(_CAPS, {"tenant": tenant_id, "principal": principal})).scalar_one())
@@ -224,6 +252,7 @@ _GRANT = text("SELECT ledger_grant(:account, :cap, :filters, :actor, :reason)").
 _RESERVE = text("SELECT * FROM ledger_reserve(:job, :accounts, :price, :events, :actor)").bindparams(
     bindparam("accounts", type_=ARRAY(Text)), bindparam("price", type_=JSONB)
 )
+_READ_BUDGETS = text("SELECT * FROM read_budgets(:tenant, :account)").bindparams(bindparam("account", type_=Text))
 _CAPS = text("SELECT ledger_caps(:tenant, :principal)")
 _TOUCH = text("SELECT ledger_touch(:job, :actor)")
 _SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")

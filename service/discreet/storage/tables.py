@@ -52,7 +52,11 @@ class Tenant(Base):
 
 
 class Key(Base):
-    """An API key of a principal: its public part and an HMAC of the whole, never the key."""
+    """An API key of a principal: its public part and an HMAC of the whole, never the key.
+
+    `used_requests` of it were given out to API processes in the window number `used_window`; `last_used_at` is when one
+    of them last asked for some, so it is late by at most a window.
+    """
 
     __tablename__ = "keys"
     __table_args__ = (CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),)
@@ -66,6 +70,9 @@ class Key(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    used_window: Mapped[int | None] = mapped_column(BigInteger)
+    used_requests: Mapped[int] = mapped_column(Integer, server_default="0")
 
 
 class Account(Base):

@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.storage.database import Database
 from discreet.storage.tables import Key, Tenant
 
+KEYS_CHANNEL = "discreet_keys"
+"""Notified with a key's id when it is revoked or changed (a trigger: whoever changes it)."""
+
 
 @dataclass(frozen=True)
 class Principal:
@@ -55,18 +58,42 @@ async def has_keys(connection: AsyncConnection, tenant_id: str) -> bool:
 
 
 async def list_keys(connection: AsyncConnection, tenant_id: str) -> list[dict[str, Any]]:
-    columns = (Key.id, Key.principal, Key.role, Key.created_at, Key.expires_at, Key.revoked_at)
+    columns = (Key.id, Key.principal, Key.role, Key.created_at, Key.expires_at, Key.revoked_at, Key.last_used_at)
     statement = select(*columns).where(Key.tenant_id == tenant_id).order_by(Key.created_at, Key.id)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def find_key(database: Database, lookup: str) -> tuple[Principal, bytes] | None:
-    """The principal of a key that counts now, and the MAC that the whole key must have."""
+@dataclass(frozen=True)
+class FoundKey:
+    """A key as the database knows it; whoever presents it must show the whole, whose MAC is `mac`."""
+
+    principal: Principal
+    mac: bytes
+    revoked: bool
+    seconds_left: float | None
+    """Until it expires; not positive: it has. None: it does not expire."""
+
+
+async def find_key(database: Database, lookup: str) -> FoundKey | None:
+    """The key with this public part, whatever has become of it."""
     rows = await database.ask(_FIND_KEY, {"lookup": lookup})
     if not rows:
         return None
     (row,) = rows
-    return Principal(row["tenant_id"], row["principal"], row["role"], row["id"]), bytes(row["mac"])
+    principal = Principal(row["tenant_id"], row["principal"], row["role"], row["id"])
+    return FoundKey(principal, bytes(row["mac"]), row["revoked"], row["seconds_left"])
 
 
-_FIND_KEY = text("SELECT tenant_id, principal, role, id, mac FROM find_key(:lookup)")
+async def take_requests(
+    database: Database, key_id: str, *, seconds: int, quota: int, block: int
+) -> tuple[int, int, float]:
+    """Requests of a key that are set aside for this process: how many, how many all processes got in this window of
+    `seconds`, and how long it still lasts. Sent again where the connection breaks, which may set a block aside in vain.
+    """
+    values = {"key": key_id, "seconds": seconds, "quota": quota, "block": block}
+    (row,) = await database.ask(_TAKE_REQUESTS, values)
+    return row["granted"], row["taken"], row["seconds_left"]
+
+
+_FIND_KEY = text("SELECT tenant_id, principal, role, id, mac, revoked, seconds_left FROM open_key(:lookup)")
+_TAKE_REQUESTS = text("SELECT granted, taken, seconds_left FROM take_requests(:key, :seconds, :quota, :block)")

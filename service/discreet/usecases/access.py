@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets as random
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
@@ -18,12 +18,18 @@ from discreet.storage import tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.secrets import Secrets
-from discreet.storage.tenants import Principal
+from discreet.storage.tenants import FoundKey, Principal
 from discreet.usecases.services import Services
 
 PREFIX = "dsc_"
 ROLES = ("operator", "owner", "analyst", "auditor")
+KEEPERS = ("operator", "owner")
+"""Roles that make and revoke keys."""
+
 DEFAULT_TENANT = "default"
+
+MOST_LIFE = timedelta(days=3653)
+"""A key with an expiry expires within so long."""
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _LOOKUP, _SECRET, _CHECKSUM = 12, 40, 6
@@ -42,30 +48,47 @@ def is_well_formed(key: str) -> bool:
         key.startswith(PREFIX)
         and len(body) == _LOOKUP + _SECRET
         and key.isascii()
+        and body.isalnum()
         and hmac.compare_digest(_checksum(body), checksum)
     )
 
 
 async def authenticate(services: Services, key: str) -> Principal:
-    """Who holds this key. Unauthenticated when it is malformed, unknown, revoked or expired."""
+    """Who holds this key; Unauthenticated with a code that says what is wrong with it.
+
+    Asks the database every time. `keyring.Keyring` knows the keys that a process has seen.
+    """
+    return (await find(services, key)).principal
+
+
+async def find(services: Services, key: str) -> FoundKey:
+    """The same, with what else is known of the key."""
     if not is_well_formed(key):
-        raise Unauthenticated("this is not a discreet API key")
-    found = await tenants.find_key(services.database, _lookup(key))
-    if found is None or not await opens(services, key, *found):
-        raise Unauthenticated("this API key is unknown, revoked or expired")
-    return found[0]
+        raise Unauthenticated(
+            "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing error",
+            code="key_malformed",
+        )
+    found = await tenants.find_key(services.database, lookup_of(key))
+    # Who shows the whole key may know what became of it; nobody else learns even that it exists.
+    if found is None or not await opens(services, key, found.principal, found.mac):
+        raise Unauthenticated("this API key is unknown", code="key_unknown")
+    if found.revoked:
+        raise Unauthenticated("this API key was revoked", code="key_revoked")
+    if found.seconds_left is not None and found.seconds_left <= 0:
+        raise Unauthenticated("this API key has expired", code="key_expired")
+    return found
 
 
 async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> bool:
     """Whether this is the key that was stored as `mac`. One under the pepper before a rotation, or the one after it,
     counts too, and is moved to the pepper in use."""
     secrets = services.secrets
-    if hmac.compare_digest(mac, _mac(secrets, key)):
+    if hmac.compare_digest(mac, mac_of(secrets, key)):
         return True
-    if not any(hmac.compare_digest(mac, _mac(secrets, key, pepper)) for pepper in secrets.other_peppers):
+    if not any(hmac.compare_digest(mac, mac_of(secrets, key, pepper)) for pepper in secrets.other_peppers):
         return False
     async with services.database.transaction(holder.tenant_id) as connection:
-        await tenants.set_mac(connection, holder.key_id, _mac(secrets, key), secrets.pepper_id)
+        await tenants.set_mac(connection, holder.key_id, mac_of(secrets, key), secrets.pepper_id)
     return True
 
 
@@ -94,11 +117,13 @@ async def create_key(
     expires_at: datetime | None = None,
 ) -> dict[str, Any]:
     """A new key, shown this once. An owner makes keys of the own tenant below operator, an operator those of any."""
-    require(principal, "operator", "owner")
+    require(principal, *KEEPERS)
     if principal.role == "owner" and (role == "operator" or tenant is not None):
         raise Forbidden("an owner makes keys of the own tenant, and no operator's")
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
+    if expires_at is not None and (expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE):
+        raise InvalidInput("a time with its offset, in the future and less than ten years away", pointer="/expires_at")
     async with services.database.transaction(principal.tenant_id if tenant is None else SYSTEM) as connection:
         tenant_id: str | None = principal.tenant_id
         if tenant is not None:
@@ -106,18 +131,25 @@ async def create_key(
         if tenant_id is None:
             raise NotFound(f"there is no tenant {tenant}", pointer="/tenant")
         key, key_id = await _add_key(services, connection, tenant_id, role, name, expires_at)
-    return {"id": key_id, "key": key, "role": role, "principal": name, "tenant": tenant_id}
+    return {
+        "id": key_id,
+        "key": key,
+        "role": role,
+        "principal": name,
+        "tenant": tenant_id,
+        "expires_at": None if expires_at is None else expires_at.astimezone(UTC),
+    }
 
 
 async def list_keys(services: Services, principal: Principal) -> list[dict[str, Any]]:
-    require(principal, "owner", "operator")
+    require(principal, *KEEPERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         return await tenants.list_keys(connection, principal.tenant_id)
 
 
 async def revoke_key(services: Services, principal: Principal, key_id: str) -> None:
     """From the commit of this on, the key opens nothing."""
-    require(principal, "owner", "operator")
+    require(principal, *KEEPERS)
     own_tenant = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(own_tenant or SYSTEM) as connection:
         if not await tenants.revoke_key(connection, key_id, own_tenant):
@@ -154,20 +186,26 @@ async def _add_key(
         tenant_id=tenant_id,
         principal=name,
         role=role,
-        lookup=_lookup(key),
-        mac=_mac(secrets, key),
+        lookup=lookup_of(key),
+        mac=mac_of(secrets, key),
         pepper_id=secrets.pepper_id,
         expires_at=expires_at,
     )
     return key, key_id
 
 
-def _lookup(key: str) -> str:
+def lookup_of(key: str) -> str:
+    """The public part of a key, which finds it."""
     return key[len(PREFIX) : len(PREFIX) + _LOOKUP]
 
 
-def _mac(secrets: Secrets, key: str, pepper: bytes | None = None) -> bytes:
+def mac_of(secrets: Secrets, key: str, pepper: bytes | None = None) -> bytes:
+    """What is stored of a whole key, under the pepper in use or another."""
     return hmac.digest(pepper or secrets.pepper, key.encode(), hashlib.sha256)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _checksum(body: str) -> str:

@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
 from discreet.privacy import filters, ledger_chain
 from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
-from discreet.storage import datasets, ledger
+from discreet.storage import ledger
 from discreet.storage.identifiers import new_id
-from discreet.storage.ledger import Standing
+from discreet.storage.ledger import BudgetRow, Standing
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
@@ -93,10 +94,11 @@ def best_balance(standing: Standing) -> Balance:
     return max(found, key=lambda item: item[:2])[2]
 
 
-def view(
-    account: Mapping[str, Any], standing: Standing, names: Sequence[Mapping[str, Any]], delta: int
-) -> dict[str, Any]:
-    """One budget as people and programs read it."""
+@lru_cache(maxsize=4096)
+def text(row: BudgetRow, delta: int) -> bytes:
+    """One budget as JSON text. It is a function of what the database said just now and of nothing else, so that a text
+    that is kept can never be out of date."""
+    standing = row.standing
     cap = cap_of(standing)
     by_filter = [
         {
@@ -107,21 +109,18 @@ def view(
         for one in FILTERS
         if (held := balance(one, standing)) is not None
     ]
-    return {
-        "id": account["id"],
-        "scope": account["scope"],
-        "subject": account["subject"],
-        "datasets": [
-            {"id": row["id"], "name": row["name"], "deleted": row["deleted_at"] is not None}
-            for row in names
-            if row["account_id"] == account["id"]
-        ],
-        "unit": account["unit"],
+    body = {
+        "id": row.id,
+        "scope": row.scope,
+        "subject": row.subject,
+        "datasets": json.loads(row.datasets),
+        "unit": row.unit,
         "cap": figures(cap.epsilon, cap.delta),
         **best_balance(standing).to_json(),
         "largest_request": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
         "filters": by_filter,
     }
+    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 def binding(standing: Standing, price: Price) -> dict[str, Any]:
@@ -166,23 +165,24 @@ def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
 
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
     require(principal, *READERS)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        accounts = await ledger.accounts(connection, principal.tenant_id)
-        ids = [account["id"] for account in accounts]
-        standings = await ledger.standings(connection, ids)
-        names = await datasets.of_account(connection, ids)
-    return [view(account, standings[account["id"]], names, delta_units(delta, "down")) for account in accounts]
+    rows = await ledger.budget_rows(services.database, principal.tenant_id)
+    return [_view(row, delta) for row in rows]
+
+
+async def budget_text(services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)) -> bytes:
+    """One budget as JSON text, as the ledger is now: `GET /v1/budgets/{id}`."""
+    require(principal, *READERS)
+    rows = await ledger.budget_rows(services.database, principal.tenant_id, account_id)
+    if not rows:
+        raise NotFound("there is no such budget")
+    return text(rows[0], delta_units(delta, "down"))
 
 
 async def one_budget(
     services: Services, principal: Principal, account_id: str, delta: Decimal = Decimal(0)
 ) -> dict[str, Any]:
-    require(principal, *READERS)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        account = await _account(connection, principal, account_id)
-        standings = await ledger.standings(connection, [account_id])
-        names = await datasets.of_account(connection, [account_id])
-    return view(account, standings[account_id], names, delta_units(delta, "down"))
+    found: dict[str, Any] = json.loads(await budget_text(services, principal, account_id, delta))
+    return found
 
 
 async def grant(services: Services, principal: Principal, account_id: str, cap: Cap, reason: str) -> dict[str, Any]:
@@ -205,13 +205,7 @@ async def grant(services: Services, principal: Principal, account_id: str, cap: 
 
 async def caps(services: Services, principal: Principal) -> list[dict[str, Any]]:
     """The caps on the tenant and on its principals, as budgets."""
-    require(principal, *READERS)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        accounts = [
-            account for account in await ledger.accounts(connection, principal.tenant_id) if account["scope"] in CAPS
-        ]
-        standings = await ledger.standings(connection, [account["id"] for account in accounts])
-    return [view(account, standings[account["id"]], (), 0) for account in accounts]
+    return [one for one in await all_budgets(services, principal) if one["scope"] in CAPS]
 
 
 async def set_cap(
@@ -265,6 +259,11 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """A ledger entry as it is published: its hashed body, with the hashes."""
     body = json.loads(row["body"])
     return {**body, "hash": bytes(row["hash"]).hex(), "previous_hash": bytes(row["previous_hash"]).hex()}
+
+
+def _view(row: BudgetRow, delta: Decimal) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(text(row, delta_units(delta, "down")))
+    return body
 
 
 async def _account(connection: Any, principal: Principal, account_id: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ async def create_tokens(
         session, job = await _find(connection, principal, job_id, hold=True)
         _refuse_unless_awaiting(job, session)
         if session["owner"] not in (None, owner):
-            raise Conflict("the links of this session pin another owner's key", code="owner_differs")
+            raise Conflict("the links of this session pin another owner's key", code="owner_pinned")
         await sessions.set_owner(connection, job_id, owner)
         link = Link(session=session["id"], owner=owner, **where)
         if group is not None:

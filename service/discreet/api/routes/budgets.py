@@ -5,14 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors
+from discreet.api import examples
+from discreet.api.bodies import json_body
+from discreet.api.operations import EVERYBODY, operation
+from discreet.api.responses import Pages, answer, resource
 from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage, GrantRequest
 from discreet.api.security import CurrentPrincipal, CurrentServices
-from discreet.errors import InvalidInput
 from discreet.usecases import budgets
 
 router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
@@ -22,7 +23,7 @@ QueryDelta = Annotated[
 ]
 
 
-@router.get("", operation_id="list_budgets", responses={200: {"model": BudgetList}, **errors(422)})
+@router.get("", **operation("list_budgets", roles=EVERYBODY, answers={200: BudgetList}, codes=["invalid_parameter"]))
 async def list_budgets(
     services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
 ) -> Response:
@@ -30,19 +31,37 @@ async def list_budgets(
     return answer({"budgets": await budgets.all_budgets(services, principal, delta)})
 
 
-@router.get("/{account_id}", operation_id="get_budget", responses={200: {"model": BudgetAnswer}, **errors(404, 422)})
+@router.get(
+    "/{account_id}",
+    **operation(
+        "get_budget",
+        roles=EVERYBODY,
+        answers={200: BudgetAnswer},
+        codes=["not_found", "invalid_parameter"],
+        etag=True,
+    ),
+)
 async def get_budget(
-    account_id: str, services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
+    account_id: str,
+    request: Request,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    delta: QueryDelta = Decimal(0),
 ) -> Response:
-    """One budget."""
-    return answer(await budgets.one_budget(services, principal, account_id, delta))
+    """One budget, as the ledger is now."""
+    return resource(request, await budgets.budget_text(services, principal, account_id, delta))
 
 
 @router.post(
     "/{account_id}/grants",
-    operation_id="grant_budget",
-    responses={200: {"model": BudgetAnswer}, **errors(400, 404, 409, 413, 422)},
-    openapi_extra=documented(GrantRequest),
+    **operation(
+        "grant_budget",
+        roles=["owner"],
+        answers={200: BudgetAnswer},
+        codes=["not_found", "cap_below_spent"],
+        body=GrantRequest,
+        examples=examples.GRANTS,
+    ),
 )
 async def grant_budget(
     account_id: str,
@@ -56,7 +75,13 @@ async def grant_budget(
 
 
 @router.get(
-    "/{account_id}/entries", operation_id="list_entries", responses={200: {"model": EntryPage}, **errors(404, 422)}
+    "/{account_id}/entries",
+    **operation(
+        "list_entries",
+        roles=EVERYBODY,
+        answers={200: EntryPage},
+        codes=["not_found", "invalid_parameter", "invalid_page_token"],
+    ),
 )
 async def list_entries(
     account_id: str,
@@ -66,15 +91,8 @@ async def list_entries(
     page_token: str | None = None,
 ) -> Response:
     """Ledger entries of a budget in the order of their hash chain."""
-    after = _sequence(page_token)
+    pages = Pages(services.secrets, principal.tenant_id, "entries", account_id)
+    (after,) = pages.start(page_token) or (0,)
     rows = await budgets.entries(services, principal, account_id, after=after, size=page_size + 1)
-    token = str(rows[page_size - 1]["seq"]) if len(rows) > page_size else None
+    token = pages.token(rows[page_size - 1]["seq"]) if len(rows) > page_size else None
     return answer({"entries": rows[:page_size], "next_page_token": token})
-
-
-def _sequence(token: str | None) -> int:
-    if token is None:
-        return 0
-    if not (token.isascii() and token.isdigit() and len(token) < 19):
-        raise InvalidInput("not a page token of this service", pointer="/query/page_token")
-    return int(token)

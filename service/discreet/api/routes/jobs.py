@@ -10,28 +10,35 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
-from discreet.api import bodies
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors, page, page_start
+from discreet.api import bodies, examples
+from discreet.api.bodies import json_body
+from discreet.api.operations import EVERYBODY, operation
+from discreet.api.responses import Pages, answer, joined, resource
 from discreet.api.schemas import JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
-from discreet.api.security import CurrentPrincipal, CurrentServices
-from discreet.errors import InvalidInput
-from discreet.usecases import access, jobs
+from discreet.api.security import CurrentPrincipal, CurrentServices, bearer
+from discreet.errors import InvalidInput, Unauthenticated
+from discreet.usecases import jobs
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 State = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
 MAX_KEY_LENGTH = 255
 KEEPALIVE_SECONDS = 15.0
+PARQUET = "application/vnd.apache.parquet"
 
 _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
 @router.post(
     "/plans",
-    operation_id="price_job",
-    responses={200: {"model": PlanAnswer}, **errors(400, 404, 413, 422)},
-    openapi_extra=documented(JobRequest),
+    **operation(
+        "price_job",
+        roles=jobs.SUBMITTERS,
+        answers={200: PlanAnswer},
+        codes=["not_found"],
+        body=JobRequest,
+        examples=examples.jobs(),
+    ),
 )
 async def price_job(
     services: CurrentServices,
@@ -44,10 +51,21 @@ async def price_job(
 
 @router.post(
     "/jobs",
-    operation_id="submit_job",
-    status_code=202,
-    responses={202: {"model": JobAnswer}, **errors(400, 404, 409, 413, 422)},
-    openapi_extra=documented(JobRequest),
+    **operation(
+        "submit_job",
+        roles=jobs.SUBMITTERS,
+        answers={202: JobAnswer},
+        codes=[
+            "idempotency_key_missing",
+            "not_found",
+            "budget_exhausted",
+            "request_in_flight",
+            "idempotency_key_reused",
+        ],
+        body=JobRequest,
+        examples=examples.jobs(),
+        location=True,
+    ),
 )
 async def submit_job(
     request: Request,
@@ -60,13 +78,12 @@ async def submit_job(
     Before data are touched a failure or a cancellation releases the price in full; afterwards it is charged in full,
     whatever happens.
     """
-    access.require(principal, *jobs.SUBMITTERS)
     if not idempotency_key or len(idempotency_key) > MAX_KEY_LENGTH:
         raise InvalidInput(
             f"send the header Idempotency-Key with 1 to {MAX_KEY_LENGTH} characters", code="idempotency_key_missing"
         )
     body = await bodies.read(request, services.settings.json_body_bytes)
-    parsed = await bodies.parse(_JOB_REQUEST, body)
+    parsed = await bodies.parse(_JOB_REQUEST, body, services.settings.json_containers)
     row = await jobs.submit(
         services,
         principal,
@@ -79,7 +96,12 @@ async def submit_job(
     return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 
-@router.get("/jobs", operation_id="list_jobs", responses={200: {"model": JobPage}, **errors(422)})
+@router.get(
+    "/jobs",
+    **operation(
+        "list_jobs", roles=EVERYBODY, answers={200: JobPage}, codes=["invalid_parameter", "invalid_page_token"]
+    ),
+)
 async def list_jobs(
     services: CurrentServices,
     principal: CurrentPrincipal,
@@ -88,52 +110,70 @@ async def list_jobs(
     page_token: str | None = None,
 ) -> Response:
     """Jobs of the tenant, newest first."""
-    rows = await jobs.page(services, principal, state=state, after=page_start(page_token), size=page_size + 1)
-    return page("jobs", rows, page_size, jobs.view)
-
-
-@router.get("/jobs/{job_id}", operation_id="get_job", responses={200: {"model": JobAnswer}, **errors(404)})
-async def get_job(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """One job."""
-    return answer(jobs.view(await jobs.find(services, principal, job_id)))
+    pages = Pages(services.secrets, principal.tenant_id, "jobs", state)
+    rows = await jobs.page(services, principal, state=state, after=pages.moment(page_token), size=page_size + 1)
+    return pages.answer("jobs", rows, page_size, jobs.view)
 
 
 @router.get(
-    "/jobs/{job_id}/result", operation_id="get_result", responses={200: {"model": ResultAnswer}, **errors(404, 409)}
+    "/jobs/{job_id}",
+    **operation("get_job", roles=EVERYBODY, answers={200: JobAnswer}, codes=["not_found"], etag=True),
 )
-async def get_result(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_job(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """One job."""
+    return resource(request, jobs.view(await jobs.find(services, principal, job_id)))
+
+
+@router.get(
+    "/jobs/{job_id}/result",
+    **operation(
+        "get_result",
+        roles=jobs.SUBMITTERS,
+        answers={200: ResultAnswer},
+        codes=["not_found", "no_result"],
+        etag=True,
+    ),
+)
+async def get_result(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The result with its certificate; 409 until there is one. Large fields are named in `result.tables`."""
     row, result, certificate = await jobs.result(services, principal, job_id)
-    head = answer({"job": jobs.view(row), "certificate": certificate}).body
-    return Response(bytes(head)[:-1] + b',"result":' + result + b"}", media_type="application/json")
+    return resource(request, joined({"job": jobs.view(row), "certificate": certificate}, result=result))
 
 
 @router.get(
     "/jobs/{job_id}/result/{table}",
-    operation_id="get_result_table",
-    responses={200: {"content": {"application/vnd.apache.parquet": {}}}, **errors(404, 409)},
+    **operation(
+        "get_result_table",
+        roles=jobs.SUBMITTERS,
+        answers={200: PARQUET},
+        codes=["not_found", "no_result"],
+        etag=True,
+    ),
 )
-async def get_result_table(job_id: str, table: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def get_result_table(
+    job_id: str, table: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
     """A field of more than a million numbers, as Parquet."""
-    parquet = await jobs.result_table(services, principal, job_id, table)
-    return Response(parquet, media_type="application/vnd.apache.parquet")
+    return resource(request, await jobs.result_table(services, principal, job_id, table), PARQUET)
 
 
 @router.post(
     "/jobs/{job_id}/cancel",
-    operation_id="cancel_job",
-    status_code=202,
-    responses={202: {"model": JobAnswer}, **errors(404, 409)},
+    **operation("cancel_job", roles=jobs.SUBMITTERS, answers={202: JobAnswer}, codes=["not_found", "job_ended"]),
 )
 async def cancel_job(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Cancel a job. Its price is released if no data were touched, and charged in full otherwise."""
-    return answer(jobs.view(await jobs.cancel(services, principal, job_id)), 202)
+    return answer(jobs.view(await jobs.cancel(services, principal, job_id)), 202, {"Retry-After": "1"})
 
 
 @router.get(
     "/jobs/{job_id}/events",
-    operation_id="watch_job",
-    responses={200: {"content": {"text/event-stream": {}}}, **errors(404)},
+    **operation(
+        "watch_job",
+        roles=EVERYBODY,
+        answers={200: "text/event-stream"},
+        codes=["not_found", "invalid_parameter"],
+    ),
 )
 async def watch_job(
     job_id: str,
@@ -142,15 +182,19 @@ async def watch_job(
     principal: CurrentPrincipal,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job."""
+    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key."""
     await jobs.find(services, principal, job_id)
-    hub = request.app.state.hub
+    hub, keyring, key = request.app.state.hub, request.app.state.keyring, bearer(request)
 
     async def stream() -> AsyncIterator[str]:
         after = last_event_id
         with hub.waiting(job_id) as changed:
             while True:
                 changed.clear()
+                try:
+                    await keyring.principal(key)  # a revoked key hears no more
+                except Unauthenticated:
+                    return
                 rows, ended = await jobs.events(services, principal, job_id, after)
                 for row in rows:
                     after = row["seq"]

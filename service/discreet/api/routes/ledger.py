@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors
+from discreet.api import examples
+from discreet.api.bodies import json_body
+from discreet.api.operations import EVERYBODY, operation
+from discreet.api.responses import answer
 from discreet.api.schemas import BudgetAnswer, CapList, CapRequest, CertificateRequest, CertificateVerdict, HeadAnswer
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import budgets, ledger
@@ -16,7 +18,7 @@ from discreet.usecases import budgets, ledger
 router = APIRouter(prefix="/v1", tags=["ledger"])
 
 
-@router.get("/ledger/head", operation_id="get_ledger_head", responses={200: {"model": HeadAnswer}, **errors()})
+@router.get("/ledger/head", **operation("get_ledger_head", roles=ledger.READERS, answers={200: HeadAnswer}))
 async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what they name."""
     return answer(await ledger.head(services, principal))
@@ -24,9 +26,8 @@ async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal
 
 @router.get(
     "/ledger/export",
-    operation_id="export_ledger",
     response_class=Response,
-    responses={200: {"content": {"application/jsonl": {}}}, **errors()},
+    **operation("export_ledger", roles=ledger.READERS, answers={200: "application/jsonl"}),
 )
 async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger verify`."""
@@ -36,9 +37,13 @@ async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) 
 
 @router.post(
     "/certificates:verify",
-    operation_id="verify_certificate",
-    responses={200: {"model": CertificateVerdict}, **errors(400, 413, 422)},
-    openapi_extra=documented(CertificateRequest),
+    **operation(
+        "verify_certificate",
+        roles=EVERYBODY,
+        answers={200: CertificateVerdict},
+        body=CertificateRequest,
+        examples=examples.CERTIFICATES,
+    ),
 )
 async def verify_certificate(
     services: CurrentServices,
@@ -50,7 +55,7 @@ async def verify_certificate(
     return answer(await ledger.check_certificate(services, principal, body))
 
 
-@router.get("/caps", operation_id="list_caps", responses={200: {"model": CapList}, **errors()})
+@router.get("/caps", **operation("list_caps", roles=budgets.READERS, answers={200: CapList}))
 async def list_caps(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The caps on the tenant and on its principals."""
     return answer({"caps": await budgets.caps(services, principal)})
@@ -58,10 +63,14 @@ async def list_caps(services: CurrentServices, principal: CurrentPrincipal) -> R
 
 @router.post(
     "/caps",
-    operation_id="set_cap",
-    status_code=201,
-    responses={201: {"model": BudgetAnswer}, 200: {"model": BudgetAnswer}, **errors(400, 409, 413, 422)},
-    openapi_extra=documented(CapRequest),
+    **operation(
+        "set_cap",
+        roles=["owner"],
+        answers={201: BudgetAnswer, 200: BudgetAnswer},
+        codes=["cap_below_spent"],
+        body=CapRequest,
+        examples=examples.CAPS,
+    ),
 )
 async def set_cap(
     services: CurrentServices,

@@ -9,8 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors
+from discreet.api import examples
+from discreet.api.bodies import json_body
+from discreet.api.operations import operation
+from discreet.api.responses import answer
 from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.errors import InvalidInput
@@ -21,10 +23,14 @@ router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 @router.post(
     "/{job_id}/tokens",
-    operation_id="invite_agents",
-    status_code=201,
-    responses={201: {"model": SessionTokensAnswer}, **errors(400, 404, 409, 413, 422)},
-    openapi_extra=documented(SessionTokensRequest),
+    **operation(
+        "invite_agents",
+        roles=["owner"],
+        answers={201: SessionTokensAnswer},
+        codes=["not_found", "not_awaiting_agents", "owner_pinned", "roster_signed", "session_full", "no_rpc"],
+        body=SessionTokensRequest,
+        examples=examples.INVITATIONS,
+    ),
 )
 async def invite_agents(
     job_id: str,
@@ -39,7 +45,9 @@ async def invite_agents(
     return answer(made, 201)
 
 
-@router.get("/{job_id}", operation_id="get_session", responses={200: {"model": SessionAnswer}, **errors(404)})
+@router.get(
+    "/{job_id}", **operation("get_session", roles=sessions.READERS, answers={200: SessionAnswer}, codes=["not_found"])
+)
 async def get_session(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Who has joined a federated job, and how far it is."""
     return answer(await sessions.show(services, principal, job_id))
@@ -47,9 +55,24 @@ async def get_session(job_id: str, services: CurrentServices, principal: Current
 
 @router.put(
     "/{job_id}/roster",
-    operation_id="approve_roster",
-    responses={200: {"model": SessionAnswer}, **errors(400, 404, 409, 413, 422)},
-    openapi_extra=documented(RosterRequest),
+    **operation(
+        "approve_roster",
+        roles=["owner"],
+        answers={200: SessionAnswer},
+        codes=[
+            "not_found",
+            "not_awaiting_agents",
+            "roster_signed",
+            "roster_stale",
+            "roster_signature",
+            "owner_differs",
+            "session_full",
+            "unit_differs",
+            "budget_exhausted",
+        ],
+        body=RosterRequest,
+        examples=examples.ROSTERS,
+    ),
 )
 async def approve_roster(
     job_id: str,

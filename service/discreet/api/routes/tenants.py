@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors
+from discreet.api import examples
+from discreet.api.bodies import json_body
+from discreet.api.operations import operation
+from discreet.api.responses import answer
 from discreet.api.schemas import KeyAnswer, KeyList, KeyRequest, TenantAnswer, TenantRequest
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import access
@@ -18,10 +20,14 @@ router = APIRouter(prefix="/v1", tags=["tenants"])
 
 @router.post(
     "/tenants",
-    operation_id="create_tenant",
-    status_code=201,
-    responses={201: {"model": TenantAnswer}, **errors(400, 409, 413, 422)},
-    openapi_extra=documented(TenantRequest),
+    **operation(
+        "create_tenant",
+        roles=["operator"],
+        answers={201: TenantAnswer},
+        codes=["name_taken"],
+        body=TenantRequest,
+        examples=examples.TENANTS,
+    ),
 )
 async def create_tenant(
     services: CurrentServices,
@@ -34,10 +40,14 @@ async def create_tenant(
 
 @router.post(
     "/keys",
-    operation_id="create_key",
-    status_code=201,
-    responses={201: {"model": KeyAnswer}, **errors(400, 404, 413, 422)},
-    openapi_extra=documented(KeyRequest),
+    **operation(
+        "create_key",
+        roles=access.KEEPERS,
+        answers={201: KeyAnswer},
+        codes=["not_found"],
+        body=KeyRequest,
+        examples=examples.KEYS,
+    ),
 )
 async def create_key(
     services: CurrentServices,
@@ -56,14 +66,17 @@ async def create_key(
     return answer(made, 201)
 
 
-@router.get("/keys", operation_id="list_keys", responses={200: {"model": KeyList}, **errors()})
+@router.get("/keys", **operation("list_keys", roles=access.KEEPERS, answers={200: KeyList}))
 async def list_keys(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The tenant's keys, without their secrets."""
     return answer({"keys": await access.list_keys(services, principal)})
 
 
-@router.delete("/keys/{key_id}", operation_id="revoke_key", status_code=204, responses=errors(404))
-async def revoke_key(key_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """Revoke a key; from then on it opens nothing."""
+@router.delete(
+    "/keys/{key_id}", **operation("revoke_key", roles=access.KEEPERS, answers={204: None}, codes=["not_found"])
+)
+async def revoke_key(key_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Revoke a key: from now on it opens nothing here, and within a second nothing anywhere."""
     await access.revoke_key(services, principal, key_id)
+    request.app.state.keyring.forget(key_id)
     return Response(status_code=204)

@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from discreet.api.bodies import documented, json_body
-from discreet.api.responses import answer, errors
+from discreet.api.bodies import json_body
+from discreet.api.operations import operation
+from discreet.api.responses import answer
 from discreet.api.schemas import WebhookCreated, WebhookList, WebhookRequest
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import webhooks
@@ -18,10 +19,13 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 
 @router.post(
     "",
-    operation_id="create_webhook",
-    status_code=201,
-    responses={201: {"model": WebhookCreated}, **errors(400, 409, 413, 422)},
-    openapi_extra=documented(WebhookRequest),
+    **operation(
+        "create_webhook",
+        roles=["owner"],
+        answers={201: WebhookCreated},
+        codes=["too_many_webhooks"],
+        body=WebhookRequest,
+    ),
 )
 async def create_webhook(
     services: CurrentServices,
@@ -33,13 +37,16 @@ async def create_webhook(
     return answer(made, 201)
 
 
-@router.get("", operation_id="list_webhooks", responses={200: {"model": WebhookList}, **errors()})
+@router.get("", **operation("list_webhooks", roles=["owner"], answers={200: WebhookList}))
 async def list_webhooks(services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The webhooks of the tenant (owners), with what went wrong last; never their secrets."""
     return answer({"webhooks": await webhooks.list_all(services, principal)})
 
 
-@router.delete("/{webhook_id}", operation_id="delete_webhook", status_code=204, responses=errors(404))
+@router.delete(
+    "/{webhook_id}",
+    **operation("delete_webhook", roles=["owner"], answers={204: None}, codes=["not_found"]),
+)
 async def delete_webhook(webhook_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Tell this address no more (owners)."""
     await webhooks.remove(services, principal, webhook_id)

@@ -1,0 +1,355 @@
+# Made from client.py by `make sdk`; edit that.
+"""The client of the HTTP API for asyncio: safe to retry, typed where the contract is.
+
+    async with AsyncClient("http://127.0.0.1:8080", key) as client:
+        answer = await client.solve(problem, epsilon=0.1)
+        print(answer.link_flows, answer.price.epsilon)
+
+What a call says and how its answer is read stands in `calls`; here are only the ways to send it. `client.Client` is
+the same without await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Any, BinaryIO, Self, TypeVar, overload
+
+import httpx
+
+from discreet_client import calls
+from discreet_client.answers import Answer
+from discreet_client.calls import Amount, Call, Document, Follow, Json, Script
+from discreet_client.errors import ApiError, Unreachable
+from discreet_client.events import Following
+from discreet_client.progress import OnProgress
+from discreet_client.rest import models
+from discreet_client.retries import Attempts, problem_of
+
+__all__ = ["ApiError", "AsyncClient", "Json", "OnProgress", "Unreachable"]
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """One server and one API key.
+
+    Calls are sent again when the connection breaks or the server says 429 or 503, after the time it asks for. A
+    submission carries an idempotency key, so that a repetition is the same job and the same charge. Errors are those
+    of `discreet_client.errors`. `transport` replaces how bytes travel (httpx).
+    """
+
+    def __init__(
+        self, server: str, key: str, *, timeout_seconds: float = 60.0, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=server,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=timeout_seconds,
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # Datasets
+
+    @overload
+    async def register(self, kind: Mapping[str, Any], /) -> Document[models.DatasetAnswer]: ...
+
+    @overload
+    async def register(
+        self,
+        kind: str,
+        public: Mapping[str, Any],
+        content: Any,
+        *,
+        cap: Mapping[str, Any] | Amount | None = None,
+        name: str | None = None,
+        mode: str | None = None,
+        account: str | None = None,
+    ) -> Document[models.DatasetAnswer]: ...
+
+    async def register(
+        self,
+        kind: str | Mapping[str, Any],
+        public: Mapping[str, Any] | None = None,
+        content: Any = None,
+        *,
+        cap: Mapping[str, Any] | Amount | None = None,
+        name: str | None = None,
+        mode: str | None = None,
+        account: str | None = None,
+    ) -> Document[models.DatasetAnswer]:
+        """Register a dataset: its kind, what is published of it, and its content as arrays, frame or file
+        (`discreet_client.contents`); or the whole body in one mapping.
+
+        cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with `account`, which
+        adds a version of a source to its account.
+        """
+        body = calls.dataset_body(kind, public, content, cap=cap, name=name, mode=mode, account=account)
+        return await self._drive(calls.register(body))
+
+    async def upload(
+        self, metadata: Mapping[str, Any], content: BinaryIO, filename: str
+    ) -> Document[models.DatasetAnswer]:
+        """Register a dataset whose content is a Parquet, CSV or JSON file."""
+        return await self._run(calls.upload(metadata, content, filename))
+
+    async def dataset(self, dataset_id: str) -> Document[models.DatasetAnswer]:
+        """One dataset; never its content."""
+        return await self._run(calls.dataset(dataset_id))
+
+    async def datasets(self) -> AsyncIterator[Json]:
+        """All datasets, newest first."""
+        async for item in self._pages("datasets", calls.datasets):
+            yield item
+
+    async def delete_dataset(self, dataset_id: str) -> None:
+        """Erase a dataset's content; its account and ledger stay."""
+        await self._run(calls.delete_dataset(dataset_id))
+
+    # Jobs
+
+    async def solve(
+        self,
+        problem: Any,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        unit: str | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+        progress: bool | OnProgress | None = None,
+        tables: bool = True,
+    ) -> Answer:
+        """Solve a problem and wait for its result.
+
+        problem: a mapping (or model of `discreet_client.rest`) with `kind`, whose `dataset` is an id, a registered
+        dataset, or a whole dataset to be registered first; or a whole job body. progress: None shows a bar in a
+        terminal or notebook, True and False decide, a function is called with (state, step, total). tables=False
+        leaves large fields where they are.
+
+        Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
+        connection it is the same job and the same charge.
+        """
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        return await self._drive(script)
+
+    async def answer(self, job_id: str, *, tables: bool = True) -> Answer:
+        """What `solve` returns, of a job that has ended."""
+        return await self._drive(calls.answer(job_id, tables=tables))
+
+    async def plan(
+        self,
+        problem: Any,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        unit: str | None = None,
+        seed: int | None = None,
+    ) -> Document[models.PlanAnswer]:
+        """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent."""
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        return await self._run(calls.plan(body))
+
+    async def submit(
+        self, body: Mapping[str, Any], *, idempotency_key: str | None = None
+    ) -> Document[models.JobAnswer]:
+        """Submit a job body `{problem, privacy, seed?}`."""
+        return await self._run(calls.submit(body, idempotency_key))
+
+    async def job(self, job_id: str) -> Document[models.JobAnswer]:
+        """One job."""
+        return await self._run(calls.job(job_id))
+
+    async def jobs(self, **query: Any) -> Document[models.JobPage]:
+        """A page of jobs, newest first: `state`, `page_size`, `page_token`."""
+        return await self._run(calls.jobs(query))
+
+    async def result(self, job_id: str) -> Document[models.ResultAnswer]:
+        """The result as JSON, with job and certificate; Conflict until there is one."""
+        return await self._run(calls.result(job_id))
+
+    async def result_table(self, job_id: str, table: str) -> bytes:
+        """A large field of a result, as the bytes of a Parquet file."""
+        return await self._run(calls.result_table(job_id, table))
+
+    async def cancel(self, job_id: str) -> Document[models.JobAnswer]:
+        """Cancel a job; released if no data were touched, charged in full otherwise."""
+        return await self._run(calls.cancel(job_id))
+
+    async def events(self, job_id: str) -> AsyncIterator[tuple[str, Json]]:
+        """The job's events (name, data) until it ends, resumed where a connection broke."""
+        following = Following()
+        while not following.ended:
+            try:
+                async with self._http.stream(**calls.events(job_id, following.connect())) as response:
+                    if not response.is_success:
+                        await response.aread()
+                        following.refused(response)
+                    else:
+                        async for part in response.aiter_bytes():
+                            for event in following.feed(part):
+                                yield event
+                            if following.ended:
+                                return
+            except httpx.TransportError:
+                pass  # the next connection goes on after the last event
+            await asyncio.sleep(following.pause())
+
+    async def wait(self, job_id: str, on_progress: OnProgress | None = None) -> Document[models.JobAnswer]:
+        """The job when it has ended."""
+        state, step, total = "queued", 0, 1
+        async for event, data in self.events(job_id):
+            if event == "state":
+                state = data["state"]
+            elif event == "progress":
+                step, total = data["step"], data["total"]
+            if on_progress is not None:
+                on_progress(state, step, total)
+        return await self.job(job_id)
+
+    # Sessions of federated jobs
+
+    async def session_tokens(
+        self, job_id: str, *, owner: str, count: int = 1, group: str | None = None
+    ) -> Document[models.SessionTokensAnswer]:
+        """Links for agents; `owner` is the fingerprint of the key that will sign the roster."""
+        return await self._run(calls.session_tokens(job_id, owner, count, group))
+
+    async def session(self, job_id: str) -> Document[models.SessionAnswer]:
+        """Who takes part in a federated job."""
+        return await self._run(calls.session(job_id))
+
+    async def approve_session(
+        self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
+    ) -> Document[models.SessionAnswer]:
+        """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
+        return await self._run(calls.approve_session(job_id, roster, signature, owner_key, save_as))
+
+    # Budgets
+
+    async def budgets(self) -> list[Document[models.BudgetAnswer]]:
+        """All budgets of the tenant."""
+        return await self._run(calls.budgets())
+
+    async def budget(self, account_id: str) -> Document[models.BudgetAnswer]:
+        """What is spent, reserved and left of an account (`account` of a dataset)."""
+        return await self._run(calls.budget(account_id))
+
+    async def grant(
+        self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str
+    ) -> Document[models.BudgetAnswer]:
+        """Raise or lower a cap, for a reason that the ledger keeps."""
+        return await self._run(calls.grant(account_id, epsilon, delta, reason))
+
+    async def entries(self, account_id: str) -> AsyncIterator[Json]:
+        """All ledger entries of a budget, in the order of their chain."""
+        async for item in self._pages("entries", lambda token: calls.entries(account_id, token)):
+            yield item
+
+    # The ledger as a whole
+
+    async def caps(self) -> list[Document[models.BudgetAnswer]]:
+        """The caps on the tenant and on its principals."""
+        return await self._run(calls.caps())
+
+    async def set_cap(
+        self, *, scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None = None
+    ) -> Document[models.BudgetAnswer]:
+        """Cap what the tenant, or one principal of it, may spend over all data."""
+        return await self._run(calls.set_cap(scope, epsilon, delta, reason, principal))
+
+    async def ledger_head(self) -> Document[models.HeadAnswer]:
+        """The signed head of the tenant's ledger."""
+        return await self._run(calls.ledger_head())
+
+    async def export_ledger(self, out: BinaryIO) -> None:
+        """Write the whole ledger as JSON Lines, as it comes."""
+        try:
+            async with self._http.stream(**calls.ledger_export()) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise problem_of(response)
+                async for part in response.aiter_bytes():
+                    out.write(part)
+        except httpx.TransportError as error:
+            raise Unreachable("the export broke off; what was written is not whole") from error
+
+    async def verify_certificate(self, certificate: Mapping[str, Any]) -> Document[models.CertificateVerdict]:
+        """What the server makes of a certificate: `{valid, checks}`."""
+        return await self._run(calls.check_certificate(certificate))
+
+    # Tenants and keys
+
+    async def create_tenant(self, name: str) -> Document[models.TenantAnswer]:
+        """Operators: a new tenant."""
+        return await self._run(calls.create_tenant(name))
+
+    async def create_key(
+        self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
+    ) -> Document[models.KeyAnswer]:
+        """A new key, shown this once; `expires_at` in RFC 3339."""
+        return await self._run(calls.create_key(role, principal, tenant, expires_at))
+
+    async def list_keys(self) -> list[Json]:
+        """The tenant's keys, without their secrets."""
+        return await self._run(calls.all_keys())
+
+    async def revoke_key(self, key_id: str) -> None:
+        """End a key."""
+        await self._run(calls.revoke_key(key_id))
+
+    # Transport
+
+    async def _drive(self, script: Script[T]) -> T:
+        answer: Any = None
+        try:
+            while True:
+                step = script.send(answer)
+                answer = (
+                    await self.wait(step.job_id, step.on_progress)
+                    if isinstance(step, Follow)
+                    else await self._run(step)
+                )
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            script.close()
+
+    async def _run(self, call: Call[T]) -> T:
+        attempts = Attempts(repeatable=call.repeatable, server=str(self._http.base_url), busy_codes=call.busy_codes)
+        while True:
+            try:
+                response = await self._http.request(**call.request)
+            except httpx.TransportError as error:
+                seconds = attempts.broke(error)
+            else:
+                if response.is_success:
+                    return call.read(response)
+                seconds = attempts.refused(response)
+            await asyncio.sleep(seconds)
+
+    async def _pages(self, name: str, page_of: Callable[[str | None], Call[Document[Any]]]) -> AsyncIterator[Json]:
+        token: str | None = None
+        while True:
+            page = await self._run(page_of(token))
+            for item in page[name]:
+                yield item
+            token = page["next_page_token"]
+            if token is None:
+                return

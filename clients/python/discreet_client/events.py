@@ -1,0 +1,113 @@
+"""Server-sent events by hand: a parser of the stream, and what to do when it breaks. No I/O here.
+
+Source: WHATWG HTML, "Server-sent events", sections on parsing and on interpreting an event stream.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from discreet_client.errors import Unreachable
+from discreet_client.retries import BUSY, backoff, problem_of
+
+FINAL = ("succeeded", "failed", "cancelled")
+ATTEMPTS = 7
+"""Connections in a row without a byte before the server counts as gone: 12 seconds and what connecting takes."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event; `last_id` is the id that a resumed stream continues after."""
+
+    event: str
+    data: str
+    last_id: str
+
+
+class EventParser:
+    """Bytes in, events out; cut anywhere, also within a character or between CR and LF."""
+
+    def __init__(self, last_id: str = "") -> None:
+        self.last_id = last_id
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._rest = ""
+        self._event = ""
+        self._data: list[str] = []
+
+    def feed(self, part: bytes) -> list[Event]:
+        """The events that end in this part of the stream. One that is not ended when the stream breaks is dropped."""
+        text = self._rest + self._decoder.decode(part)
+        kept = ""
+        if text.endswith("\r"):  # the LF of a CR LF may come with the next part
+            text, kept = text[:-1], "\r"
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._rest = lines.pop() + kept
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def _line(self, line: str) -> Event | None:
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._event = value
+        elif name == "data":
+            self._data.append(value)
+        elif name == "id" and "\0" not in value:
+            self.last_id = value
+        return None  # comments and unknown fields mean nothing
+
+    def _dispatch(self) -> Event | None:
+        event, data = self._event or "message", self._data
+        self._event, self._data = "", []
+        return Event(event, "\n".join(data), self.last_id) if data else None
+
+
+class Following:
+    """The events of one job over as many connections as it takes: the state between them.
+
+    `silent` counts the connections in a row that brought not a byte.
+    """
+
+    def __init__(self) -> None:
+        self.last_id = "0"
+        self.ended = False
+        self.silent = 0
+        self._asked: float | None = None
+        self._parser = EventParser()
+
+    def connect(self) -> str:
+        """A new connection is made; the Last-Event-ID to send with it."""
+        self._parser = EventParser(self.last_id)
+        self.silent += 1
+        return self.last_id
+
+    def feed(self, part: bytes) -> list[tuple[str, dict[str, Any]]]:
+        """The events (name, data) that end in this part."""
+        self.silent = 0
+        found = []
+        for event in self._parser.feed(part):
+            data = json.loads(event.data)
+            self.last_id = event.last_id
+            self.ended = self.ended or (event.event == "state" and data["state"] in FINAL)
+            found.append((event.event, data))
+        return found
+
+    def refused(self, response: httpx.Response) -> None:
+        """The server refused to stream: raises, unless it only asked for patience."""
+        refusal = problem_of(response)
+        if refusal.status not in BUSY:
+            raise refusal
+        self._asked = refusal.retry_after
+
+    def pause(self) -> float:
+        """Seconds before the next connection; Unreachable when there is no point in another."""
+        if self.silent >= ATTEMPTS:
+            raise Unreachable("the server does not answer")
+        asked, self._asked = self._asked, None
+        return backoff(max(self.silent, 1), asked)

@@ -1,0 +1,89 @@
+"""`make sdk`: the TypeScript types of the committed contract.
+
+    python clients/typescript/generate.py             write src/schema.d.ts again
+    python clients/typescript/generate.py --check     exit 1 when it is not what is committed, or types do not hold
+    python clients/typescript/generate.py --install   only install node_modules, from package-lock.json
+
+Without Node 20 and npm, or without a registry to install from, nothing is done and the exit code is 0 with a loud
+line (4 with --install); where CI is set it is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NODE = 20
+INSTALL_SECONDS = 300
+MISSING = 4
+
+
+class Missing(Exception):
+    """No Node here, or nothing to install from."""
+
+
+def install() -> None:
+    """node_modules of exactly package-lock.json; Missing when it cannot be had."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise Missing("node and npm are not installed")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").split(".")[0]) < NODE:
+        raise Missing(f"node {NODE} or newer is needed, this is {version}")
+    modules = HERE / "node_modules"
+    modules.mkdir(exist_ok=True)
+    wanted = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()
+    with (HERE / ".install.lock").open("w") as lock:  # tests run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = modules / ".discreet-lock"
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        try:
+            done = subprocess.run(
+                [npm, "ci", "--no-audit", "--no-fund", "--prefer-offline"],
+                cwd=HERE,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=INSTALL_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise Missing("npm ci took too long") from None
+        if done.returncode != 0:
+            raise Missing(f"npm ci failed: {done.stderr.strip().splitlines()[-1:]}")
+        stamp.write_text(wanted)
+
+
+def npm(script: str) -> int:
+    return subprocess.run(["npm", "run", "--silent", script], cwd=HERE, check=False).returncode  # noqa: S607
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--install", action="store_true")
+    chosen = parser.parse_args()
+    try:
+        install()
+    except Missing as missing:
+        print(f"[discreet] SKIPPED, the TypeScript SDK was not looked at: {missing}", file=sys.stderr)
+        return 1 if os.environ.get("CI") else MISSING if chosen.install else 0
+    if chosen.install:
+        return 0
+    if not chosen.check:
+        return npm("generate")
+    if npm("drift") != 0:
+        print("clients/typescript/src/schema.d.ts is not that of openapi.json: run `make sdk`", file=sys.stderr)
+        return 1
+    return npm("types")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+/** The client: thin above openapi-fetch and the types of the contract. */
+
+import createFetcher, { type Client as Fetcher } from "openapi-fetch";
+import { apiError, JobFailed, retryAfter, type ProblemDocument } from "./errors.js";
+import { jobEvents, type JobEvent } from "./events.js";
+import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Solvable } from "./kinds.js";
+import { retrying, type Fetch } from "./retries.js";
+import type { components, paths } from "./schema.js";
+
+export interface DiscreetOptions {
+  baseUrl: string;
+  key: string;
+  /** How requests travel; the platform's fetch. */
+  fetch?: Fetch;
+}
+
+export interface Spending {
+  epsilon?: number;
+  delta?: number;
+  unit?: string;
+  /** For datasets of mode simulation only. */
+  seed?: number;
+}
+
+export interface SolveOptions extends Spending {
+  /** The same key is the same job and the same charge; a new one by default. */
+  idempotencyKey?: string;
+  onEvent?: (event: JobEvent) => void;
+  /** Stops waiting; the job goes on (`cancel` ends it). */
+  signal?: AbortSignal;
+}
+
+/** Every call throws `ApiError` (and its kinds) when the server refuses, `Unreachable` when it does not answer. */
+export interface Discreet {
+  /** Every call of the API, typed by its contract; answers `{ data, error }` and throws nothing but `Unreachable`. */
+  readonly api: Fetcher<paths>;
+  /** Register a dataset. The same content again is the same dataset. */
+  register(dataset: DatasetBody): Promise<Dataset>;
+  /** What a problem would do and cost, and whether it would be admitted; spends nothing. */
+  plan<K extends Kind>(problem: Solvable<K>, options?: Spending): Promise<Plan>;
+  /** Submit a problem and return at once. */
+  submit<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Job>;
+  /** Submit, follow, fetch the result. Throws `BudgetExhausted` (nothing was charged) and `JobFailed`. */
+  solve<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Answer<K>>;
+  job(id: string): Promise<Job>;
+  cancel(id: string): Promise<Job>;
+  /** The events of a job until it ends, resumed where a connection broke. */
+  events(id: string, options?: { signal?: AbortSignal }): AsyncGenerator<JobEvent>;
+  /** The result of a job that has succeeded. */
+  answer(id: string): Promise<AnyAnswer>;
+  /** A large field of a result, as the bytes of a Parquet file. */
+  table(id: string, name: string): Promise<ArrayBuffer>;
+  /** What is spent, reserved and left of an account (`account` of a dataset). */
+  budget(account: string): Promise<Budget>;
+  budgets(): Promise<Budget[]>;
+}
+
+export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(request) }: DiscreetOptions): Discreet {
+  const root = baseUrl.replace(/\/+$/, "");
+  const headers = { Authorization: `Bearer ${key}` };
+  const api = createFetcher<paths>({ baseUrl: root, headers, fetch: retrying(send) });
+  const path = (id: string) => ({ params: { path: { job_id: id } } });
+
+  async function datasetId(given: string | Dataset | DatasetBody): Promise<string> {
+    if (typeof given === "string") return given;
+    return "id" in given ? given.id : (await register(given)).id;
+  }
+
+  /** The body of a job; only a solve registers what is inline, a plan changes nothing. */
+  function body(problem: object, { epsilon, delta, unit, seed }: Spending): components["schemas"]["JobRequest"] {
+    const stated = Object.entries({ epsilon, delta, unit }).filter(([, value]) => value !== undefined);
+    const dataset = (problem as { dataset?: unknown }).dataset;
+    const known = typeof dataset === "object" && dataset !== null && "id" in dataset ? { dataset: dataset.id } : {};
+    return {
+      problem: { ...problem, ...known },
+      ...(stated.length ? { privacy: Object.fromEntries(stated) } : {}),
+      ...(seed === undefined ? {} : { seed }),
+    } as components["schemas"]["JobRequest"];
+  }
+
+  async function register(dataset: DatasetBody): Promise<Dataset> {
+    return taken(await api.POST("/v1/datasets", { body: dataset }));
+  }
+
+  async function submit<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Job> {
+    const dataset = (problem as { dataset?: string | Dataset | DatasetBody | null }).dataset;
+    const whole = dataset == null ? problem : { ...problem, dataset: await datasetId(dataset) };
+    const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID();
+    return taken(
+      await api.POST("/v1/jobs", {
+        body: body(whole, options),
+        params: { header: { "idempotency-key": idempotencyKey } },
+        ...(options.signal ? { signal: options.signal } : {}),
+      }),
+    );
+  }
+
+  function events(id: string, { signal }: { signal?: AbortSignal } = {}): AsyncGenerator<JobEvent> {
+    return jobEvents(send, `${root}/v1/jobs/${encodeURIComponent(id)}/events`, headers, signal);
+  }
+
+  async function answer(id: string): Promise<AnyAnswer> {
+    const { job, result, certificate } = taken(await api.GET("/v1/jobs/{job_id}/result", path(id)));
+    // The contract leaves result and certificate open; kinds.ts says what they are.
+    return { kind: job.kind, job, price: job.price, result, certificate: certificate as Certificate } as AnyAnswer;
+  }
+
+  async function job(id: string): Promise<Job> {
+    return taken(await api.GET("/v1/jobs/{job_id}", path(id)));
+  }
+
+  return {
+    api,
+    register,
+    submit,
+    events,
+    answer,
+    job,
+    async plan(problem, options = {}) {
+      return taken(await api.POST("/v1/plans", { body: body(problem, options) }));
+    },
+    async solve<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Answer<K>> {
+      const { id } = await submit(problem, options);
+      for await (const event of events(id, options)) options.onEvent?.(event);
+      const ended = await job(id);
+      if (ended.state !== "succeeded") throw new JobFailed(ended);
+      return (await answer(id)) as Answer<K>;
+    },
+    async cancel(id) {
+      return taken(await api.POST("/v1/jobs/{job_id}/cancel", path(id)));
+    },
+    async table(id, name) {
+      const found = await api.GET("/v1/jobs/{job_id}/result/{table}", {
+        params: { path: { job_id: id, table: name } },
+        parseAs: "arrayBuffer",
+      });
+      return taken(found) as ArrayBuffer;
+    },
+    async budget(account) {
+      return taken(await api.GET("/v1/budgets/{account_id}", { params: { path: { account_id: account } } }));
+    },
+    async budgets() {
+      return taken(await api.GET("/v1/budgets")).budgets;
+    },
+  };
+}
+
+/** The data of an answer; throws what the server refused. */
+function taken<T>(answer: { data?: T; error?: unknown; response: Response }): T {
+  if (!answer.response.ok) {
+    const problem = typeof answer.error === "object" && answer.error !== null ? (answer.error as ProblemDocument) : {};
+    throw apiError(answer.response.status, problem, retryAfter(answer.response.headers));
+  }
+  return answer.data as T;
+}

@@ -1,0 +1,8 @@
+/** Client of the discreet service. */
+
+export { createDiscreet, type Discreet, type DiscreetOptions, type SolveOptions, type Spending } from "./client.js";
+export * from "./errors.js";
+export { EventParser, type JobEvent, type State } from "./events.js";
+export type * from "./kinds.js";
+export type { components, paths } from "./schema.js";
+export { verifyWebhook, WebhookRefused, type WebhookOptions } from "./webhooks.js";

@@ -1,0 +1,87 @@
+/** The five kinds: what is sent comes from the contract, what comes back is named here (the contract leaves it open). */
+
+import type { components } from "./schema.js";
+
+type Schemas = components["schemas"];
+
+export type Job = Schemas["JobAnswer"];
+export type Dataset = Schemas["DatasetAnswer"];
+export type Plan = Schemas["PlanAnswer"];
+export type Budget = Schemas["BudgetAnswer"];
+export type Price = Schemas["Price"];
+
+/** A dataset to register; `kind` tells which. */
+export type DatasetBody = Schemas["DatasetRequest"];
+
+/** A problem; `kind` tells which. */
+export type Problem = Schemas["JobRequest"]["problem"];
+export type Kind = Problem["kind"];
+export type ProblemOf<K extends Kind> = Extract<Problem, { kind: K }>;
+
+/** A problem whose dataset may be an id, a registered dataset, or a whole one to be registered first. */
+export type WithDataset<P> = P extends { dataset?: infer D }
+  ? Omit<P, "dataset"> & (undefined extends D ? { dataset?: D | Dataset | DatasetBody } : { dataset: D | Dataset | DatasetBody })
+  : P;
+export type Solvable<K extends Kind> = { kind: K } & WithDataset<ProblemOf<K>>;
+
+export type Matrix = number[][];
+
+/** Fields of the results. Those of more than a million numbers are not in the JSON: `tables` names them. */
+export interface Results {
+  routing: {
+    link_flows: number[];
+    demand: Matrix;
+    policy: { origin: number; destination: number; paths: { links: number[]; share: number }[] }[];
+    total_travel_time: number;
+  };
+  dr_ensemble: {
+    transitions: Matrix;
+    policy: Matrix[];
+    expected_power: number[];
+    default_power: number[];
+    cost_to_go: number[];
+    /** Simulations only. */
+    cost_of_privacy?: Matrix;
+  };
+  off_policy_evaluation: {
+    weights: number[];
+    values?: number[];
+    policy_value?: number;
+  };
+  multi_agent: {
+    multipliers: number[];
+    average_multipliers: number[];
+    multiplier_path: { step: number; multipliers: number[] }[];
+    noisy_values: number[];
+    noisy_gradients: Record<string, unknown>[];
+    /** Simulations only. */
+    state?: Record<string, number>;
+  };
+  coupled_qp: {
+    rounds: number;
+    transcript: string;
+    /** In job mode only. */
+    x?: Matrix;
+    multipliers?: number[];
+    objective?: number;
+  };
+}
+
+export interface Certificate {
+  guarantee: { type: "approximate_dp" | "pure_dp" | "cryptographic" | "none"; [field: string]: unknown };
+  events: Record<string, unknown>[];
+  assumptions: string[];
+  [field: string]: unknown;
+}
+
+/** The answer of one kind. */
+export interface Answer<K extends Kind> {
+  kind: K;
+  job: Job;
+  price: Price;
+  result: Results[K] & { tables: string[] };
+  certificate: Certificate;
+}
+
+/** The answer of any kind; `kind` tells which. */
+export type AnyAnswer = { [K in Kind]: Answer<K> }[Kind];

@@ -1,0 +1,193 @@
+/** Against a running service (DISCREET_URL, DISCREET_KEY); DISCREET_EXAMPLES is a file with a job body of every kind. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import {
+  BudgetExhausted,
+  createDiscreet,
+  EventParser,
+  InvalidInput,
+  NotFound,
+  Unauthenticated,
+  Unreachable,
+  verifyWebhook,
+  WebhookRefused,
+  type JobEvent,
+  type Kind,
+  type Results,
+  type Solvable,
+  type Spending,
+} from "../src/index.js";
+
+const baseUrl = needed("DISCREET_URL");
+const key = needed("DISCREET_KEY");
+const examples = JSON.parse(readFileSync(needed("DISCREET_EXAMPLES"), "utf8")) as {
+  [K in Kind]: { problem: Solvable<K>; privacy?: Spending };
+};
+const discreet = createDiscreet({ baseUrl, key });
+
+function needed(name: string): string {
+  const value = process.env[name];
+  assert.ok(value, `${name} is not set`);
+  return value;
+}
+
+const FIELDS: { [K in Kind]: (keyof Results[K])[] } = {
+  routing: ["link_flows", "demand", "policy", "total_travel_time"],
+  dr_ensemble: ["transitions", "policy", "expected_power", "default_power", "cost_to_go"],
+  off_policy_evaluation: ["weights", "values"],
+  multi_agent: ["multipliers", "average_multipliers", "multiplier_path", "noisy_values", "noisy_gradients"],
+  coupled_qp: ["rounds", "transcript", "x", "multipliers", "objective"],
+};
+
+for (const kind of Object.keys(examples) as Kind[]) {
+  test(`${kind} runs end to end`, async () => {
+    const { problem, privacy } = examples[kind];
+    const seen: JobEvent[] = [];
+    const answer = await discreet.solve(problem, { ...privacy, onEvent: (event) => seen.push(event) });
+    assert.equal(answer.kind, kind);
+    for (const field of FIELDS[kind]) assert.ok(field in answer.result, `${kind}: ${String(field)}`);
+    assert.deepEqual(answer.result.tables, []);
+    assert.equal(answer.price.epsilon <= (privacy?.epsilon ?? 0), true);
+    assert.equal(answer.certificate.guarantee.type === "none", kind === "coupled_qp");
+    assert.deepEqual(seen.at(-1), { event: "state", data: { state: "succeeded" } });
+  });
+}
+
+test("a plan has a price and spends nothing", async () => {
+  const dataset = await discreet.register(dataOf("routing"));
+  const before = await discreet.budget(dataset.account);
+  const plan = await discreet.plan({ ...examples.routing.problem, dataset }, { epsilon: 0.05 });
+  assert.equal(plan.price.epsilon, 0.05);
+  assert.equal(plan.admitted, true);
+  assert.deepEqual(await discreet.budget(dataset.account), before);
+});
+
+function dataOf(kind: "routing") {
+  const { dataset } = examples[kind].problem;
+  assert.ok(typeof dataset === "object" && "content" in dataset);
+  return dataset;
+}
+
+test("refusals are typed, name the field and the cap", async () => {
+  const { problem } = examples.routing;
+  await assert.rejects(discreet.solve(problem, { epsilon: 1000 }), (error) => {
+    assert.ok(error instanceof BudgetExhausted);
+    assert.equal(error.code, "budget_exhausted");
+    assert.equal(error.binding?.requested.epsilon, 1000);
+    return true;
+  });
+  await assert.rejects(discreet.plan({ ...problem, dataset: "dst_1", relative_gap: 7 }, { epsilon: 1 }), (error) => {
+    assert.ok(error instanceof InvalidInput);
+    assert.deepEqual(error.errors.map((issue) => issue.pointer), ["/problem/relative_gap"]);
+    return true;
+  });
+  await assert.rejects(discreet.job("job_nobody"), NotFound);
+  await assert.rejects(createDiscreet({ baseUrl, key: "dsc_wrong" }).budgets(), Unauthenticated);
+  await assert.rejects(createDiscreet({ baseUrl: "http://127.0.0.1:9", key }).budgets(), Unreachable);
+});
+
+test("a submission whose answer was lost is sent again with its key, and is one job", async () => {
+  const keys: (string | null)[] = [];
+  const ids: string[] = [];
+  const lossy = createDiscreet({
+    baseUrl,
+    key,
+    async fetch(request) {
+      const response = await fetch(request);
+      if (request.method !== "POST" || !request.url.endsWith("/v1/jobs")) return response;
+      keys.push(request.headers.get("idempotency-key"));
+      ids.push(((await response.clone().json()) as { id: string }).id);
+      if (keys.length === 1) throw new TypeError("terminated"); // it arrived; its answer did not
+      return response;
+    },
+  });
+  const job = await lossy.submit(examples.coupled_qp.problem);
+  assert.equal(keys.length, 2);
+  assert.ok(keys[0]);
+  assert.equal(keys[0], keys[1]);
+  assert.deepEqual(ids, [job.id, job.id]);
+});
+
+test("429 is waited for as long as it says", async () => {
+  let refused = 0;
+  let since = 0;
+  const limited = createDiscreet({
+    baseUrl,
+    key,
+    async fetch(request) {
+      if (refused++ === 0) {
+        since = performance.now();
+        return new Response("{}", { status: 429, headers: { "Retry-After": "1" } });
+      }
+      return fetch(request);
+    },
+  });
+  await limited.budgets();
+  assert.equal(refused, 2);
+  assert.ok(performance.now() - since >= 990);
+});
+
+test("events go on after the last one when the stream breaks", async () => {
+  const { id } = await discreet.submit(examples.coupled_qp.problem);
+  const whole: JobEvent[] = [];
+  for await (const event of discreet.events(id)) whole.push(event);
+  const asked: (string | null)[] = [];
+  const broken = createDiscreet({
+    baseUrl,
+    key,
+    async fetch(request) {
+      asked.push(request.headers.get("last-event-id"));
+      const response = await fetch(request);
+      const text = await response.text();
+      // Only the first event of every connection, and half of the second.
+      const end = text.indexOf("\n\n") + 2;
+      let sent = false;
+      const body = new ReadableStream({
+        pull(controller) {
+          if (sent) controller.error(new TypeError("terminated"));
+          else controller.enqueue(new TextEncoder().encode(text.slice(0, end + 9)));
+          sent = true;
+        },
+      });
+      return new Response(body, response);
+    },
+  });
+  const parts: JobEvent[] = [];
+  for await (const event of broken.events(id)) parts.push(event);
+  assert.deepEqual(parts, whole);
+  assert.equal(asked.length, whole.length);
+  assert.equal(new Set(asked).size, asked.length);
+});
+
+test("a stream is read the same wherever it is cut", () => {
+  const bytes = new TextEncoder().encode(
+    ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: not ended\n",
+  );
+  const expected = [
+    { event: "state", data: "é\nb", lastId: "1" },
+    { event: "message", data: "x", lastId: "2" },
+  ];
+  for (let size = 1; size <= bytes.length; size++) {
+    const parser = new EventParser();
+    const found = [];
+    for (let at = 0; at < bytes.length; at += size) found.push(...parser.feed(bytes.slice(at, at + size)));
+    assert.deepEqual(found, expected, `parts of ${size}`);
+  }
+});
+
+test("webhooks are verified", async () => {
+  // The example of the Standard Webhooks libraries.
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  const body = '{"test": 2432232314}';
+  const headers = new Headers({
+    "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+    "webhook-timestamp": "1614265330",
+    "webhook-signature": "v1,bm9wZQ== v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  });
+  assert.deepEqual(await verifyWebhook(secret, headers, body, { now: 1614265400 }), { test: 2432232314 });
+  await assert.rejects(verifyWebhook(secret, headers, body + " ", { now: 1614265400 }), WebhookRefused);
+  await assert.rejects(verifyWebhook(secret, headers, body, { now: 1614266000 }), WebhookRefused);
+  await assert.rejects(verifyWebhook("whsec_AAAA", headers, body, { now: 1614265400 }), WebhookRefused);
+});

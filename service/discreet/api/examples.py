@@ -1,0 +1,60 @@
+"""Request bodies that the contract shows. Those of datasets and jobs are the kinds' own examples, which really run."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from discreet.problems import DATASETS, KINDS
+
+DATASET_ID = "dst_replace_me"
+"""Stands in job examples for the id that registering the dataset example of the same name gives."""
+
+GRANTS: dict[str, Any] = {
+    "raise": {"cap": {"epsilon": 2, "delta": 1e-6}, "reason": "second year of the study, approved on 2026-11-02"}
+}
+CAPS: dict[str, Any] = {
+    "tenant": {"scope": "tenant", "cap": {"epsilon": 10, "delta": 1e-5}, "reason": "policy of the house"},
+    "principal": {
+        "scope": "principal",
+        "principal": "ann",
+        "cap": {"epsilon": 1, "delta": 1e-6},
+        "reason": "internship until March",
+    },
+}
+TENANTS: dict[str, Any] = {"tenant": {"name": "north"}}
+KEYS: dict[str, Any] = {
+    "analyst": {"role": "analyst", "principal": "ann"},
+    "expiring": {"role": "auditor", "principal": "bob", "expires_at": "2030-01-01T00:00:00Z"},
+}
+INVITATIONS: dict[str, Any] = {
+    "two_agents": {"owner": "5f" * 32, "count": 2},
+    "group": {"owner": "5f" * 32, "group": "plants"},
+}
+ROSTERS: dict[str, Any] = {
+    "signed": {
+        "roster": '{"agents":[],"job":"job_…","session":"ses_…"}',
+        "signature": "A" * 86 + "==",
+        "owner_key": "A" * 43 + "=",
+    }
+}
+CERTIFICATES: dict[str, Any] = {
+    "forged": {"certificate": {"guarantee": {"type": "pure_dp", "epsilon": 0.1, "delta": 0.0}, "signature": "none"}}
+}
+
+
+def datasets() -> dict[str, Any]:
+    """A dataset of each kind."""
+    return {kind: _example(kind)["problem"]["dataset"] for kind in DATASETS}
+
+
+def jobs() -> dict[str, Any]:
+    """A job of each kind; `DATASET_ID` where it needs a dataset."""
+    bodies = {kind: _example(kind) for kind in KINDS}
+    for kind in DATASETS:
+        bodies[kind]["problem"]["dataset"] = DATASET_ID
+    return bodies
+
+
+def _example(kind: str) -> dict[str, Any]:
+    return copy.deepcopy(KINDS[kind].example())

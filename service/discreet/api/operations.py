@@ -1,0 +1,145 @@
+"""What a route declares of itself: its name, who may call it, what it answers, with which codes it refuses.
+
+The declaration is the one place: the contract is made of it, `security.principal` enforces its roles, and tests hold
+the answers against it. `roles=None` is for calls without a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.utils import format_datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from discreet.api import problem_details
+from discreet.api.problem_details import CODES
+
+Answers = Mapping[int, type[BaseModel] | str | None]
+"""By status: a model of JSON, a media type, or nothing."""
+
+EVERYBODY = ("owner", "analyst", "auditor")
+KEY_CODES = (
+    "unauthenticated",
+    "key_malformed",
+    "key_unknown",
+    "key_revoked",
+    "key_expired",
+    "forbidden",
+    "rate_limited",
+)
+BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large")
+
+_TEXT = {"schema": {"type": "string"}}
+_HEADERS: dict[str, dict[str, Any]] = {
+    "ETag": {**_TEXT, "description": "Name of this state of the object; send it as If-None-Match to get 304"},
+    "Location": {**_TEXT, "description": "Where the object is"},
+    "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait before asking again"},
+    "RateLimit": {**_TEXT, "description": '`"requests";r=…;t=…`: what is left of the quota, and for how many seconds'},
+    "RateLimit-Policy": {**_TEXT, "description": '`"requests";q=…;w=…`: the quota of a key and its window in seconds'},
+}
+
+
+def operation(
+    operation_id: str,
+    *,
+    roles: Sequence[str] | None,
+    answers: Answers,
+    codes: Sequence[str] = (),
+    body: type[BaseModel] | None = None,
+    examples: Mapping[str, Any] | None = None,
+    multipart: bool = False,
+    etag: bool = False,
+    location: bool = False,
+    deprecated: tuple[datetime, datetime] | None = None,
+) -> dict[str, Any]:
+    """Arguments of a route's decorator. `deprecated`: since when, and the day it ends (`docs/api.md`)."""
+    refusals = [*codes, "unavailable"]
+    if roles is not None:
+        refusals += KEY_CODES
+    if body is not None:
+        refusals += BODY_CODES
+    extra: dict[str, Any] = {"x-roles": [] if roles is None else list(roles)}
+    if body is not None:
+        extra["requestBody"] = _request_body(body, examples or {}, multipart)
+    arguments: dict[str, Any] = {"operation_id": operation_id, "openapi_extra": extra}
+    if deprecated is not None:
+        since, sunset = deprecated
+        extra["x-deprecated-since"] = int(since.timestamp())
+        extra["x-sunset"] = format_datetime(sunset, usegmt=True)
+        arguments["deprecated"] = True
+    responses: dict[int | str, dict[str, Any]] = {
+        status: _answer(what, _headers(roles, status, etag=etag, location=location)) for status, what in answers.items()
+    }
+    if etag:
+        responses[304] = {"description": "Not modified since the state that If-None-Match names"}
+    return {**arguments, "status_code": next(iter(answers)), "responses": {**responses, **problems(*refusals)}}
+
+
+def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI of the problem documents with these codes, an example of each."""
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys(codes):
+        by_status.setdefault(CODES[code].status, []).append(code)
+    return {status: _problem(status, sorted(by_status[status])) for status in sorted(by_status)}
+
+
+def _problem(status: int, codes: list[str]) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": "; ".join(f"`{code}`: {CODES[code].title}" for code in codes),
+        "content": {
+            "application/problem+json": {
+                "schema": {"$ref": "#/components/schemas/ProblemDocument"},
+                "examples": {code: {"value": problem_details.example(code)} for code in codes},
+            }
+        },
+        "x-codes": codes,
+    }
+    if status in (429, 503):
+        response["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
+    return response
+
+
+def _answer(what: type[BaseModel] | str | None, headers: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = {"headers": headers} if headers else {}
+    if isinstance(what, str):
+        schema = {"type": "string"} if what.startswith("text/") else {"type": "string", "format": "binary"}
+        answer["content"] = {what: {"schema": schema}}
+    elif what is not None:
+        answer["model"] = what
+    return answer
+
+
+def _headers(roles: Sequence[str] | None, status: int, *, etag: bool, location: bool) -> dict[str, Any]:
+    names = ["RateLimit", "RateLimit-Policy"] if roles is not None else []
+    if etag:
+        names.append("ETag")
+    if location:
+        names.append("Location")
+    if status == 202:
+        names.append("Retry-After")
+    return {name: _HEADERS[name] for name in names}
+
+
+def _request_body(model: type[BaseModel], examples: Mapping[str, Any], multipart: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    if examples:
+        content["application/json"]["examples"] = {name: {"value": value} for name, value in examples.items()}
+    if multipart:
+        content["multipart/form-data"] = {
+            "schema": {
+                "type": "object",
+                "required": ["metadata", "content"],
+                "properties": {
+                    "metadata": {"type": "string", "description": "The JSON body without its `content`"},
+                    "content": {
+                        "type": "string",
+                        "format": "binary",
+                        "x-private": True,
+                        "description": "Parquet, CSV or JSON",
+                    },
+                },
+            }
+        }
+    return {"required": True, "content": content}

@@ -1,0 +1,539 @@
+"""The Python SDK against a running service: every kind, lost answers, typed errors, arrays and frames in and out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import pickle
+import pty
+import sys
+import termios
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import discreet_client
+from discreet_client import AsyncClient, BudgetExhausted, Client, InvalidInput, JobFailed, NotFound, Unreachable
+from discreet_client import progress as bars
+from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
+from discreet_client.events import EventParser
+from discreet_client.retries import Attempts, retry_after
+from discreet_client.webhooks import WebhookRefused, verify
+from tests import bodies
+from tests.clients.sdk_examples import examples
+from tests.conftest import Installation
+
+ARRAYS = {
+    "routing": {"link_flows": (4,), "demand": (2, 2)},
+    "dr_ensemble": {"transitions": (3, 3), "expected_power": None, "default_power": None, "cost_to_go": (3,)},
+    "off_policy_evaluation": {"weights": (5,), "values": (5,)},
+    "multi_agent": {"multipliers": (2,), "average_multipliers": (2,)},
+    "coupled_qp": {"multipliers": (2,), "x": None},
+}
+
+
+def spending(body: dict[str, Any]) -> dict[str, Any]:
+    """What is said of privacy in a body, as keyword arguments."""
+    return dict(body.get("privacy", {}))
+
+
+def check(kind: str, answer: Answer, body: dict[str, Any]) -> None:
+    assert type(answer) is ANSWERS[kind]
+    assert answer.kind == kind
+    for name, shape in ARRAYS[kind].items():
+        array = getattr(answer, name)
+        assert isinstance(array, np.ndarray)
+        assert array is answer[name]
+        assert np.isfinite(array).all()
+        assert shape is None or array.shape == shape, name
+    assert answer.price.epsilon <= spending(body).get("epsilon", 0)
+    assert answer.certificate["guarantee"]["type"] == ("none" if kind == "coupled_qp" else "pure_dp") or (
+        kind == "multi_agent" and answer.certificate["guarantee"]["type"] == "approximate_dp"
+    )
+    assert set(answer.fields) == set(answer.document["result"]) - {"tables"}
+
+
+@pytest.mark.parametrize("kind", sorted(ARRAYS))
+def test_every_kind_runs(service: Installation, kind: str) -> None:
+    body = examples(1)[kind]
+    seen: list[tuple[str, int, int]] = []
+    with service.client() as client:
+        answer = client.solve(body["problem"], **spending(body), progress=lambda *step: seen.append(step))
+        check(kind, answer, body)
+        state, step, total = seen[-1]
+        assert state == "succeeded"
+        assert 0 <= step <= total
+        again = client.answer(answer.id)
+        assert again.document == answer.document
+    assert answer.job["state"] == "succeeded"
+    with pytest.raises(AttributeError, match="no 'nonsense'"):
+        _ = answer.nonsense
+    with pytest.raises(KeyError, match="nonsense"):
+        _ = answer["nonsense"]
+
+
+def test_every_kind_runs_asynchronously_and_side_by_side(service: Installation) -> None:
+    async def run() -> None:
+        async with AsyncClient(service.url, service.owner_key) as client:
+            wanted = examples(2)
+            answers = await asyncio.gather(
+                *(client.solve(body["problem"], **spending(body)) for body in wanted.values())
+            )
+            for (kind, body), answer in zip(wanted.items(), answers, strict=True):
+                check(kind, answer, body)
+            account = (await client.dataset(answers[0].job["dataset"]))["account"]
+            entries = [entry["kind"] async for entry in client.entries(account)]
+            assert entries == ["open", "reserve", "data_touched", "commit"]
+            with pytest.raises(NotFound):
+                await client.job("job_nobody")
+
+    asyncio.run(run())
+
+
+def test_answers_are_those_of_the_generated_models(service: Installation) -> None:
+    """Nothing that the service sends is lost or refused by the models that were made from its contract."""
+    with service.client() as client:
+        registered = client.register(bodies.dataset())
+        body = bodies.job("") | {"problem": {**bodies.job("")["problem"], "dataset": registered}}
+        job = client.submit(body)
+        client.wait(job["id"])
+        result = client.result(job["id"])
+        answers = [
+            registered,
+            client.plan(body),
+            client.plan(body["problem"], epsilon=7),
+            client.job(job["id"]),
+            client.jobs(state="succeeded", page_size=1),
+            result,
+            client.budget(registered["account"]),
+            client.grant(registered["account"], epsilon=2, delta=0, reason="more"),
+            client.set_cap(scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"),
+            *client.caps(),
+            client.ledger_head(),
+            client.verify_certificate(result["certificate"]),
+            client.create_key(role="analyst", principal="somebody"),
+        ]
+        assert "somebody" in {key["principal"] for key in client.list_keys()}
+    for answer in answers:
+        again = answer.typed.to_dict()
+        assert set(again) == set(answer)
+        for name in set(answer) - {"created_at", "started_at", "finished_at", "job", "jobs", "expires_at"}:  # times
+            assert again[name] == answer[name], name
+
+
+def test_the_two_clients_have_the_same_calls() -> None:
+    def calls(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert calls(Client) == calls(AsyncClient)
+    assert len(calls(Client)) > 30
+
+
+# Lost answers and refusals --------------------------------------------------------------------------------------------
+
+
+class Lossy(httpx.HTTPTransport):
+    """Carries requests to the service, and loses or refuses what it is told to."""
+
+    def __init__(self, path: str, *, lose: int = 0, refuse: tuple[httpx.Response, ...] = ()) -> None:
+        super().__init__()
+        self.path, self.lose, self.refuse = path, lose, list(refuse)
+        self.sent: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith(self.path):
+            return super().handle_request(request)
+        self.sent.append(request)
+        if self.refuse:
+            return self.refuse.pop(0)
+        response = super().handle_request(request)
+        if self.lose > 0:  # the request arrived; its answer does not
+            self.lose -= 1
+            response.read()
+            raise httpx.RemoteProtocolError("lost", request=request)
+        return response
+
+
+def test_a_submission_whose_answer_is_lost_is_one_job_and_one_charge(service: Installation) -> None:
+    lossy = Lossy("/v1/jobs", lose=2)
+    with Client(service.url, service.owner_key, transport=lossy) as client:
+        registered = client.register(bodies.dataset())
+        answer = client.solve(bodies.job(registered["id"]))
+        assert len(lossy.sent) == 3
+        (key,) = {request.headers["Idempotency-Key"] for request in lossy.sent}
+        assert len(key) >= 16
+        assert len({request.content for request in lossy.sent}) == 1
+        assert client.budget(registered["account"])["spent"]["epsilon"] == answer.price.epsilon == 0.1
+        assert [job["id"] for job in client.jobs()["jobs"] if job["dataset"] == registered["id"]] == [answer.id]
+
+
+def test_what_cannot_be_repeated_is_sent_once(service: Installation) -> None:
+    lossy = Lossy("/grants", lose=1)
+    with Client(service.url, service.owner_key, transport=lossy) as client:
+        account = client.register(bodies.dataset())["account"]
+        with pytest.raises(Unreachable):
+            client.grant(account, epsilon=2, delta=0, reason="more")
+        assert len(lossy.sent) == 1
+
+
+def test_refusals_for_being_busy_are_waited_out(service: Installation) -> None:
+    busy = (httpx.Response(429, headers={"Retry-After": "0"}), httpx.Response(503, headers={"Retry-After": "0"}))
+    lossy = Lossy("/v1/budgets", refuse=busy)
+    with Client(service.url, service.owner_key, transport=lossy) as client:
+        client.budgets()
+        assert len(lossy.sent) == 3
+        lossy.refuse = [httpx.Response(429, headers={"Retry-After": "3600"}, json={"code": "rate_limited"})]
+        with pytest.raises(discreet_client.RateLimited) as refused:
+            client.budgets()
+        assert refused.value.retry_after == 3600
+        assert refused.value.code == "rate_limited"
+
+
+def test_waiting_is_as_long_as_the_server_asks() -> None:
+    assert retry_after({"retry-after": "7"}) == 7
+    assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({}) is None
+    attempts = Attempts(repeatable=True, server="here")
+    waits = [attempts.refused(httpx.Response(503, headers={"Retry-After": "7"})) for _ in range(4)]
+    assert waits == [7] * 4
+    with pytest.raises(discreet_client.ServerError):
+        attempts.refused(httpx.Response(503))
+    once = Attempts(repeatable=False, server="here")
+    assert once.refused(httpx.Response(429)) > 0  # it did nothing
+    with pytest.raises(discreet_client.ServerError):
+        once.refused(httpx.Response(503))
+    never_sent = Attempts(repeatable=False, server="here")
+    assert never_sent.broke(httpx.ConnectError("refused")) > 0
+    with pytest.raises(Unreachable, match="at here"):
+        never_sent.broke(httpx.ReadError("cut"))
+
+
+def test_refusals_are_typed(service: Installation) -> None:
+    with service.client() as client:
+        registered = client.register(bodies.dataset())
+        with pytest.raises(BudgetExhausted) as exhausted:
+            client.solve(bodies.job(registered["id"], epsilon=5))
+        assert exhausted.value.binding is not None
+        assert exhausted.value.binding["largest"]["epsilon"] == 1
+        revived = pickle.loads(pickle.dumps(exhausted.value))  # noqa: S301 - our own
+        assert type(revived) is BudgetExhausted
+        assert revived.binding == exhausted.value.binding
+        with pytest.raises(InvalidInput) as invalid:
+            client.plan(bodies.job(registered["id"], relative_gap=7))
+        assert [issue.pointer for issue in invalid.value.errors] == ["/problem/relative_gap"]
+        assert client.budget(registered["account"])["spent"]["epsilon"] == 0
+        with pytest.raises(discreet_client.Unauthenticated), service.client("dsc_wrong") as stranger:
+            stranger.budgets()
+        dataset = bodies.dataset()
+        client.register(dataset)
+        with pytest.raises(discreet_client.Conflict) as other_mode:
+            client.register({**dataset, "mode": "simulation"})
+        assert type(other_mode.value) is discreet_client.Conflict
+        assert other_mode.value.status == 409
+
+
+def test_a_job_without_a_result_says_why(api_only: Installation) -> None:
+    with api_only.client() as client:
+        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]))
+        client.cancel(job["id"])
+        with pytest.raises(JobFailed, match="cancelled") as failed:
+            client.answer(job["id"])
+        assert failed.value.job["id"] == job["id"]
+        assert failed.value.code == "cancelled"
+
+
+# Events ---------------------------------------------------------------------------------------------------------------
+
+
+class Cut(httpx.HTTPTransport):
+    """Breaks every event stream after its first event and some bytes of the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = super().handle_request(request)
+        if not request.url.path.endswith("/events"):
+            return response
+        self.asked.append(request.headers["Last-Event-ID"])
+        text = response.read()
+        end = text.index(b"\n\n") + 2
+        return httpx.Response(200, headers=response.headers, stream=CutStream(text[: end + 9]))
+
+
+class CutStream(httpx.SyncByteStream):
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.text
+        raise httpx.ReadError("cut")
+
+
+def test_events_go_on_after_the_last_one(service: Installation) -> None:
+    with service.client() as client:
+        job = client.submit(examples(3)["coupled_qp"])
+        whole = list(client.events(job["id"]))
+    assert whole[-1] == ("state", {"state": "succeeded"})
+    cut = Cut()
+    with Client(service.url, service.owner_key, transport=cut) as client:
+        assert list(client.events(job["id"])) == whole
+    assert len(cut.asked) == len(set(cut.asked)) == len(whole)
+
+
+class Trouble(httpx.AsyncHTTPTransport):
+    """Loses the first answer to each submission, then asks for patience once, and cuts every event stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[str] = []
+        self.asked: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        submission = request.method == "POST" and request.url.path == "/v1/jobs"
+        if submission:
+            self.keys.append(request.headers["Idempotency-Key"])
+            if len(self.keys) == 2:
+                return httpx.Response(429, headers={"Retry-After": "0"})
+        response = await super().handle_async_request(request)
+        if submission and len(self.keys) == 1:
+            await response.aread()
+            raise httpx.ReadError("lost", request=request)
+        if request.url.path.endswith("/events"):
+            self.asked.append(request.headers["Last-Event-ID"])
+            text = await response.aread()
+            return httpx.Response(200, stream=AsyncCutStream(text[: text.index(b"\n\n") + 11]))
+        return response
+
+
+class AsyncCutStream(httpx.AsyncByteStream):
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.text
+        raise httpx.ReadError("cut")
+
+
+def test_the_asynchronous_client_keeps_on_too(service: Installation) -> None:
+    trouble = Trouble()
+
+    async def run() -> None:
+        async with AsyncClient(service.url, service.owner_key, transport=trouble) as client:
+            answer = await client.solve(examples(6)["coupled_qp"]["problem"])
+            assert answer.rounds > 0
+
+    asyncio.run(run())
+    assert len(trouble.keys) == 3
+    assert len(set(trouble.keys)) == 1
+    assert len(trouble.asked) == len(set(trouble.asked)) >= 2
+
+
+def test_a_stream_is_read_the_same_wherever_it_is_cut() -> None:
+    stream = (
+        ": hello\r\nid: 1\r\nevent: state\r\ndata: é\r\ndata:b\r\n\r\nretry: 5\rid: 2\rdata: x\r\rdata: half\n".encode()
+    )
+    for size in range(1, len(stream) + 1):
+        parser = EventParser()
+        parts = (stream[at : at + size] for at in range(0, len(stream), size))
+        found = [(event.event, event.data, event.last_id) for part in parts for event in parser.feed(part)]
+        assert found == [("state", "é\nb", "1"), ("message", "x", "2")], size
+
+
+# In and out -----------------------------------------------------------------------------------------------------------
+
+
+def test_content_in_any_form_is_the_same_dataset(
+    service: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """The service knows a dataset by its content: the same id means that the same content arrived."""
+    dataset = examples(4)["dr_ensemble"]["problem"]["dataset"]
+    trajectories = np.array(dataset["content"]["trajectories"])
+    columns = {
+        "participant": np.repeat(np.arange(80), 12),
+        "step": np.tile(np.arange(12), 80),
+        "state": trajectories.ravel(),
+    }
+    frame = pd.DataFrame(columns)
+    frame.to_csv(tmp_path / "states.csv", index=False)
+    forms = [trajectories, columns, frame, pa.table(columns), tmp_path / "states.csv", {"trajectories": trajectories}]
+    with service.client() as client:
+        known = client.register(dataset)
+
+        def register(content: Any) -> str:
+            return client.register("dr_ensemble", dataset["public"], content, cap=dataset["cap"])["id"]
+
+        assert {register(form) for form in forms} == {known["id"]}
+        monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed: CSV
+        assert {register(form) for form in forms[:3]} == {known["id"]}
+        assert client.dataset(known["id"]).typed.account == known["account"]
+        assert known["id"] in {one["id"] for one in client.datasets()}
+
+
+def test_trips_as_an_array_or_a_frame(service: Installation) -> None:
+    body = bodies.dataset(zones=2, periods=3)
+    trips = np.zeros((3, 2, 2), dtype=np.int64)
+    for trip in body["content"]["trips"]:
+        trips[trip["period"], trip["origin"] - 1, trip["destination"] - 1] = trip["count"]
+    with service.client() as client:
+        known = client.register(body)
+        frame = pd.DataFrame(body["content"]["trips"])
+        for content in (trips, frame, {"trips": frame}):
+            assert client.register("routing", body["public"], content, cap=1)["id"] == known["id"]
+        with pytest.raises(TypeError, match="4 dimensions"):
+            client.register("routing", body["public"], trips[None], cap=1)
+        with pytest.raises(ValueError, match="JSON"):
+            client.register("dr_ensemble", {}, {"transitions": np.array([[np.nan]])}, cap=1)
+        plan = client.plan(bodies.job("")["problem"] | {"dataset": known}, epsilon=0.25)
+        assert plan.typed.price.epsilon == 0.25
+        assert plan["admitted"]
+
+
+def test_large_fields_come_as_tables(service: Installation) -> None:
+    """119 * 100 * 100 numbers of a policy, which are no JSON any more."""
+    rng = np.random.default_rng(1)
+    states, steps = 100, 120
+    with service.client() as client:
+        registered = client.register(
+            "dr_ensemble",
+            {"unit": "participant", "states": states, "participants": 50, "steps": 12},
+            rng.integers(0, states, (50, 12)),
+            cap=10,
+        )
+        problem = {
+            "kind": "dr_ensemble",
+            "dataset": registered,
+            "power": np.arange(states),
+            "price": rng.random(steps),
+            "discomfort_weight": 1.0,
+            "initial": np.full(states, 1 / states),
+        }
+        answer = client.solve(problem, epsilon=1)
+    assert isinstance(answer, DrEnsembleAnswer)
+    assert answer.document["result"]["tables"] == ["policy"]
+    assert "policy" in answer
+    assert "policy" not in answer.document["result"]
+    assert answer.policy.shape == (steps - 1, states, states)
+    np.testing.assert_allclose(answer.policy.sum(axis=2), 1)
+    frame = answer.frame("policy")
+    assert list(frame.columns) == ["step", "from", "to", "probability"]
+    assert len(frame) == (steps - 1) * states * states
+    assert answer.frame("transitions").shape == (states, states)
+
+
+def test_frames(service: Installation) -> None:
+    document = {
+        "job": {"id": "job_1", "kind": "routing", "price": {"epsilon": 0, "delta": 0, "rho": 0}},
+        "certificate": {},
+        "result": {
+            "link_flows": [1.5, 2.0],
+            "cube": [[[1, 2]], [[3, 4]]],
+            "policy": [{"origin": 1, "destination": 2, "paths": []}],
+            "ragged": [[1.0], [1.0, 2.0]],
+            "status": "optimal",
+            "tables": ["paths"],
+        },
+    }
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table({"origin": [1], "share": [0.5], "links": [[1, 2]]}), file)
+    answer = RoutingAnswer(document, {"paths": file.getvalue()})
+    assert answer.frame("link_flows")["link_flows"].tolist() == [1.5, 2.0]
+    assert answer.frame("cube").loc[(1, 0, 1), "cube"] == 4
+    assert answer.frame("policy")["destination"].tolist() == [2]
+    assert [row.tolist() for row in answer["ragged"]] == [[1.0], [1.0, 2.0]]
+    assert answer.cube.dtype == np.int64
+    with pytest.raises(TypeError, match="no table"):
+        answer.frame("status")
+    with pytest.raises(TypeError, match=r"take answer\.table"):
+        _ = answer.paths
+    assert answer.table("paths").num_rows == 1
+    assert set(answer) == {"link_flows", "cube", "policy", "ragged", "status", "paths"}
+
+
+# Progress -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["tqdm", "own"])
+def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    if not installed:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    reader, writer = pty.openpty()
+    termios.tcsetwinsize(writer, (24, 100))
+    with os.fdopen(writer, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        bar = bars.bar(None)
+        assert type(bar) is (bars.TqdmBar if installed else bars.TerminalBar)
+        bar.show("running", 1, 4)
+        bar.show("succeeded", 3, 4)
+        bar.close()
+    shown = ""
+    with contextlib.suppress(OSError):  # how Linux says that the other end was closed
+        while part := os.read(reader, 1 << 16).decode():
+            shown += part
+    os.close(reader)
+    assert "running" in shown
+    assert "1/4" in shown
+    assert "succeeded" in shown
+    assert "4/4" in shown
+
+
+def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    for wanted in (None, False):
+        bar = bars.bar(wanted)
+        bar.show("running", 1, 2)
+        bar.close()
+    assert out.getvalue() == ""
+
+
+def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stderr is no terminal; what it can show is tqdm's to know, and without tqdm nothing is drawn."""
+
+    class ZMQInteractiveShell:
+        pass
+
+    shell = ZMQInteractiveShell()
+    ipython = ModuleType("IPython")
+    monkeypatch.setattr(ipython, "get_ipython", lambda: shell, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    bar = bars.bar(None)
+    assert type(bar) is bars.TqdmBar
+    bar.close()
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert type(bars.bar(None)) is bars.NoBar
+
+
+# Webhooks -------------------------------------------------------------------------------------------------------------
+
+
+def test_webhooks_are_verified() -> None:
+    """The example of the Standard Webhooks libraries."""
+    secret, body, now = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}', 1614265400
+    headers = {
+        "Webhook-Id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "Webhook-Timestamp": "1614265330",
+        "Webhook-Signature": "v1,bm9wZQ== v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    assert verify(secret, headers, body, now=now) == {"test": 2432232314}
+    for bad, says in (
+        ({"body": body + b" "}, "no signature"),
+        ({"secret": "whsec_AAAA"}, "no signature"),
+        ({"now": now + 600}, "too old"),
+        ({"headers": {**headers, "Webhook-Timestamp": "soon"}}, "seconds"),
+        ({"headers": {"Webhook-Id": "msg"}}, "missing"),
+    ):
+        given: dict[str, Any] = {"secret": secret, "headers": headers, "body": body, "now": now, **bad}
+        with pytest.raises(WebhookRefused, match=says):
+            verify(given["secret"], given["headers"], given["body"], now=given["now"])

@@ -1,0 +1,96 @@
+"""The TypeScript SDK: `node --test` and its README's quickstart, against the running service."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.clients.sdk_examples import examples
+from tests.conftest import Installation
+
+SDK = Path(__file__).parents[2] / "clients" / "typescript"
+MISSING = 4
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The SDK compiled and packed in a folder of its own."""
+    done = subprocess.run(
+        [sys.executable, str(SDK / "generate.py"), "--install"], capture_output=True, text=True, check=False
+    )
+    if done.returncode == MISSING:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path_factory.mktemp("typescript")
+    for name in ("package.json", "tsconfig.json", "README.md"):
+        shutil.copy(SDK / name, folder)
+    for name in ("src", "test"):
+        shutil.copytree(SDK / name, folder / name)
+    (folder / "node_modules").symlink_to(SDK / "node_modules")
+    execute([str(shutil.which("npm")), "pack", "--silent", "--offline"], folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def user(built: Path) -> Path:
+    """A project that has the packed SDK and its one dependency, and the quickstart of its README as a program."""
+    folder = built.parent / f"{built.name}-user"
+    modules = folder / "node_modules"
+    modules.mkdir(parents=True)
+    (pack,) = built.glob("*.tgz")
+    with tarfile.open(pack) as archive:
+        archive.extractall(modules, filter="data")
+    (modules / "package").rename(modules / "discreet-client")
+    for name in ("openapi-fetch", "openapi-typescript-helpers", "@types", "undici-types"):
+        (modules / name).symlink_to(SDK / "node_modules" / name)
+    (folder / "package.json").write_text('{"type": "module"}')
+    shutil.copy(SDK / "tsconfig.json", folder)
+    (folder / "src").mkdir()
+    (block,) = re.findall(r"```ts\n(.*?)```", (SDK / "README.md").read_text(), re.DOTALL)
+    (folder / "src" / "quickstart.ts").write_text(block)
+    execute([str(SDK / "node_modules" / ".bin" / "tsc"), "--skipLibCheck", "false"], folder)
+    return folder
+
+
+def execute(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run(folder: Path, service: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key}
+    environment["DISCREET_EXAMPLES"] = str(folder / "examples.json")
+    return subprocess.run(
+        [str(shutil.which("node")), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_sdk_against_the_service(built: Path, service: Installation) -> None:
+    """Every kind end to end, lost answers, broken streams, typed errors: clients/typescript/test/sdk.test.ts."""
+    (built / "examples.json").write_text(json.dumps(examples(5)))
+    done = run(built, service, "--test", "--test-reporter=tap", "dist/test/sdk.test.js")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^\s*ok \d+ - \w+ runs end to end$", done.stdout, re.MULTILINE)) == 5
+
+
+def test_the_quickstart(user: Path, service: Installation) -> None:
+    done = run(user, service, "dist/src/quickstart.js")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "costs epsilon 0.1, admitted: true"
+    assert "state { state: 'succeeded' }" in lines
+    assert lines[-1] == "left 0.9"
