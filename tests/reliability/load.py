@@ -28,7 +28,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,9 +113,8 @@ class Load:
     async def run(self, seconds: float, submitters: int, tenants: int) -> Report:
         report = self.report
         report.submitters, report.tenants = submitters, tenants
-        limits = httpx.Limits(max_connections=submitters + 8)
-        async with httpx.AsyncClient(base_url=self.running.url, timeout=120, limits=limits, trust_env=False) as http:
-            customers = [await self.open(http, f"tenant {number}") for number in range(tenants)]
+        async with AsyncExitStack() as stack:
+            customers = [await self.open(stack, f"tenant {number}") for number in range(tenants)]
             heavy = max(1, round(HEAVY_SHARE * submitters))
             await self.warm(customers[0])
             self.began = time.monotonic()
@@ -144,17 +143,19 @@ class Load:
         self._count(seconds)
         return report
 
-    async def open(self, http: httpx.AsyncClient, name: str) -> Customer:
+    async def open(self, stack: AsyncExitStack, name: str) -> Customer:
         """A tenant with a dataset of every kind that has one."""
         with self.running.client(self.running.operator_key) as operator:
             operator.create_tenant(name)
         key = self.running.key_of("owner", name)
-        client = httpx.AsyncClient(
-            base_url=self.running.url,
-            headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-            timeout=120,
-            trust_env=False,
-            limits=httpx.Limits(max_connections=1000),
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(
+                base_url=self.running.url,
+                headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+                timeout=120,
+                trust_env=False,
+                limits=httpx.Limits(max_connections=1000),
+            )
         )
         customer = Customer(name, client)
         for kind, problem in KINDS.items():

@@ -31,10 +31,9 @@ def test_waits_are_counted_in_fair_shares() -> None:
         times = {"created_at": came, "started_at": began}
         return {"tenant_id": tenant, **{name: start + datetime.timedelta(seconds=at) for name, at in times.items()}}
 
-    in_turns = {f"a{n}": row("a", 0, 2 * n) for n in range(1, 20)} | {
-        f"b{n}": row("b", 0, 2 * n + 1) for n in range(1, 20)
-    }
+    in_turns = {f"a{n}": row("a", n / 1000, 2 * n) for n in range(1, 20)}
+    in_turns |= {f"b{n}": row("b", n / 1000, 2 * n + 1) for n in range(1, 20)}
     assert max(most for waits in fair_waits(in_turns).values() for most in waits) <= 1
-    behind = {f"a{n}": row("a", 0, n) for n in range(1, 40)} | {"b": row("b", 1.5, 40)}
+    behind = {f"a{n}": row("a", n / 1000, n) for n in range(1, 40)} | {"b": row("b", 1.5, 40)}
     assert fair_waits(behind)["b"] == [(38 - 2) / 2]
     assert max(fair_waits(behind)["a"]) <= 1
