@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos rehearse screenshots supply fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check bench chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -31,7 +31,7 @@ demo: ## start everything, run one job of every kind, print what came out
 
 test: ## all tests
 	$(call bootstrap,test)
-	@.venv/bin/python -m pytest $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	$(call bootstrap,test)
@@ -65,6 +65,10 @@ screenshots: ## take the pictures of docs/pictures/dashboard again (needs chromi
 supply: ## bill of materials, licences, reproducible wheels, known vulnerabilities
 	$(call bootstrap,all)
 	@.venv/bin/python .ci/supply.py all
+
+load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, flat latency and memory
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.reliability.load $(ARGS)
 
 fuzz: ## send whatever the contract allows, and what it does not, for some minutes
 	$(call bootstrap,test)

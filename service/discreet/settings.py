@@ -48,6 +48,12 @@ class Settings(BaseSettings):
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none", description="Workers refuse to start where a solver's child is shut in less (docs/security.md)"
     )
+    routing_cluster: str | None = Field(
+        default=None, description="Address of a Dask scheduler that finishes huge routing jobs (extra `dask`)"
+    )
+    routing_cluster_pairs: int = Field(
+        default=1_000_000, ge=1, description="Ordered pairs of zones from which on a routing job is huge"
+    )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body")
     json_containers: int = Field(
         default=4_000_000, gt=0, description="Most objects and arrays in a JSON body: each takes memory of its own"

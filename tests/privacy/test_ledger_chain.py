@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,17 @@ def ledger() -> Writer:
 
 LINES = ledger().lines()
 HEAD = json.loads(LINES[0])
+
+
+@pytest.fixture(autouse=True, params=["quick", "slow"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here holds for the quick way through usual entries and for the slow way alone."""
+    if request.param == "slow":
+        slowly(monkeypatch)
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_chain, "_take_quickly", lambda account, line: None)
 
 
 def test_a_true_ledger_holds() -> None:
@@ -320,3 +332,77 @@ def test_certificates_that_the_ledger_does_not_bear_out() -> None:
     ]
     assert [certificates.check_inclusion(body, entries).holds for body in false] == [False] * len(false)
     assert not certificates.check_inclusion(certificate(), []).holds
+
+
+def words(lines: list[bytes]) -> str:
+    try:
+        return str(ledger_chain.verify(lines))
+    except Broken as broken:
+        return str(broken)
+
+
+STRANGE: tuple[Any, ...] = (
+    None,
+    "",
+    "x",
+    "\u00e9",
+    '"',
+    "\x07",
+    "\x7f",
+    "\U0001f600",
+    0,
+    1,
+    -1,
+    "0",
+    "01",
+    [],
+    {},
+    True,
+    1.5,
+)
+
+
+@pytest.mark.parametrize("way", ["quick"], indirect=True)
+def test_the_quick_way_says_what_the_slow_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One value of one entry is another, and all hashes and the head are made again: the same words come."""
+    draw = random.Random(1)
+    made = Writer()
+    for account in ("acc_1", "acc_2"):
+        made.write(account, "open")
+        for number in range(3):
+            made.life(account, f"{account}/{number}", "reserve", "data_touched")
+            made.life(account, f"{account}/back {number}", "reserve", "release")
+            made.write(account, "commit", f"{account}/{number}")
+        made.write(account, "grant")
+        made.life(account, f"{account}/last", "reserve", "data_touched", "commit")
+    quick = []
+    forged = []
+    for _ in range(250):
+        copied = copy.deepcopy(made)
+        body = draw.choice(draw.choice(list(copied.bodies.values())))
+        name = draw.choice(sorted(body))
+        value = body[name]
+        if isinstance(value, dict) and value and draw.random() < 0.7:
+            key = draw.choice(sorted(value))
+            body[name] = {**value, key: draw.choice((str(draw.randrange(10**9)), *STRANGE))}
+        else:
+            body[name] = draw.choice((*STRANGE, *made.bodies["acc_1"][draw.randrange(15)].values()))
+        forged.append(copied.lines())
+        quick.append(words(forged[-1]))
+    slowly(monkeypatch)
+    assert [words(lines) for lines in forged] == quick
+    assert 10 < sum(text.startswith("Verified") for text in quick) < 100  # a time, an actor: nothing that is checked
+
+
+@pytest.mark.parametrize("way", ["quick"], indirect=True)
+def test_usual_entries_go_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Writer()
+    made.write("acc_1", "open")
+    for number in range(3):
+        made.life("acc_1", f"job_{number}", "reserve", "data_touched", "commit")
+    slow = []
+    read = ledger_chain._read_entry
+    monkeypatch.setattr(ledger_chain, "_read_entry", lambda line, account: slow.append(line) or read(line, account))
+    lines = made.lines()
+    assert ledger_chain.verify(lines).entries == 10
+    assert slow == [lines[1], lines[-1]]  # the one that opens, and the one that the head names

@@ -1,11 +1,12 @@
 """A running installation whose parts are hit at random while clients submit jobs; nothing may be lost or charged twice.
 
-    python -m tests.reliability.chaos [--jobs 60] [--seed 1]
+    python -m tests.reliability.chaos [--jobs 60] [--sessions 8] [--seed 1]
 
 PostgreSQL, an API and two workers of its own run as real processes. While jobs come in, parts are killed with SIGKILL,
 or stopped and continued with SIGSTOP and SIGCONT, and fault points kill the API and the workers between any two
 statements (`discreet.faults`). What has died is started again, as a supervisor would. Clients do what clients should:
-they repeat a request with the same Idempotency-Key until it is answered.
+they repeat a request with the same Idempotency-Key until it is answered. Then federated sessions have their own storm
+(`sessions.py`).
 
 The seed fixes the order of faults, jobs and draws; what a fault meets depends on the machine, as it does in life.
 """
@@ -31,8 +32,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
-from psycopg.rows import dict_row
 from rich.console import Console
 from rich.table import Table
 
@@ -43,7 +42,9 @@ from tests import bodies
 from tests.conftest import Installation, settings_for
 from tests.postgres_fixture import Database
 from tests.processes import command, family
-from tests.reliability.chains import check_chain, read_chains, superuser_url
+from tests.reliability import sessions
+from tests.reliability.books import FINAL, check_books
+from tests.reliability.chains import superuser_url
 
 WORKERS = 2
 CLIENTS = 6
@@ -53,7 +54,6 @@ ZONES, NODES = 8, 16  # enough to keep a child busy until it is hit
 CANCELLED_SHARE = 0.1
 LEASE_SECONDS = 2.0
 MAX_ATTEMPTS = 1000  # no job fails for the kills it met: every one that nobody cancels must succeed
-FINAL = ("succeeded", "failed", "cancelled")
 
 API_POINTS = "submit.*=0.05 statement=0.002"
 WORKER_POINTS = "claim.*=0.02 touch.*=0.04 release.*=0.04 publish.*=0.04 runner.*=0.03 statement=0.001"
@@ -65,7 +65,8 @@ LONG = {
     "zygote stopped": 6,
     "child killed": 14,
     "child stopped": 8,
-    "postmaster killed": 6,
+    "postmaster killed": 3,
+    "postmaster stopped": 3,
     "backend killed": 4,
     "API killed": 8,
     "API stopped": 4,
@@ -78,6 +79,7 @@ SHORT = {
     "child killed": 2,
     "child stopped": 1,
     "postmaster killed": 1,
+    "postmaster stopped": 1,
     "backend killed": 1,
     "API killed": 1,
     "API stopped": 1,
@@ -256,8 +258,9 @@ class Chaos:
         if part == "API":
             self._hit_api(number)
         elif part == "postmaster":
+            # Killed, or stopped as `pg_ctl stop -m immediate` does it; both times the next one recovers from its log.
             if (pid := self.postgres.pid) is not None and self.postgres.poll() is None:
-                self._strike(pid, number, fault)
+                self._strike(pid, signal.SIGQUIT if what == "stopped" else number, fault)
                 self.postgres.wait(60)
                 self._postgres_due = time.monotonic() + self.draw.uniform(0, 1)
         elif found := self._find(part):
@@ -350,56 +353,9 @@ class Chaos:
     # -- the books ----------------------------------------------------------------------------------------------------
 
     def _verify(self, accepted: dict[str, set[str]], cancelled: set[str]) -> None:
-        """Every invariant, read from the database as it stands, by somebody who trusts no code of the service."""
-        url = superuser_url(self.postgres, self.running.settings)
-        with psycopg.connect(url, row_factory=dict_row) as connection:
-            jobs = {row["id"]: row for row in connection.execute("SELECT * FROM jobs")}
-            requests = connection.execute("SELECT key, job_id FROM idempotent_requests").fetchall()
-            results = {row["job_id"]: row for row in connection.execute("SELECT * FROM job_results")}
-            released = connection.execute("SELECT job_id FROM releases").fetchall()
-            ends: dict[str, list[str]] = {}
-            for row in connection.execute("SELECT job_id, data FROM job_events WHERE event = 'state' ORDER BY seq"):
-                ends.setdefault(row["job_id"], []).append(row["data"]["state"])
-
         assert len(accepted) == self.jobs + 1, "a request was never accepted"
-        assert all(len(ids) == 1 for ids in accepted.values()), "one key, two jobs"
-        assert {row["key"]: {row["job_id"]} for row in requests} == accepted
-        assert set(jobs) == set().union(*accepted.values()), "a job that nobody was told of"
-        lives: dict[str, list[str]] = {}
-        for rows in read_chains(url).values():
-            sums = check_chain(rows)  # hashes and balances
-            assert not any(sums.reserved.values()), "a reservation is left pending"
-            assert not set(lives) & set(sums.lives)
-            lives |= sums.lives
-            committed = [jobs[job]["price"] for job, life in sums.lives.items() if life[-1] == "commit"]
-            expected = Counter(dict.fromkeys(sums.totals, 0))
-            for price in committed:
-                expected.update({name: int(units) for name, units in price.items()})
-            assert sums.totals == expected, "totals are not the sum of the committed prices"
-            self.report.entries += len(rows)
-            by_hash = {row["hash"].hex(): row for row in rows}
-            for job in sums.lives.keys() & results.keys():
-                (named,) = results[job]["certificate"]["ledger_entry"]
-                entry = by_hash[named["hash"]]
-                assert (entry["job_id"], entry["kind"]) == (job, "commit"), "a certificate names another entry"
-        assert set(lives) == set(jobs)
-        for job, row in jobs.items():
-            life = lives[job]
-            assert row["state"] in FINAL, f"{job} is {row['state']} for ever"
-            assert life in (["reserve", "data_touched", "commit"], ["reserve", "release"]), f"{job}: {life}"
-            if job in cancelled:
-                assert row["state"] in ("succeeded", "cancelled")
-            else:
-                assert row["state"] == "succeeded", f"{job} is {row['state']}"
-            assert (row["state"] == "succeeded") == (job in results)
-            if row["state"] == "succeeded":
-                assert life[-1] == "commit", f"{job} was free"
-            assert sum(state in FINAL for state in ends[job]) == 1, f"{job} ended more than once: {ends[job]}"
-            assert ends[job][-1] == row["state"]
-            outcome = f"{row['state']}, {'charged' if life[-1] == 'commit' else 'released'}"
-            self.report.outcomes[outcome] += 1
-            self.report.attempts += row["attempt"]
-        assert not released, "what was released is kept after the end"
+        books = check_books(superuser_url(self.postgres, self.running.settings), accepted, cancelled=cancelled)
+        self.report.outcomes, self.report.attempts, self.report.entries = books.outcomes, books.attempts, books.entries
 
 
 @contextmanager
@@ -450,10 +406,22 @@ def show(report: Report, console: Console) -> None:
     )
 
 
+def show_sessions(report: sessions.Report, console: Console) -> None:
+    table = Table(title="federated sessions", title_justify="left", show_header=False)
+    for name, count in (*report.faults.items(), *sorted(report.points.items()), *report.outcomes.items()):
+        table.add_row(name, str(count))
+    console.print(table)
+    console.print(
+        f"{report.entries} ledger entries verified; {report.agents} agents a session, {report.rounds} rounds, each"
+        f" decided once; {report.seconds:.0f} s; every agent charged once"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=None, help="drawn and printed when left out")
+    parser.add_argument("--sessions", type=int, default=8, help="federated sessions after the jobs; 0: none")
     parser.add_argument("--short", action="store_true", help="the plan of the tests")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if chosen.seed is None else chosen.seed
@@ -470,6 +438,23 @@ def main() -> int:
             console.print_exception()
             return 1
         show(report, console)
+        if chosen.sessions:
+            console.print(f"federated sessions: {chosen.sessions} of 3 agents, 12 rounds")
+            try:
+                found = sessions.storm(
+                    folder / "sessions",
+                    sessions=chosen.sessions,
+                    agents=3,
+                    rounds=12,
+                    kills=chosen.sessions,
+                    seed=seed,
+                    deadline_seconds=1200,
+                    say=console.print,
+                )
+            except BaseException:
+                console.print_exception()
+                return 1
+            show_sessions(found, console)
     shutil.rmtree(folder)
     return 0
 

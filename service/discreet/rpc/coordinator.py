@@ -35,7 +35,7 @@ from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Un
 from discreet.rpc.interceptors import Received, signed
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
-from discreet.usecases import running, sessions
+from discreet.usecases import leases, running, sessions
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import Farewell, Held
@@ -557,50 +557,27 @@ class Coordinator:
         for seat in self._seats.values():
             seat.close(self._dismissed)
 
-    @contextlib.asynccontextmanager
-    async def _lease(self) -> AsyncIterator[None]:
+    def _lease(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Keep the lease; the body is interrupted when it is lost, somebody cancels the job, or wants the session."""
-        body = asyncio.current_task()
-        assert body is not None
-        reason: Exception | None = None
 
-        async def keep() -> None:
-            nonlocal reason
-            while True:
-                lease_seconds = self._services.settings.lease_seconds
-                await asyncio.sleep(POLL_SECONDS if self.held.roster is None else min(1.0, lease_seconds / 4))
-                try:
-                    async with self._leasing:
-                        seen = await sessions.renew(self._services, self.held)
-                    self._approved = seen.approved
-                    if seen.cancel_requested:
-                        reason = Ending("cancelled")
-                    elif seen.ended:
-                        reason = Ending("ended")
-                    elif seen.wanted and not self._seats:
-                        reason = Handover()
-                except LostJob as lost:
-                    reason = lost
-                except Exception as error:
-                    log.warning("lease not renewed", job=self.held.job_id, error=type(error).__name__)
-                if self._approved and self.held.roster is None:
-                    self._changed.set()
-                if reason is not None:
-                    body.cancel()
-                    return
+        async def renew() -> Exception | None:
+            async with self._leasing:
+                seen = await sessions.renew(self._services, self.held)
+            self._approved = seen.approved
+            if self._approved and self.held.roster is None:
+                self._changed.set()
+            if seen.cancel_requested:
+                return Ending("cancelled")
+            if seen.ended:
+                return Ending("ended")
+            return Handover() if seen.wanted and not self._seats else None
 
-        keeper = asyncio.create_task(keep())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if reason is None:
-                raise
-            body.uncancel()
-            raise reason from None
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+        def pause() -> float:
+            if self.held.roster is None:
+                return POLL_SECONDS
+            return leases.pause_seconds(self._services.settings.lease_seconds)
+
+        return leases.kept(self.held.job_id, renew, pause)
 
 
 class Coordinators:

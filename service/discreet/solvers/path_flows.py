@@ -1,7 +1,9 @@
 """Path flows of all zone pairs on a road network: loaded, priced by shortest paths, extended by them.
 
-Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then destination. Flows and
-demands are in one unit, costs in another; a link's cost is `free_flow_time (1 + coefficient (flow/capacity)^power)`.
+Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then destination. Functions that
+take `first` (or `first_origin`) work on a block of origins as well, which begins at that zone: `incoming` has a row for
+each of its origins, and its pairs are numbered from 0. Flows and demands are in one unit, costs in another; a link's
+cost is `free_flow_time (1 + coefficient (flow/capacity)^power)`.
 """
 
 from __future__ import annotations
@@ -74,27 +76,28 @@ def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32]) -> int:
+def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32], first: int = 0) -> int:
     """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones left behind.
 
     Fills `incoming`. Returns a pair with demand that no path joins, or -1.
     """
-    zones = incoming.shape[0]
+    others = trips.size // max(1, incoming.shape[0])
     flow = np.zeros(graph.tail.size)
     cost, slope = link_costs(costs, flow)
     heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
     distance = np.empty(incoming.shape[1])
-    for origin in range(zones):
-        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
-        for rank in range(zones - 1):
-            pair = origin * (zones - 1) + rank
+    for row in range(incoming.shape[0]):
+        origin = first + row
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[row])
+        for rank in range(others):
+            pair = row * others + rank
             if trips[pair] == 0.0:
                 continue
             node = rank + (rank >= origin)
-            if incoming[origin, node] < 0:
+            if incoming[row, node] < 0:
                 return int(pair)
             while node != origin:
-                link = incoming[origin, node]
+                link = incoming[row, node]
                 flow[link] += trips[pair]
                 node = graph.tail[link]
         for link in range(flow.size):
@@ -103,10 +106,12 @@ def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.i
 
 
 @numba.njit(cache=True, nogil=True)
-def extended(paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDArray[np.int32], tail: Ints) -> Paths:
+def extended(
+    paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDArray[np.int32], tail: Ints, first_origin: int = 0
+) -> Paths:
     """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's `trips`."""
-    zones = incoming.shape[0]
     pairs = paths.start.size - 1
+    others = pairs // max(1, incoming.shape[0])
     start = np.zeros(pairs + 1, np.int64)
     size = 0
     for pair in range(pairs):
@@ -117,12 +122,13 @@ def extended(paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDAr
                 size += paths.first[path + 1] - paths.first[path]
         if add[pair]:
             start[pair + 1] += 1
-            origin = pair // (zones - 1)
-            node = pair % (zones - 1)
+            row = pair // others
+            origin = first_origin + row
+            node = pair % others
             node += node >= origin
             while node != origin:
                 size += 1
-                node = tail[incoming[origin, node]]
+                node = tail[incoming[row, node]]
 
     first = np.zeros(start[pairs] + 1, np.int64)
     links = np.empty(size, np.int32)
@@ -141,11 +147,12 @@ def extended(paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDAr
                 alone = False
         if add[pair]:
             begin = end
-            origin = pair // (zones - 1)
-            node = pair % (zones - 1)
+            row = pair // others
+            origin = first_origin + row
+            node = pair % others
             node += node >= origin
             while node != origin:
-                links[end] = incoming[origin, node]
+                links[end] = incoming[row, node]
                 node = tail[links[end]]
                 end += 1
             links[begin:end] = links[begin:end][::-1].copy()
@@ -177,21 +184,24 @@ def load_paths(paths: Paths, trips: Floats, flow: Floats) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def price(graph: Graph, paths: Paths, cost: Floats, incoming: NDArray[np.int32]) -> tuple[float, NDArray[np.bool_]]:
+def price(
+    graph: Graph, paths: Paths, cost: Floats, incoming: NDArray[np.int32], first: int = 0
+) -> tuple[float, NDArray[np.bool_]]:
     """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess, add)`.
 
     `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of the relative gap
     without its cancellation. `add[pair]`: the shortest path exists and is cheaper than all known ones.
     """
-    zones = incoming.shape[0]
+    others = (paths.start.size - 1) // max(1, incoming.shape[0])
     heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
     distance = np.empty(incoming.shape[1])
     add = np.zeros(paths.start.size - 1, np.bool_)
     excess = 0.0
-    for origin in range(zones):
-        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[origin])
-        for rank in range(zones - 1):
-            pair = origin * (zones - 1) + rank
+    for row in range(incoming.shape[0]):
+        origin = first + row
+        tree(graph, origin, cost, heap_key, heap_node, distance, incoming[row])
+        for rank in range(others):
+            pair = row * others + rank
             shortest = distance[rank + (rank >= origin)]
             cheapest = np.inf
             for path in range(paths.start[pair], paths.start[pair + 1]):

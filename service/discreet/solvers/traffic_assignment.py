@@ -16,8 +16,9 @@ zone pairs without a path are found by `unreachable_pairs`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -134,6 +135,26 @@ class Assignment:
     total_travel_time: float
 
 
+class Assign(Protocol):
+    """Another way to do what `assign` does, of arguments that were checked."""
+
+    def __call__(
+        self,
+        network: Network,
+        latency: Latency,
+        demand: Floats,
+        objective: Objective,
+        *,
+        gap: float,
+        max_iterations: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> Assignment: ...
+
+
+elsewhere: ContextVar[Assign | None] = ContextVar("elsewhere", default=None)
+"""Set where `assign` shall be done by something else, such as many machines (`solvers.block_assignment`)."""
+
+
 def assign(
     network: Network,
     latency: Latency,
@@ -147,6 +168,7 @@ def assign(
     """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to the network.
 
     Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration, max_iterations)`.
+    Where `elsewhere` is set, that does it.
     The result is a deterministic function of the arguments. Raises ValueError for a demand of another shape, negative
     or not finite, and for positive demand between zones that no path joins (which it names, 0-based).
     """
@@ -156,15 +178,16 @@ def assign(
         raise ValueError(f"demand has shape {demand.shape}, the network has {zones} zones")
     if not (np.isfinite(demand).all() and (demand >= 0).all()):
         raise ValueError("demand must be finite and nonnegative")
+    if (other := elsewhere.get()) is not None:
+        return other(network, latency, demand, objective, gap=gap, max_iterations=max_iterations, progress=progress)
     trips = demand[~np.eye(zones, dtype=np.bool_)]  # pairs of distinct zones, by origin
-    roads = _graph(network)
-    coefficient = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
-    costs = Costs(network.free_flow_time, network.capacity, float(coefficient), float(latency.power))
+    roads = graph_of(network)
+    costs = costs_of(network, latency, objective)
 
     incoming = np.empty((zones, network.nodes), dtype=np.int32)
     lost = load_trees(roads, costs, trips, incoming)
     if lost >= 0:
-        raise ValueError("no path leads from zone {} to zone {}".format(*_zones_of(lost, zones)))
+        raise no_path(lost, zones)
     none = Paths(np.zeros(trips.size + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
     paths = extended(none, trips > 0, trips, incoming, network.tail)
     flow = np.empty(network.tail.size)
@@ -187,7 +210,7 @@ def assign(
     paths = extended(paths, add & (trips == 0), weights, incoming, network.tail)
     return Assignment(
         link_flows=flow,
-        paths=_policy(paths, weights, zones, network.tail.size),
+        paths=policy_of(paths, weights, zones, network.tail.size),
         relative_gap=relative_gap,
         iterations=iteration,
         status="converged" if relative_gap <= gap else "iteration_limit",
@@ -216,22 +239,29 @@ def link_flows_of(policy: Policy, demand: Floats) -> Floats:
 def unreachable_pairs(network: Network) -> list[tuple[int, int]]:
     """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins."""
     incoming = np.empty((network.zones, network.nodes), dtype=np.int32)
-    trees(_graph(network), np.ones(network.tail.size), incoming)
+    trees(graph_of(network), np.ones(network.tail.size), incoming)
     missing = incoming[:, : network.zones] < 0
     np.fill_diagonal(missing, False)
     return [(int(origin), int(destination)) for origin, destination in np.argwhere(missing)]
 
 
-def _graph(network: Network) -> Graph:
+def graph_of(network: Network) -> Graph:
     return graph(network.nodes, network.first_through_node, network.tail, network.head)
 
 
-def _zones_of(pair: int, zones: int) -> tuple[int, int]:
+def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
+    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system optimum."""
+    coefficient = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
+    return Costs(network.free_flow_time, network.capacity, float(coefficient), float(latency.power))
+
+
+def no_path(pair: int, zones: int) -> ValueError:
+    """The refusal that names the zones of a pair that no path joins."""
     origin, rank = divmod(pair, zones - 1)
-    return origin, rank + (rank >= origin)
+    return ValueError(f"no path leads from zone {origin} to zone {rank + (rank >= origin)}")
 
 
-def _policy(paths: Paths, trips: Floats, zones: int, link_count: int) -> Policy:
+def policy_of(paths: Paths, trips: Floats, zones: int, link_count: int) -> Policy:
     origin, destination = np.nonzero(~np.eye(zones, dtype=np.bool_))
     share = paths.flow / np.repeat(trips, np.diff(paths.start))
     return Policy(origin, destination, paths.start, share, paths.first, paths.links, link_count)

@@ -196,8 +196,14 @@ class Job(Base):
             "state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')", name="jobs_state"
         ),
         Index("jobs_page", "tenant_id", "created_at", "id"),
-        Index("jobs_fair", "tenant_id", "fair_tag"),
-        Index("jobs_newest", "fair_tag"),
+        Index("jobs_state", "tenant_id", "state", "created_at", "id"),
+        Index(
+            "jobs_fair",
+            "tenant_id",
+            "fair_tag",
+            postgresql_where=text("started_at IS NOT NULL OR state = 'queued'"),
+        ),
+        Index("jobs_turn", "fair_tag", postgresql_where=text("started_at IS NOT NULL")),
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
         Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
         Index("jobs_lease", "lease_until", postgresql_where=text("state = 'running'")),

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import structlog
 from prometheus_client import Counter, Histogram
@@ -14,10 +14,11 @@ from prometheus_client import Counter, Histogram
 from discreet import faults, telemetry
 from discreet.errors import Unavailable
 from discreet.storage.sealing import SealBroken
-from discreet.usecases import running
+from discreet.usecases import leases, running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
-from discreet.worker.children import ChildFailed, Limits, OnProgress, Zygote
+from discreet.worker.children import ChildFailed, Limits, OnProgress, Output, Zygote
+from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()
 
@@ -50,6 +51,10 @@ class Runner:
     def __init__(self, services: Services, zygote: Zygote) -> None:
         self._services = services
         self._zygote = zygote
+        settings = services.settings
+        self._cluster: ClusterFinisher | None = None
+        if settings.routing_cluster is not None:
+            self._cluster = ClusterFinisher(settings.routing_cluster, settings.routing_cluster_pairs)
 
     async def run(self, job_id: str) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted again."""
@@ -113,9 +118,7 @@ class Runner:
                 await running.keep_release(self._services, held, released)
         started = time.monotonic()
         with telemetry.span("finish", problem=held.problem.kind):
-            output = await self._zygote.run(
-                self._header(held, "finish"), released, self._limits(held), self._progress(held)
-            )
+            output = await self._finish(held, released)
         _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
         with telemetry.span("publish"):
@@ -144,6 +147,18 @@ class Runner:
             attempt=held.attempt,
         ):
             yield
+
+    async def _finish(self, held: Claim, released: bytes) -> Output:
+        """Post-processing: on the cluster where there is one and the job is huge, here otherwise or when that fails."""
+        header, limits = self._header(held, "finish"), self._limits(held)
+        if self._cluster is not None and self._cluster.takes(held):
+            try:
+                output = await self._cluster.run(header, released, limits, self._progress(held))
+                log.info("finished on the cluster", job=held.job_id)
+                return output
+            except ChildFailed as failure:
+                log.warning("the cluster failed, finishing here", job=held.job_id, trace=failure.trace)
+        return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
         return {
@@ -176,41 +191,13 @@ class Runner:
 
         return report
 
-    @contextlib.asynccontextmanager
-    async def _lease(self, held: Claim) -> AsyncIterator[None]:
+    def _lease(self, held: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         """Keep the lease alive; the body is interrupted when the job is lost or shall be cancelled."""
-        body = asyncio.current_task()
-        assert body is not None
-        reason: Exception | None = None
 
-        async def keep() -> None:
-            nonlocal reason
-            while True:
-                await asyncio.sleep(min(1.0, self._services.settings.lease_seconds / 4))
-                try:
-                    if await running.renew(self._services, held):
-                        reason = CancelRequested()
-                except LostJob as lost:
-                    reason = lost
-                except Exception as error:
-                    # A database that does not answer for a moment is no reason to lose the work: publishing decides.
-                    log.warning("lease not renewed", job=held.job_id, error=type(error).__name__)
-                if reason is not None:
-                    body.cancel()
-                    return
+        async def renew() -> Exception | None:
+            return CancelRequested() if await running.renew(self._services, held) else None
 
-        keeper = asyncio.create_task(keep())
-        try:
-            yield
-        except asyncio.CancelledError:
-            if reason is None:
-                raise
-            body.uncancel()
-            raise reason from None
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
+        return leases.kept(held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds))
 
 
 async def _pad(started: float, quantum: float) -> float:

@@ -1,0 +1,162 @@
+"""Whose turn it is: tenants that come late, often, or cancel, against one that has filled the queue.
+
+Counted, not timed: a queued job waits for so many starts of other jobs. The queue is the real one; a start is its fetch
+and the worker's claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sqlalchemy import text
+
+from discreet.privacy.units import Price
+from discreet.settings import Settings
+from discreet.storage import jobs, tenants
+from discreet.storage.database import SYSTEM, Database
+
+HEAVY = 1500
+TENANTS = ("heavy", "steady", "seldom", "late")
+
+
+class Queue:
+    """One database's queue with its tenants; nothing runs but what the test starts."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.numbers = itertools.count(1)
+        self.started: list[str] = []
+        self.worker = 0
+
+    async def open(self) -> None:
+        async with self.database.transaction(SYSTEM) as connection:
+            for name in TENANTS:
+                await tenants.add_tenant(connection, name, name)
+            registered = await connection.execute(text("SELECT * FROM procrastinate_register_worker_v1()"))
+            self.worker = registered.scalar_one()
+
+    async def submit(self, tenant: str, count: int = 1, **more: Any) -> list[str]:
+        made = []
+        for _ in range(count):
+            job = f"job_{tenant}_{next(self.numbers)}"
+            found = await jobs.submit(
+                self.database,
+                tenant_id=tenant,
+                principal="p",
+                key=job,
+                digest=bytes(32),
+                job_id=job,
+                dataset_id=None,
+                kind="routing",
+                problem={},
+                plan={},
+                seed=None,
+                steps=1,
+                accounts=[],
+                price=Price.zero().to_json(),
+                events=[],
+                **more,
+            )
+            assert found.outcome == "accepted"
+            made.append(job)
+        return made
+
+    async def start(self, *, end: bool = True) -> str:
+        """The next job begins, and by default ends at once; the tenant whose turn it was."""
+        async with self.database.transaction(SYSTEM) as connection:
+            fetched = await connection.execute(
+                text("SELECT id, queueing_lock FROM procrastinate_fetch_job_v2(NULL, :worker)"), {"worker": self.worker}
+            )
+            entry, job = fetched.one()
+            assert job is not None, "the queue is empty"
+            row = await jobs.claim(connection, job, 60.0)
+            assert row is not None
+            if end:
+                await jobs.end(connection, job, "succeeded")
+            await connection.execute(text("DELETE FROM procrastinate_jobs WHERE id = :entry"), {"entry": entry})
+        self.started.append(job)
+        return str(row["tenant_id"])
+
+    async def cancel(self, job: str) -> None:
+        async with self.database.transaction(SYSTEM) as connection:
+            await jobs.end(connection, job, "cancelled")
+            await connection.execute(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"), {"job": job})
+
+
+def run(settings: Settings, work: Callable[[Queue], Awaitable[None]]) -> None:
+    async def go() -> None:
+        database = Database(settings)
+        try:
+            queue = Queue(database)
+            await queue.open()
+            await work(queue)
+        finally:
+            await database.close()
+
+    asyncio.run(go())
+
+
+def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Settings) -> None:
+    """With n tenants at work a job that has p of its own tenant before it waits for n (p + 1) starts at most."""
+
+    async def work(queue: Queue) -> None:
+        draw = random.Random(1)
+        await queue.submit("heavy", HEAVY)
+        for _ in range(20):
+            assert await queue.start() == "heavy"
+        waiting: dict[str, tuple[int, int]] = {}
+        waits: Counter[str] = Counter()
+        for number in range(300):
+            for tenant in TENANTS[1:]:
+                count = {"steady": 1, "seldom": int(number % 20 == 0), "late": 3 * int(number == 100)}[tenant]
+                for job in await queue.submit(tenant, count if draw.random() < 0.7 else 0):
+                    before = sum(name.split("_")[1] == tenant for name in waiting)
+                    waiting[job] = (before, len(queue.started))
+            await queue.start()
+            if (job := queue.started[-1]) in waiting:
+                before, since = waiting.pop(job)
+                waits[job.split("_")[1]] += 1
+                assert len(queue.started) - since <= len(TENANTS) * (before + 1), job
+        assert set(waits) >= {"steady", "seldom"}
+        assert sum(waits.values()) > 100
+
+    run(settings, work)
+
+
+def test_who_comes_while_a_long_job_runs_does_not_pass_those_who_wait(settings: Settings) -> None:
+    async def work(queue: Queue) -> None:
+        await queue.submit("heavy", 200)
+        assert await queue.start(end=False) == "heavy"  # with the smallest tag of all, and runs for ever
+        for _ in range(100):
+            await queue.start()
+        await queue.submit("late", 50)
+        turns = [await queue.start() for _ in range(40)]
+        assert abs(turns.count("late") - turns.count("heavy")) <= 2, turns
+
+    run(settings, work)
+
+
+def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings) -> None:
+    async def work(queue: Queue) -> None:
+        for job in await queue.submit("seldom", 100):
+            await queue.cancel(job)
+        sessions = [
+            (await queue.submit("late", 1, session_id=f"ses_{number}", terms={}, budget={}))[0] for number in range(100)
+        ]
+        async with queue.database.transaction(
+            SYSTEM
+        ) as connection:  # a session that has begun, as its coordinator says
+            begun = text("UPDATE jobs SET state = 'running', started_at = now() WHERE id = :job RETURNING fair_tag")
+            assert (await connection.execute(begun, {"job": sessions[-1]})).scalar_one() == 0
+        await queue.submit("heavy", 50)
+        await queue.submit("seldom", 5)
+        await queue.submit("late", 5)
+        turns = Counter([await queue.start() for _ in range(15)])
+        assert turns == {"heavy": 5, "seldom": 5, "late": 5}
+
+    run(settings, work)

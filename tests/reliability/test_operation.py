@@ -1,0 +1,134 @@
+"""Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a job, a database
+whose clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from discreet.postgres import EmbeddedPostgres
+from tests import bodies
+from tests.conftest import Installation, eventually, installation
+from tests.processes import command, family
+from tests.reliability.books import check_books
+from tests.reliability.chains import superuser_url
+
+HOURS = 3
+
+WRONG_CLOCK = """
+import time
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + {seconds}
+time.time_ns = lambda: _time_ns() + {seconds} * 10**9
+"""
+
+
+@pytest.fixture
+def running(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> Iterator[Installation]:
+    with installation(postgres, template, tmp_path / "state", workers=0, lease_seconds=2.0) as started:
+        yield started
+
+
+def start_worker(running: Installation, folder: Path, hours: int) -> int:
+    """A worker that believes that it is so many hours later."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(WRONG_CLOCK.format(seconds=3600 * hours))
+    running.extra = {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+    return running.start_worker().pid
+
+
+def child_of(worker: int) -> int | None:
+    """A solver's child: what the worker's zygote has forked."""
+    zygote = next((pid for pid in family(worker)[1:] if "discreet.worker.zygote" in command(pid)), None)
+    return None if zygote is None else next(iter(family(zygote)[1:]), None)
+
+
+@pytest.mark.timeout(300)
+def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
+    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
+) -> None:
+    """The old worker's clock is hours ahead, the new one's hours behind; leases are by the database's clock. Then the
+    database's clock jumps, as the worker sees it: its lease ends hours ago."""
+    url = superuser_url(postgres, running.settings)
+    old = start_worker(running, tmp_path / "ahead", HOURS)
+    with running.client() as client:
+        dataset = client.register(bodies.dataset(zones=8))["id"]
+        body = bodies.job(dataset, network=bodies.network(16))
+        first = client.submit(body, idempotency_key="first")["id"]
+        child = None
+        while child is None and client.job(first)["finished_at"] is None:
+            if (child := child_of(old)) is not None:
+                os.kill(child, signal.SIGSTOP)  # a job that takes its time
+        assert child is not None, "the job was over before it could be held"
+        eventually(lambda: client.job(first)["state"] == "running", "the job runs")
+        os.kill(old, signal.SIGTERM)
+        assert running.workers[0].wait(60) == 0
+        found = client.job(first)
+        assert (found["state"], found["finished_at"]) == ("queued", None), "the job was not handed back"
+
+        new = start_worker(running, tmp_path / "behind", -HOURS)
+        assert client.wait(first)["state"] == "succeeded"
+        second = client.submit(body, idempotency_key="second")["id"]
+        child = None
+        while child is None and client.job(second)["finished_at"] is None:
+            if (child := child_of(new)) is not None:
+                os.kill(child, signal.SIGSTOP)
+        assert child is not None, "the job was over before it could be held"
+        with psycopg.connect(url, autocommit=True) as connection:
+            moved = "UPDATE jobs SET lease_until = lease_until - interval '3 hours' WHERE id = %s AND state = 'running'"
+            assert connection.execute(moved, (second,)).rowcount == 1
+        os.kill(child, signal.SIGCONT)
+        assert client.wait(second)["state"] == "succeeded"
+    books = check_books(url, {"first": {first}, "second": {second}})
+    assert books.outcomes == {"succeeded, charged": 2}
+    row = books.jobs[first]
+    assert (row["attempt"], row["failures"]) == (2, 0), "an upgrade is no failure of the job"
+
+
+def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedPostgres, running: Installation) -> None:
+    """Two workers hold one job, since the clock has jumped between their claims: only the second can publish."""
+    import asyncio
+
+    from discreet.usecases import running as steps
+    from discreet.usecases.services import open_services
+
+    url = superuser_url(postgres, running.settings)
+    with running.client() as client:
+        dataset = client.register(bodies.dataset())["id"]
+        job = client.submit(bodies.job(dataset), idempotency_key="only")["id"]
+
+    async def go() -> None:
+        async with open_services(running.settings) as services:
+            early = await steps.claim(services, job)
+            assert early is not None
+            await steps.touch(services, early)
+            assert await steps.claim(services, job) is None, "the lease holds"
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("UPDATE jobs SET lease_until = lease_until - interval '3 hours'")
+            late = await steps.claim(services, job)
+            assert late is not None
+            assert late.attempt == early.attempt + 1
+            for step in (
+                lambda: steps.renew(services, early),
+                lambda: steps.touch(services, early),
+                lambda: steps.keep_release(services, early, b"early"),
+                lambda: steps.publish(services, early, b"{}", {}),
+                lambda: steps.count_failure(services, early),
+                lambda: steps.hand_back(services, early),
+                lambda: steps.cancel(services, early),
+            ):
+                with pytest.raises(steps.LostJob):
+                    await step()
+            await steps.touch(services, late)
+            await steps.keep_release(services, late, b"late")
+            await steps.publish(services, late, b'{"late":true}', {})
+
+    asyncio.run(go())
+    with running.client() as client:
+        assert client.result(job)["result"] == {"late": True}
+    assert check_books(url, {"only": {job}}).outcomes == {"succeeded, charged": 1}
