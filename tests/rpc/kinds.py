@@ -49,7 +49,9 @@ class NoisySum(FederatedProblem):
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        raise NotImplementedError
+        """For the API's documentation."""
+        problem = {"kind": "noisy_sum", "protocol": "federated", "federation": {"agents": 2}}
+        return {"problem": problem, "privacy": {"epsilon": 0.5}}
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
