@@ -99,7 +99,7 @@ def started(state: Path, *arguments: str, **more: str) -> Iterator[Service]:
 def refused(state: Path, *arguments: str, **more: str) -> str:
     """The one line of an `up` that cannot run."""
     done = subprocess.run(
-        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", *arguments],
+        [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", "--rpc-port", "0", *arguments],
         env=clean_environment(**more),
         capture_output=True,
         text=True,

@@ -116,6 +116,11 @@ class Observed(Installation):
                     )
                 )
             self.start_api()
+        eventually(self._working, "the worker is ready")
+
+    def _working(self) -> bool:
+        assert self.workers[0].poll() is None, self.logs.read_text()
+        return httpx.get(f"{self.worker_url}/readyz", timeout=30, trust_env=False).status_code == 200
 
     def submit(self, **headers: str) -> str:
         with self.http() as http:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -12,12 +13,13 @@ from sqlalchemy import text
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import datasets, jobs, ledger, tenants, webhooks
+from discreet.storage import datasets, jobs, ledger, logins, tenants, webhooks
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
 CAP = Cap(10**9, 0)
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 TABLES = tuple(Base.metadata.tables)
 OWNED = ("one", "two")
 
@@ -70,6 +72,8 @@ async def fill(database: Database) -> None:
                 sealed_secret=b"sealed",
             )
             await webhooks.announce(connection, name, "job.finished", "job", {})
+            for add in (logins.add_session, logins.add_link):
+                await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
 
 
 async def add_session(connection: Any, name: str) -> None:

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Read Metrics
-         * @description Prometheus metrics of this process.
+         * @description Prometheus metrics of this process and of the installation; nothing in them names a tenant.
          */
         get: operations["read_metrics"];
         put?: never;
@@ -53,7 +53,7 @@ export interface paths {
         };
         /**
          * Check Readiness
-         * @description This process can serve: its database answers and has this version's tables.
+         * @description This process can serve: its database answers, has a schema for this version, and news of jobs come.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -1314,6 +1314,13 @@ export interface components {
          * @description How a process is.
          */
         HealthAnswer: {
+            /**
+             * Checks
+             * @description `ok`, or why not, by the name of each check
+             */
+            checks?: {
+                [key: string]: string;
+            } | null;
             /** Status */
             status: string;
         };
@@ -2639,7 +2646,7 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
-            /** @description `unavailable`: The service cannot answer now */
+            /** @description `not_ready`: The process is not ready; `unavailable`: The service cannot answer now */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

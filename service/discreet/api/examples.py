@@ -42,6 +42,10 @@ CERTIFICATES: dict[str, Any] = {
     "forged": {"certificate": {"guarantee": {"type": "pure_dp", "epsilon": 0.1, "delta": 0.0}, "signature": "none"}}
 }
 
+WEBHOOKS: dict[str, Any] = {
+    "jobs": {"url": "https://hooks.example.org/discreet", "events": ["job.finished", "job.failed", "budget.exhausted"]}
+}
+
 
 def datasets() -> dict[str, Any]:
     """A dataset of each kind."""

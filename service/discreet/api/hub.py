@@ -26,8 +26,7 @@ class Hub:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self.closing = False
-        self.listening = False
-        """Whether news of jobs come now; streams wait in vain otherwise."""
+        self._listening = asyncio.Event()
 
     @contextlib.contextmanager
     def waiting(self, job_id: str) -> Iterator[asyncio.Event]:
@@ -49,12 +48,16 @@ class Hub:
                 return True
         return False
 
+    async def listens(self, seconds: float) -> bool:
+        """Whether news of jobs come, or do within so long; streams wait in vain otherwise."""
+        return await self.wait(self._listening, seconds)
+
     async def listen(self) -> None:
         """Listen until cancelled; after a lost connection everybody looks again."""
         while True:
             try:
                 async with await self._database.listen(CHANNEL) as connection:
-                    self.listening = True
+                    self._listening.set()
                     self.wake_all()
                     async for notification in connection.notifies():
                         for name in (notification.payload, ANY_JOB):
@@ -63,7 +66,7 @@ class Hub:
             except Exception as error:
                 log.warning("listener failed", error=type(error).__name__)
             finally:
-                self.listening = False
+                self._listening.clear()
             await asyncio.sleep(RECONNECT_SECONDS)
 
     def wake_all(self) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.base import PRIVATE, Cap, Mode, Name, NoiseSummary, Resources
+from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
 from discreet.storage.jobs import WebhookEvent
 
@@ -79,7 +79,7 @@ class WebhookRequest(Frozen):
     secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         default=None,
         description="`whsec_` and 24 to 64 bytes in base64; made and shown once when absent",
-        json_schema_extra=PRIVATE,
+        json_schema_extra={"writeOnly": True},
     )
 
 

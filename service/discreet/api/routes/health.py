@@ -15,6 +15,9 @@ from discreet.errors import Unavailable
 from discreet.monitoring import failing, run_checks
 from discreet.usecases import standing
 
+HUB_SECONDS = 3.0
+"""A process that has just started, or lost its connection for a moment, is not called deaf at once."""
+
 router = APIRouter(tags=["health"])
 
 
@@ -30,7 +33,7 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
     hub = request.app.state.hub
 
     async def listening() -> None:
-        if not hub.listening:
+        if not await hub.listens(HUB_SECONDS):
             raise Unavailable("not connected; event streams would wait in vain")
 
     answers = await run_checks({**standing.checks(services), "hub": listening})

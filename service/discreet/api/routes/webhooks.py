@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from discreet.api import examples
 from discreet.api.bodies import json_body
 from discreet.api.operations import operation
 from discreet.api.responses import answer
@@ -25,6 +26,7 @@ router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
         answers={201: WebhookCreated},
         codes=["too_many_webhooks"],
         body=WebhookRequest,
+        examples=examples.WEBHOOKS,
     ),
 )
 async def create_webhook(

@@ -51,6 +51,7 @@ from .fourier_features import FourierFeatures
 from .grant_request import GrantRequest
 from .head_answer import HeadAnswer
 from .health_answer import HealthAnswer
+from .health_answer_checks_type_0 import HealthAnswerChecksType0
 from .identity_features import IdentityFeatures
 from .issue import Issue
 from .job_answer import JobAnswer
@@ -186,6 +187,7 @@ __all__ = (
     "GrantRequest",
     "HeadAnswer",
     "HealthAnswer",
+    "HealthAnswerChecksType0",
     "IdentityFeatures",
     "Issue",
     "JobAnswer",

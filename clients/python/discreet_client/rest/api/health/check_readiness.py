@@ -56,7 +56,7 @@ def sync_detailed(
 ) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
-     This process can serve: its database answers and has this version's tables.
+     This process can serve: its database answers, has a schema for this version, and news of jobs come.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -81,7 +81,7 @@ def sync(
 ) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
-     This process can serve: its database answers and has this version's tables.
+     This process can serve: its database answers, has a schema for this version, and news of jobs come.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -102,7 +102,7 @@ async def asyncio_detailed(
 ) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
-     This process can serve: its database answers and has this version's tables.
+     This process can serve: its database answers, has a schema for this version, and news of jobs come.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -125,7 +125,7 @@ async def asyncio(
 ) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
-     This process can serve: its database answers and has this version's tables.
+     This process can serve: its database answers, has a schema for this version, and news of jobs come.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.

@@ -52,7 +52,7 @@ def sync_detailed(
 ) -> Response[ProblemDocument | str]:
     """Read Metrics
 
-     Prometheus metrics of this process.
+     Prometheus metrics of this process and of the installation; nothing in them names a tenant.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -77,7 +77,7 @@ def sync(
 ) -> ProblemDocument | str | None:
     """Read Metrics
 
-     Prometheus metrics of this process.
+     Prometheus metrics of this process and of the installation; nothing in them names a tenant.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -98,7 +98,7 @@ async def asyncio_detailed(
 ) -> Response[ProblemDocument | str]:
     """Read Metrics
 
-     Prometheus metrics of this process.
+     Prometheus metrics of this process and of the installation; nothing in them names a tenant.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -121,7 +121,7 @@ async def asyncio(
 ) -> ProblemDocument | str | None:
     """Read Metrics
 
-     Prometheus metrics of this process.
+     Prometheus metrics of this process and of the installation; nothing in them names a tenant.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
