@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from discreet.postgres import EmbeddedPostgres
+from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import Installation, eventually, installation
 from tests.processes import command, family
@@ -48,6 +49,18 @@ def child_of(worker: int) -> int | None:
     return None if zygote is None else next(iter(family(zygote)[1:]), None)
 
 
+def hold(client: Client, job: str, worker: int) -> int:
+    """Stop the child that works on the job: now it takes its time."""
+    # Not before it runs: a new zygote tries on a child of its own how well children are shut in.
+    eventually(lambda: client.job(job)["state"] != "queued", "the job runs")
+    while client.job(job)["finished_at"] is None:
+        for _ in range(200):
+            if (child := child_of(worker)) is not None:
+                os.kill(child, signal.SIGSTOP)
+                return child
+    raise AssertionError("the job was over before it could be held")
+
+
 @pytest.mark.timeout(300)
 def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
@@ -60,12 +73,7 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
         dataset = client.register(bodies.dataset(zones=8))["id"]
         body = bodies.job(dataset, network=bodies.network(16))
         first = client.submit(body, idempotency_key="first")["id"]
-        child = None
-        while child is None and client.job(first)["finished_at"] is None:
-            if (child := child_of(old)) is not None:
-                os.kill(child, signal.SIGSTOP)  # a job that takes its time
-        assert child is not None, "the job was over before it could be held"
-        eventually(lambda: client.job(first)["state"] == "running", "the job runs")
+        hold(client, first, old)
         os.kill(old, signal.SIGTERM)
         assert running.workers[0].wait(60) == 0
         found = client.job(first)
@@ -74,11 +82,7 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
         new = start_worker(running, tmp_path / "behind", -HOURS)
         assert client.wait(first)["state"] == "succeeded"
         second = client.submit(body, idempotency_key="second")["id"]
-        child = None
-        while child is None and client.job(second)["finished_at"] is None:
-            if (child := child_of(new)) is not None:
-                os.kill(child, signal.SIGSTOP)
-        assert child is not None, "the job was over before it could be held"
+        child = hold(client, second, new)
         with psycopg.connect(url, autocommit=True) as connection:
             moved = "UPDATE jobs SET lease_until = lease_until - interval '3 hours' WHERE id = %s AND state = 'running'"
             assert connection.execute(moved, (second,)).rowcount == 1
