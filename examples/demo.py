@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from discreet.figures import Curve, draw_curves, draw_link_flows
+from discreet.figures.curves import Curve, draw_curves
+from discreet.figures.network import draw_link_flows
 from discreet.problems.routing import Routing
 from discreet.reproduce.event_capacity import job_body
 from discreet.reproduce.load_ensemble import generate

@@ -13,6 +13,7 @@ from matplotlib.image import imread
 
 from discreet import cli
 from discreet.errors import InvalidInput
+from discreet.figures import geometry
 from discreet.figures import network as figures
 from discreet.solvers.traffic_assignment import Network
 from tests import bodies
@@ -101,21 +102,21 @@ def test_the_same_picture_of_the_same_network(tmp_path: Path) -> None:
 
 def test_a_layout_keeps_distances() -> None:
     """A ring becomes a circle, a path a straight line, and the leaves of a star do not coincide."""
-    circle = figures.layout(ring(16))
+    circle = geometry.layout(ring(16))
     radii = np.hypot(*circle.T)
     assert np.ptp(radii) < 0.02 * radii.mean()
-    path = figures.layout(line([(node, node + 1) for node in range(9)], 10, 10))
+    path = geometry.layout(line([(node, node + 1) for node in range(9)], 10, 10))
     assert np.abs(path[:, 1]).max() < 0.02 * np.abs(path[:, 0]).max()
     assert np.diff(path[:, 0]) == pytest.approx(np.full(9, path[1, 0] - path[0, 0]), rel=0.02)
-    star = figures.layout(line([(0, leaf) for leaf in range(1, 8)], 8, 8))[1:]
+    star = geometry.layout(line([(0, leaf) for leaf in range(1, 8)], 8, 8))[1:]
     apart = np.hypot(*(star[:, None] - star[None]).transpose(2, 0, 1)) + 9 * np.eye(7)
     assert apart.min() > 0.4
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3, figures.STRESS_NODES + 1])
+@pytest.mark.parametrize("nodes", [1, 2, 3, geometry.STRESS_NODES + 1])
 def test_a_layout_of_every_size_and_of_parts_that_nothing_joins(nodes: int) -> None:
     links = [(node, node + 1) for node in range(nodes // 2)] or [(0, 0)]
-    where = figures.layout(line(links, nodes, nodes))
+    where = geometry.layout(line(links, nodes, nodes))
     assert where.shape == (nodes, 2)
     assert np.isfinite(where).all()
     assert len({tuple(place) for place in where.tolist()}) == nodes

@@ -20,8 +20,6 @@ from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
-from discreet.problems import KINDS
-from discreet.problems.base import plan_example
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.services import open_services
@@ -61,11 +59,9 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             app.state.hub = hub
             app.state.keyring = keyring
             app.state.standing = standing = Standing(services)
-            # The first plan of a kind loads its compiled kernels; nobody shall wait for that.
             tasks = [
                 asyncio.create_task(hub.listen()),
                 asyncio.create_task(keyring.listen()),
-                asyncio.create_task(asyncio.to_thread(_plan_examples)),
             ]
             try:
                 with standing.shown():
@@ -112,11 +108,6 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
-
-
-def _plan_examples() -> None:
-    for kind in KINDS.values():
-        plan_example(kind)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
-from discreet.figures.network import beside, half_arrows, inches, layout, zone_radius
+from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.style import INK, LOADS, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.routing import RoadNetwork

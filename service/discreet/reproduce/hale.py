@@ -18,7 +18,7 @@ import cvxpy
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.figures import Curve, draw_curves
+from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
 from discreet.privacy.printed import hale_kappa
 from discreet.reproduce.report import Line, Report

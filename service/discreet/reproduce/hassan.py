@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from discreet.figures import Curve, draw_curves
+from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.problems.dr_ensemble import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.figures import Curve, draw_curves
+from discreet.figures.curves import Curve, draw_curves
 from discreet.reproduce.report import Line, Report
 from discreet.solvers.spds import Part, Solution, solve
 from discreet_client.updates import Box, Participant, QuadraticCost, Steps

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.figures import Curve, draw_curves
+from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
 from discreet.privacy.printed import classic_gaussian_sigma

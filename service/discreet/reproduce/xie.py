@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet.figures import Curve, draw_curves
+from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.privacy.printed import lemma_one_sigma

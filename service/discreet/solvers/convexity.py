@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cvxpy
 import numpy as np
 
 from discreet.solvers.intervals import Box, value_bounds
@@ -33,13 +32,18 @@ from discreet_client.expressions import (
     Variable,
 )
 
-cp: Any = cvxpy  # its atoms are not typed
-
 MARGIN = 1e-6
 """A Slater point leaves at least this much room below zero, so that it is one in exact arithmetic."""
 
 WIDENING = 0.05
 """Part of its width by which a tightened bound is moved out again: far more than the conic solver's tolerance."""
+
+
+def _cvxpy() -> Any:
+    """CVXPY, whose atoms are not typed; loaded on first use: it takes 40 MB, and few processes prove anything."""
+    import cvxpy  # noqa: PLC0415
+
+    return cvxpy
 
 
 class NotConvex(ValueError):
@@ -87,7 +91,8 @@ def _not_convex(expression: Expression, box: Box) -> Expression:
 def variables(box: Box) -> dict[str, Any]:
     """A CVXPY variable a name, with the sign that the box gives it."""
     return {
-        name: cp.Variable(name=name, nonneg=low >= 0, nonpos=high <= 0 and low < 0) for name, (low, high) in box.items()
+        name: _cvxpy().Variable(name=name, nonneg=low >= 0, nonpos=high <= 0 and low < 0)
+        for name, (low, high) in box.items()
     }
 
 
@@ -100,7 +105,7 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
 
     def of(node: Expression) -> Any:
         if not node.names and not isinstance(node, Number):
-            return cp.Constant(_constant(node))
+            return _cvxpy().Constant(_constant(node))
         built = rule(node)
         if not (built.is_convex() or built.is_concave()):
             raise NotConvex(f"{_quoted(node)} is neither convex nor concave by the rules of DCP", node)
@@ -109,7 +114,7 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
     def rule(node: Expression) -> Any:
         match node:
             case Number():
-                return cp.Constant(node.value)
+                return _cvxpy().Constant(node.value)
             case Variable():
                 return known[node.name]
             case Sum():
@@ -136,7 +141,7 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
                 if not part.is_affine() and not part.is_convex()
             )
             raise NotConvex(f"{_quoted(odd)} is concave, and other terms of its sum are convex", odd)
-        return cp.sum(cp.hstack(built))
+        return _cvxpy().sum(_cvxpy().hstack(built))
 
     def product(node: Product) -> Any:
         factors = [factor for factor in node.factors if factor.names]
@@ -160,12 +165,12 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
         if isinstance(above, Power) and above.exponent == 2 and value_bounds(below, box)[0] > 0:
             bottom, top = of(below), of(above.base)
             if top.is_affine() and bottom.is_concave():
-                return cp.quad_over_lin(top, bottom)
+                return _cvxpy().quad_over_lin(top, bottom)
         raise NotConvex(f"{_quoted(node)} divides expressions that both vary: DCP has no rule for it", node)
 
     def power(node: Expression, base: Expression, exponent: float) -> Any:
         if exponent in (0.0, 1.0):
-            return of(base) if exponent else cp.Constant(1.0)
+            return of(base) if exponent else _cvxpy().Constant(1.0)
         low, high = value_bounds(base, box)
         whole = exponent == int(exponent)
         if exponent < 0 and not (low > 0 or (high < 0 and whole)):
@@ -182,8 +187,8 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
                 f"{_quoted(node)} is neither convex nor concave: {_quoted(base)} takes both signs over the box", node
             )
         if low >= 0 and inner.is_convex() and not inner.is_nonneg() and exponent > 1:
-            inner = cp.pos(inner)  # equal on the box, and now known not to be negative
-        return sign * cp.power(inner, int(exponent) if whole else exponent)
+            inner = _cvxpy().pos(inner)  # equal on the box, and now known not to be negative
+        return sign * _cvxpy().power(inner, int(exponent) if whole else exponent)
 
     def call(node: Call) -> Any:
         low, _ = value_bounds(node.argument, box)
@@ -191,7 +196,7 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
             raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(node.argument)} is 0 or below", node)
         if node.function == "sqrt" and not low >= 0:
             raise NotConvex(f"{_quoted(node)} is not defined where {_quoted(node.argument)} is negative", node)
-        atoms = {"exp": cp.exp, "log": cp.log, "sqrt": cp.sqrt, "abs": cp.abs}
+        atoms = {"exp": _cvxpy().exp, "log": _cvxpy().log, "sqrt": _cvxpy().sqrt, "abs": _cvxpy().abs}
         return atoms[node.function](of(node.argument))
 
     return of(expression)
@@ -222,9 +227,9 @@ def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
     spare; the certificate of the point that is returned does not rest on that solver.
     """
     known = variables(box)
-    slack = cp.Variable()
+    slack = _cvxpy().Variable()
     rows = [to_cvxpy(constraint, known, box) <= slack for constraint in constraints]
-    _solve(cp.Problem(cp.Minimize(slack), [*rows, *_inside(known, box), slack >= -1]))
+    _solve(_cvxpy().Problem(_cvxpy().Minimize(slack), [*rows, *_inside(known, box), slack >= -1]))
     if any(variable.value is None for variable in known.values()):
         raise NoSlaterPoint("the solver found no point strictly inside the constraints")
     point = {name: float(np.clip(known[name].value, *box[name])) for name in box}
@@ -249,8 +254,8 @@ def tightened_box(constraints: Sequence[Expression], box: Box) -> dict[str, tupl
     known = variables(box)
     inside = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints] + _inside(known, box)
     used = frozenset().union(*(constraint.names for constraint in constraints))
-    direction = cp.Parameter(len(box))  # one problem, compiled once
-    problem = cp.Problem(cp.Minimize(direction @ cp.hstack(list(known.values()))), inside)
+    direction = _cvxpy().Parameter(len(box))  # one problem, compiled once
+    problem = _cvxpy().Problem(_cvxpy().Minimize(direction @ _cvxpy().hstack(list(known.values()))), inside)
     tight = {}
     for place, (name, (low, high)) in enumerate(box.items()):
         ends = [low, high]
@@ -271,7 +276,7 @@ def _solve(problem: Any) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate solution is a status, which the callers read
         try:
-            problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError:
+            problem.solve(solver=_cvxpy().CLARABEL)
+        except _cvxpy().SolverError:
             return "failed"
     return str(problem.status)

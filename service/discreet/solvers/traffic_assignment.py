@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from discreet.solvers.equilibration import equilibrate
 from discreet.solvers.path_flows import (
@@ -31,7 +33,6 @@ from discreet.solvers.path_flows import (
     load_paths,
     load_trees,
     price,
-    trees,
 )
 from discreet.solvers.shortest_paths import Floats, Graph, Ints, LinkIndices, graph
 
@@ -237,12 +238,23 @@ def link_flows_of(policy: Policy, demand: Floats) -> Floats:
 
 
 def unreachable_pairs(network: Network) -> list[tuple[int, int]]:
-    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins."""
-    incoming = np.empty((network.zones, network.nodes), dtype=np.int32)
-    trees(graph_of(network), np.ones(network.tail.size), incoming)
-    missing = incoming[:, : network.zones] < 0
-    np.fill_diagonal(missing, False)
-    return [(int(origin), int(destination)) for origin, destination in np.argwhere(missing)]
+    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins.
+
+    By SciPy, so that who only plans loads no compiled kernel. A centroid is two nodes, one that is entered and one that
+    is left, which nothing joins.
+    """
+    centroids, nodes = network.first_through_node, network.nodes
+    leaves = np.where(network.tail < centroids, network.tail + nodes, network.tail)
+    size = nodes + centroids
+    roads = csr_array((np.ones(leaves.size), (leaves, network.head)), shape=(size, size))
+    missing = []
+    for origin in range(network.zones):
+        reached = np.zeros(size, dtype=np.bool_)
+        start = origin + nodes if origin < centroids else origin
+        reached[breadth_first_order(roads, start, return_predecessors=False)] = True
+        reached[origin] = True
+        missing += [(origin, int(zone)) for zone in np.flatnonzero(~reached[: network.zones])]
+    return missing
 
 
 def graph_of(network: Network) -> Graph:
