@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from packaging.markers import Marker
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / ".ci" / "lock" / "runtime.txt"
 PAGE = ROOT / "docs" / "licences.md"
@@ -186,11 +188,12 @@ def licences_page() -> str:
     """The page's text. Wrong when a licence does not fit."""
     rows, elsewhere, wrong = [], [], []
     for pin in pins():
+        if pin.marker and not Marker(pin.marker).evaluate():
+            elsewhere.append(f"{pin.name} {pin.version} (`{pin.marker}`)")
+            continue
         installed = _installed(pin.name)
         if installed != pin.version:
-            elsewhere.append(f"{pin.name} {pin.version} (`{pin.marker}`)")
-            if not pin.marker:
-                wrong.append(f"{pin.name} {pin.version} is in the lock, {installed or 'nothing'} is installed")
+            wrong.append(f"{pin.name} {pin.version} is in the lock, {installed or 'nothing'} is installed")
             continue
         found = licence(pin.name)
         if not fits(found):
