@@ -259,7 +259,10 @@ def test_what_pays_attracts(instance: tuple[Floats, Floats, float], seed: int) -
     assert (after.at(t - 1)[:, a] >= before.at(t - 1)[:, a] - 1e-14).all()
     open_rows = (before.at(t - 1)[:, a] > 1e-9) & (before.at(t - 1)[:, a] < 1 - 1e-9)
     assert (after.at(t - 1)[open_rows, a] > before.at(t - 1)[open_rows, a]).all()
-    assert (after.log_desirability - before.log_desirability >= -1e-12 * np.abs(before.log_desirability)).all()
+    # What is near zero is a difference of larger figures: rounding goes by those.
+    assert (
+        after.log_desirability - before.log_desirability >= -1e-12 * (1 + np.abs(before.log_desirability).max())
+    ).all()
 
 
 def test_without_utility_nobody_is_moved() -> None:
