@@ -65,10 +65,25 @@ def _warm_up() -> None:
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.base import FederatedProblem, rehearse  # noqa: PLC0415
 
+    load_compiler()
     for kind in KINDS.values():
         _encode(rehearse(kind), every_table=True)
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
+
+
+def load_compiler() -> None:
+    """Compile something, so that a child that may open no file can compile what no rehearsal met.
+
+    Kernels that lie in numba's cache are loaded without the compiler, whose parts would be imported then.
+    """
+    import numba  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415
+
+    def doubled(values: Any) -> Any:
+        return values + values
+
+    numba.njit(doubled)(np.arange(3))
 
 
 def _keep_kernels_in_memory() -> None:
