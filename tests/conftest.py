@@ -18,6 +18,7 @@ import httpx
 import hypothesis
 import pytest
 
+from discreet import problems
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import secrets
@@ -44,6 +45,14 @@ def eventually(what: Callable[[], Any], why: str) -> Any:
             return value
         time.sleep(0.05)
     raise AssertionError(f"never happened: {why}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kinds_stay() -> Iterator[None]:
+    """A test module leaves the registry of kinds as it was: others walk it, in the same process and any order."""
+    before = dict(problems.KINDS)
+    yield
+    assert before == problems.KINDS
 
 
 @pytest.fixture(scope="session")

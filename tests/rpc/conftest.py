@@ -145,7 +145,6 @@ class Federation(Installation):
     def submit(self, *, agents: int, epsilon: str = "0.5", **fields: Any) -> str:
         """A federated job; over the use case, since the API knows no test kind. Terms begin with `on_` or end in
         `_seconds`."""
-        kinds.register()
         names = ("quorum", "on_missing", "round_seconds", "join_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
@@ -166,7 +165,8 @@ class Federation(Installation):
                 )
                 return str(row["id"])
 
-        return asyncio.run(go())
+        with kinds.registered():
+            return asyncio.run(go())
 
     def cli(self, *arguments: str) -> dict[str, Any]:
         """`discreet session …` as the owner runs it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -133,4 +134,15 @@ class Sums(Session):
 
 
 def register() -> None:
+    """For a process of its own; a test's process is shared with tests that walk all kinds: `registered`."""
     problems.KINDS["noisy_sum"] = NoisySum
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """The kind is known inside."""
+    register()
+    try:
+        yield
+    finally:
+        del problems.KINDS["noisy_sum"]
