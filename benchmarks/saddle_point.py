@@ -93,7 +93,7 @@ def _check(variant: Any) -> None:
         variant.outputs,
         variant.schedule,
         steps,
-        generator=np.random.default_rng(7),
+        noise=lambda count, width: np.random.default_rng(7).standard_normal((count, width)),
         states=np.zeros(7),
         points=1,
     )

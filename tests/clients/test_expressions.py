@@ -289,6 +289,9 @@ def test_programs_share_and_give_all_outputs() -> None:
     program = compiled([parse(text, NAMES) for text in texts_], NAMES)
     assert evaluate(program, [2.0, 5.0, 0.0]).tolist() == [9.0, 16.0, 27.0, 9.0]
     assert len(program.code) == 4  # x², + y, its square, three times the sum
+    constant = compiled([parse(text, NAMES) for text in ("1/12*x", "2*3 - 4 + x", "1/(2 - 2) + y", "0/(0*z_1)")], NAMES)
+    assert evaluate(constant, [3.0, 1.0, 0.0])[:3].tolist() == [3 * (1 / 12), 5.0, np.inf]
+    assert len(constant.code) == 6  # two for x, two each for y and z: only divisions by 0 are left to every point
     outside = compiled([parse(text, NAMES) for text in ("log(x)", "sqrt(x)", "x^0.5", "1/y")], NAMES)
     values = evaluate(outside, [-1.0, 0.0, 0.0])
     assert np.isnan(values[:3]).all()

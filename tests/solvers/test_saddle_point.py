@@ -18,7 +18,9 @@ from discreet.solvers.convexity import to_cvxpy, variables
 from discreet.solvers.intervals import Box
 from discreet.solvers.lipschitz import sensitivities
 from discreet.solvers.noise_split import equal_split, joint_distance
+from discreet.solvers.normal_noise import key_of, standard_normal
 from discreet.solvers.saddle_point import (
+    STEPS_AT_ONCE,
     Iterate,
     Outputs,
     SaddleProblem,
@@ -127,14 +129,15 @@ def test_the_loop_is_the_steps_of_cloud_and_agents(grid: float, gradient_scale: 
     assert not np.array_equal(path.states[-1], np.clip(path.states[-1], -0.1, 0.1))  # it went somewhere
 
 
-def test_a_generator_draws_in_the_order_of_the_outputs() -> None:
+def test_a_generator_gives_the_key_of_noise_in_the_order_of_the_outputs() -> None:
     problem = saddle_problem(*coupled())
     outputs = noised_outputs(problem, 0.5, 0.3)
     width = noise_width(outputs)
     assert width == len(outputs.scale) == 3 + 9
     drawn = run(problem, outputs, SCHEDULE, 70_000, generator=np.random.default_rng(4), points=7)
-    given = np.random.default_rng(4)
-    replayed = run(problem, outputs, SCHEDULE, 70_000, noise=lambda n, w: given.standard_normal((n, w)), points=7)
+    whole = standard_normal(key_of(np.random.default_rng(4)), 0, (70_000, width))
+    given = iter(np.split(whole, range(STEPS_AT_ONCE, 70_000, STEPS_AT_ONCE)))
+    replayed = run(problem, outputs, SCHEDULE, 70_000, noise=lambda n, w: next(given), points=7)
     for name in ("steps", "states", "multipliers", "released", "mean_states", "mean_multipliers", "mean_released"):
         np.testing.assert_array_equal(getattr(drawn, name), getattr(replayed, name))
 
@@ -142,15 +145,19 @@ def test_a_generator_draws_in_the_order_of_the_outputs() -> None:
 def test_a_run_goes_on_where_it_stopped() -> None:
     problem = saddle_problem(*coupled())
     outputs = noised_outputs(problem, 0.5, 0.3)
-    noise = np.random.default_rng(9).standard_normal((300, noise_width(outputs)))
-    whole, parts = Iterate.initial(problem, outputs), Iterate.initial(problem, outputs)
+    key = key_of(np.random.default_rng(9))
+    noise = standard_normal(key, 0, (300, noise_width(outputs)))
+    whole = Iterate.initial(problem, outputs)
     advance(problem, outputs, SCHEDULE, whole, 300, noise=noise, average_from=120)
-    for start, end in ((0, 1), (1, 130), (130, 300)):
-        advance(problem, outputs, SCHEDULE, parts, end - start, noise=noise[start:end], average_from=120)
-    assert parts.step == whole.step == 300
-    assert parts.averaged == whole.averaged == 180
-    for name in ("states", "multipliers", "state_sum", "multiplier_sum", "output_sum"):
-        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    for keyed in (False, True):
+        parts = Iterate.initial(problem, outputs)
+        for start, end in ((0, 1), (1, 130), (130, 300)):
+            source: Any = {"key": key} if keyed else {"noise": noise[start:end]}
+            advance(problem, outputs, SCHEDULE, parts, end - start, **source, average_from=120)
+        assert parts.step == whole.step == 300
+        assert parts.averaged == whole.averaged == 180
+        for name in ("states", "multipliers", "state_sum", "multiplier_sum", "output_sum"):
+            np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
 
 
 def test_without_noise_it_finds_the_saddle_point() -> None:
@@ -240,7 +247,7 @@ def test_bad_arguments() -> None:
         run(problem, outputs, SCHEDULE, 10, noise=lambda count, width: np.zeros((count, width + 1)))
     with pytest.raises(ValueError, match="finite number"):
         run(problem, outputs, SCHEDULE, 10, generator=np.random.default_rng(0), states=[0.0, math.nan, 0.0])
-    with pytest.raises(ValueError, match="noise or a generator"):
+    with pytest.raises(ValueError, match="noise or a key"):
         advance(problem, outputs, SCHEDULE, Iterate.initial(problem, outputs), 5)
 
 

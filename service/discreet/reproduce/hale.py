@@ -198,7 +198,7 @@ def errors(
 ) -> dict[int, Floats]:
     """For each number of steps, float64[seeds, 4]: l2 errors of states and multipliers, last iterates and averages.
 
-    Averages are over the second half. Starts at 0, states and multipliers. Generator: PCG64(seed).
+    Averages are over the second half. Starts at 0, states and multipliers. Noise: the key that PCG64(seed) gives.
     """
     x, mu = saddle() if at is None else at
     found = {}

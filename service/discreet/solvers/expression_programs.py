@@ -4,10 +4,10 @@
     evaluate(program, point)     -> values             # float64[outputs]
     run(code, operands, registers)                     # the kernel, for other kernels
 
-A register holds a variable, a constant or a result; instruction i works on the registers operands[i] and fills register
-`first + i`. Natural powers become multiplications, and all of + - * one instruction, a*b + c, which the processor never
-has to guess. Nothing is generated and compiled at run time: a forked child needs no compiler, and the interpreter costs
-some two nanoseconds an instruction.
+A register holds a variable, a constant or a result; instruction i works on the registers that operands[i] names and
+fills register `first + i`. Natural powers become multiplications, and all of + - * one instruction, a*b + c, which the
+processor never has to guess. Nothing is generated and compiled at run time: a forked child needs no compiler, and the
+interpreter costs some nanosecond an instruction.
 """
 
 from __future__ import annotations
@@ -35,24 +35,32 @@ from discreet_client.expressions import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Words = NDArray[np.uint32]
+Codes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 
 MULTIPLY_ADD, DIVIDE, POWER, EXP, LOG, SQRT, ABS, SIGN = range(8)
 _CALLS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "abs": ABS, "sign": SIGN}
 
 MAX_INSTRUCTIONS = 200_000
 
+# An instruction is one word, for one load where four are loads of registers: its operands a, b and c from the lowest
+# bit on, and OTHER, the highest bit, where it is not MULTIPLY_ADD.
+_BITS = np.uint64(21)
+_OPERAND = np.uint64((1 << 21) - 1)
+_OTHER = np.uint64(1 << 63)
+
 
 @dataclass(frozen=True)
 class Program:
     """Straight-line code for some expressions of the variables `names`.
 
-    `code`: uint32[instructions], `operands`: uint32[instructions, 3]. `registers`: float64, the variables (any values),
-    the constants, then a place for each instruction. `outputs`: int64[expressions], where their values are.
+    `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each. `registers`: float64,
+    the variables (any values), the constants, then a place for each instruction; the first constant is 0. `outputs`:
+    int64[expressions], where their values are.
     """
 
     names: tuple[str, ...]
-    code: Words
+    code: Codes
     operands: Words
     registers: Floats
     outputs: Ints
@@ -65,16 +73,22 @@ def compiled(expressions: Sequence[Expression], names: Sequence[str]) -> Program
     """
     variables = {name: position for position, name in enumerate(names)}
     constants: dict[float, int] = {}
+    numbers: list[float] = []
     numbered: dict[tuple[int, int, int, int], int] = {}
     seen: dict[int, int] = {}
 
     # Until the number of constants is known: variables from 0, constants -1, -2, …, results from len(names).
     def constant(value: float) -> int:
-        return -1 - constants.setdefault(value, len(constants))
+        if value not in constants:
+            constants[value] = len(numbers)
+            numbers.append(value)
+        return -1 - constants[value]
 
     zero, one, minus_one = constant(0.0), constant(1.0), constant(-1.0)
 
     def emit(code: int, a: int, b: int = zero, c: int = zero) -> int:
+        if max(a, b, c) < 0 and (known := _folded(code, *(numbers[-1 - place] for place in (a, b, c)))) is not None:
+            return constant(known)
         if code == MULTIPLY_ADD and a > b:
             a, b = b, a
         key = code, a, b, c
@@ -153,11 +167,26 @@ def compiled(expressions: Sequence[Expression], names: Sequence[str]) -> Program
             return len(names) - 1 - place
         return place if place < len(names) else place + len(constants)
 
-    code = np.array([key[0] for key in numbered], dtype=np.uint32)
-    operands = np.array([[final(place) for place in key[1:]] for key in numbered], dtype=np.uint32).reshape(-1, 3)
+    if first + len(numbered) > _OPERAND:
+        raise ExpressionError("the expressions and their derivatives are too large")
+    code = np.array([key[0] for key in numbered], dtype=np.uint8)
+    parts = np.array([[final(place) for place in key[1:]] for key in numbered], dtype=np.uint64).reshape(-1, 3)
+    operands = parts[:, 0] | parts[:, 1] << _BITS | parts[:, 2] << 2 * _BITS
+    operands[code != MULTIPLY_ADD] |= _OTHER
     registers = np.zeros(first + len(numbered))
-    registers[len(names) : first] = list(constants)
+    registers[len(names) : first] = numbers
     return Program(tuple(names), code, operands, registers, np.array([final(place) for place in outputs], np.int64))
+
+
+def _folded(code: int, a: float, b: float, c: float) -> float | None:
+    """What an instruction on constants gives, rounded as the kernel does; None where that is left to the kernel."""
+    if code == MULTIPLY_ADD:
+        found = a * b + c  # never -0, since no constant is: that is the same key as 0
+    elif code == DIVIDE and a != 0 and b != 0:
+        found = a / b
+    else:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def evaluate(program: Program, point: ArrayLike) -> Floats:
@@ -169,20 +198,22 @@ def evaluate(program: Program, point: ArrayLike) -> Floats:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def run(code: Words, operands: Words, registers: Floats) -> None:
+def run(code: Codes, operands: Words, registers: Floats) -> None:
     """Fill the registers of the results, in order. a*b + c is rounded twice, as the expression says.
 
     Indices are unsigned, so that none is checked for being negative.
     """
-    i, count, one = np.uint64(0), np.uint64(code.size), np.uint64(1)
-    first = np.uint64(registers.size - code.size)
+    i, count, one = np.uint64(0), np.uint64(operands.size), np.uint64(1)
+    first = np.uint64(registers.size) - count
     while i < count:
-        while i < count and code[i] == MULTIPLY_ADD:
-            product = registers[operands[i, 0]] * registers[operands[i, 1]]
-            registers[first + i] = product + registers[operands[i, 2]]
+        while i < count and operands[i] < _OTHER:
+            word = operands[i]
+            product = registers[word & _OPERAND] * registers[(word >> _BITS) & _OPERAND]
+            registers[first + i] = product + registers[word >> (_BITS + _BITS)]
             i += one
-        while i < count and code[i] != MULTIPLY_ADD:
-            registers[first + i] = _result(code[i], registers[operands[i, 0]], registers[operands[i, 1]])
+        while i < count and operands[i] >= _OTHER:
+            word = operands[i]
+            registers[first + i] = _result(code[i], registers[word & _OPERAND], registers[(word >> _BITS) & _OPERAND])
             i += one
 
 
