@@ -182,7 +182,7 @@ def _folded(code: int, a: float, b: float, c: float) -> float | None:
     """What an instruction on constants gives, rounded as the kernel does; None where that is left to the kernel."""
     if code == MULTIPLY_ADD:
         found = a * b + c  # never -0, since no constant is: that is the same key as 0
-    elif code == DIVIDE and a != 0 and b != 0:
+    elif code == DIVIDE and b != 0 and a / b != 0:
         found = a / b
     else:
         return None

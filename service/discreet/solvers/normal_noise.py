@@ -1,4 +1,4 @@
-"""Standard normal noise for simulations, two to three times as fast as NumPy's: NOT for releases, see `discreet.privacy`.
+"""Standard normal noise for simulations, faster than NumPy's: NOT for releases, whose noise is `discreet.privacy`'s.
 
     key = key_of(generator)
     standard_normal(key, place, shape)   -> the noises number place, place + 1, …

@@ -349,8 +349,9 @@ def advance(
 ) -> None:
     """Move `iterate` on by `count` steps; those after step `average_from` enter its sums.
 
-    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises are those of step 1 on. The steps `recorded` (int64[r],
-    in order, all of them among these) are written to `path`: multipliers [r, m], noised outputs [r, o], states [r, n].
+    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises are those of step 1 on. The steps
+    `recorded` (int64[r], in order, all of them among these) are written to `path`: multipliers [r, m], noised outputs
+    [r, o], states [r, n].
     """
     width = noise_width(outputs)
     if noise is not None and noise.shape != (count, width):
