@@ -16,6 +16,7 @@ from discreet.privacy import calibration
 from discreet.privacy.audit import Attack, less_noise
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
+from discreet.problems import off_policy_evaluation
 from discreet.problems.base import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import (
@@ -209,6 +210,36 @@ def test_neither_order_nor_names_nor_format_matter(trajectories: list[Any], rand
     assert b"".join(canonical_bytes(table)) == first
     described = OffPolicyDataset.describe(part, table)
     assert described.off_policy == off_policy
+
+
+@given(OTHERS, st.randoms(), st.booleans(), st.booleans())
+@settings(max_examples=40)
+def test_owners_are_told_apart_by_any_column(trajectories: list[Any], random: Any, words: bool, shuffled: bool) -> None:
+    """Numbers in order are not looked up one by one; where they are in disorder, or words, they are."""
+    part = public()
+    rows = rows_of(trajectories)
+    first = b"".join(canonical_bytes(read(part, rows)))
+    numbers = sorted(random.sample(range(-50, 50), len(trajectories)))
+    names = {f"person {place}": number for place, number in enumerate(numbers)}
+    renamed = [{**row, "trajectory": names[row["trajectory"]]} for row in rows]
+    if words:
+        renamed = [{**row, "trajectory": str(row["trajectory"])} for row in renamed]
+    if shuffled:
+        random.shuffle(renamed)
+    assert b"".join(canonical_bytes(OffPolicyDataset.read_table(part, pa.Table.from_pylist(renamed)))) == first
+
+
+def test_rows_outside_of_the_topology_are_named_in_any_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(off_policy_evaluation, "ROWS_AT_ONCE", 2)
+    known = {"topology": [[0, 1], [1, 2], [2, STATES]], "rewards": [1.0, 0.0, 2.0], "trajectories": 2}
+    read(public(**known), rows_of([GOOD, GOOD]))
+    for change, pointer in (
+        ({"next_state": 0}, "/content/transitions/4/next_state"),
+        ({"reward": 0.5}, "/content/transitions/4/reward"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            read(public(**known), changed(4, **change))
+        assert [issue.pointer for issue in refused.value.issues] == [pointer]
 
 
 def test_vectors_come_as_lists_or_columns() -> None:

@@ -41,15 +41,22 @@ class Issues:
 
 
 def integer_columns(
-    table: pa.Table, bounds: Mapping[str, tuple[int, int]], prefix: str, optional: Sequence[str] = (), first: int = 0
-) -> dict[str, NDArray[np.int64]]:
+    table: pa.Table,
+    bounds: Mapping[str, tuple[int, int]],
+    prefix: str,
+    optional: Sequence[str] = (),
+    first: int = 0,
+    dtype: type[np.signedinteger[Any]] = np.int64,
+) -> dict[str, NDArray[Any]]:
     """Integer columns of an uploaded table, or of a part of one that begins at row `first`, each within its bounds.
+
+    They are made `dtype`, which must hold the bounds.
 
     Raises InvalidInput for a missing or unknown column, a type that holds no integers, a missing value, and a value
     out of bounds (with its row).
     """
     check_names(table, list(bounds), optional, prefix)
-    columns: dict[str, NDArray[np.int64]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for name in bounds:
         values = real_column(table, name, prefix, "integers", first)
         issues = Issues(prefix, first)
@@ -60,9 +67,9 @@ def integer_columns(
         elif values.dtype == np.uint64:
             issues.where(values > np.uint64(2**53), name, "too large", values)
         issues.check()
-        columns[name] = values.astype(np.int64)
+        columns[name] = values if values.dtype.kind == "i" else values.astype(np.int64)
     check_bounds(columns, bounds, prefix, first)
-    return columns
+    return {name: values.astype(dtype) for name, values in columns.items()}
 
 
 def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str) -> None:
@@ -91,20 +98,36 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
     return values
 
 
-def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.int64]:
+def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:
     """Whose row each is, as numbers in the order of first appearance; names of any type, none missing."""
     if name not in table.column_names:
         raise InvalidInput(f"column {name!r} is missing", pointer=prefix)
     column = table.column(name)
     if column.null_count:
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
+    if pa.types.is_integer(column.type):
+        values = column.to_numpy()
+        if (values[1:] >= values[:-1]).all():  # as a file in order has them: no need to look any up
+            owner = np.empty(values.size, dtype=np.int32 if values.size < 2**31 else np.int64)
+            _count_changes(values, owner)
+            return owner
     encoded = pc.dictionary_encode(column).combine_chunks()
     indices = encoded.indices if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0).indices
     return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
+@njit(cache=True, nogil=True)
+def _count_changes(values: NDArray[Any], changes: NDArray[Any]) -> None:
+    """`changes[i]`: how many of the values up to i differ from the one before them."""
+    count = 0
+    for i in range(values.size):
+        if i > 0 and values[i] != values[i - 1]:
+            count += 1
+        changes[i] = count
+
+
 def check_bounds(
-    columns: Mapping[str, NDArray[np.int64]], bounds: Mapping[str, tuple[int, int]], prefix: str, first: int = 0
+    columns: Mapping[str, NDArray[Any]], bounds: Mapping[str, tuple[int, int]], prefix: str, first: int = 0
 ) -> None:
     """InvalidInput with the row of every value out of its bounds."""
     issues = Issues(prefix, first)
@@ -120,31 +143,59 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
     By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but not their content, one
     pair in 2^128, stay in the order in which they came.
     """
-    hashes = np.tile(np.array([[0x243F6A8885A308D3], [0x13198A2E03707344]], dtype=np.uint64), (1, start.size - 1))
+    hashes = np.tile(np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1))
     for column in columns:
-        words = np.ascontiguousarray(column).view(np.uint64).reshape(start[-1], -1)
-        _add_hashes(words, start, hashes)
-    return np.lexsort((hashes[0], hashes[1], np.diff(start))).astype(np.int64)
+        words = np.ascontiguousarray(column)
+        if words.dtype.kind != "i":  # by their bits, not by their value
+            words = words.view(np.uint8 if words.dtype == np.bool_ else np.uint64)
+        _add_hashes(words.reshape(start[-1], -1), start, hashes)
+    return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
-def _add_hashes(words: NDArray[np.uint64], start: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
-    """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record."""
+def _add_hashes(words: NDArray[Any], start: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+    """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record, in 64 bits."""
     for record in range(start.size - 1):
-        for which in range(2):
-            state = hashes[which, record]
-            for row in range(start[record], start[record + 1]):
-                for position in range(words.shape[1]):
-                    state = (state ^ words[row, position]) + np.uint64(0x9E3779B97F4A7C15)
-                    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                    state = state ^ (state >> np.uint64(31))
-            hashes[which, record] = state
+        # Both at once: each chain waits for its own last word.
+        first, second = hashes[record, 0], hashes[record, 1]
+        for row in range(start[record], start[record + 1]):
+            for position in range(words.shape[1]):
+                word = np.uint64(np.int64(words[row, position]))
+                first = _chained(first, word)
+                second = _chained(second, word)
+        hashes[record, 0], hashes[record, 1] = first, second
 
 
-def gathered(start: NDArray[np.int64], order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the records in this order, and where each then starts."""
-    length = np.diff(start)[order]
-    begins = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    rows = np.repeat(start[order] - begins[:-1], length) + np.arange(begins[-1])
-    return rows.astype(np.int64), begins
+@njit(cache=True, nogil=True, inline="always")
+def _chained(state: np.uint64, word: np.uint64) -> np.uint64:
+    state = (state ^ word) + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+def starts_of(start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each record starts when they stand in this order: int64[records + 1]."""
+    return np.concatenate([[0], np.cumsum(np.diff(start)[order])]).astype(np.int64)
+
+
+def rearranged(column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[Any]:
+    """A column with its records in this order; without an index a row, which would take 8 bytes each."""
+    found = np.empty(column.shape, column.dtype)
+    narrow = np.uint32 if column.dtype.itemsize % 4 == 0 else np.uint8
+    parts = (np.ascontiguousarray(array).reshape(-1).view(narrow) for array in (column, found))
+    _move_records(*parts, start * (found.nbytes // start[-1] // narrow().itemsize), order)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _move_records(
+    source: NDArray[Any], found: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]
+) -> None:
+    place = 0
+    for record in order:
+        words = source[start[record] : start[record + 1]]
+        there = found[place : place + words.size]
+        for i in range(words.size):
+            there[i] = words[i]
+        place += words.size

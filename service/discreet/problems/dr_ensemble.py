@@ -24,11 +24,12 @@ from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
     check_names,
-    gathered,
     integer_columns,
     owner_column,
     real_column,
+    rearranged,
     record_order,
+    starts_of,
 )
 from discreet.problems.numbers import Budget, Count, Frozen
 from discreet.solvers import linearly_solvable_mdp as lsmdp
@@ -194,8 +195,8 @@ def _trajectory_content(public: DrEnsemblePublic, states: Ints, start: Ints) -> 
             found.append(FieldIssue(where, says))
     if found:
         raise InvalidInput(found)
-    rows, begins = gathered(start, record_order(start, [states]))
-    return {"states": states[rows], "start": begins}
+    sequence = record_order(start, [states])
+    return {"states": rearranged(states, start, sequence), "start": starts_of(start, sequence)}
 
 
 def _matrix_content(public: DrEnsemblePublic, rows: list[list[float]]) -> Content:

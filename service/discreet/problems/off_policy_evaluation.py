@@ -27,11 +27,12 @@ from discreet.problems.columns import (
     Issues,
     check_bounds,
     check_names,
-    gathered,
     integer_columns,
     owner_column,
     real_column,
+    rearranged,
     record_order,
+    starts_of,
 )
 from discreet.problems.numbers import Budget, Count, Frozen, Positive
 from discreet.solvers import gradient_temporal_difference as gtd
@@ -49,6 +50,7 @@ MAX_FEATURES = 1000
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
+ROWS_AT_ONCE = 1 << 16
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
 
@@ -214,18 +216,18 @@ class OffPolicyDataset(base.Dataset):
                 vectors += [name] if name in given else split
         needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
         check_names(table, needed, ["action"], prefix)
-        columns: dict[str, NDArray[Any]] = {
-            # One after the other, narrow: a column of 20 million rows is 160 MB in 64 bits.
-            **{
-                name: integer_columns(table.select([name]), {name: bounds}, prefix)[name].astype(np.int32)
-                for name, bounds in integers.items()
-            },
-            **{name: real_column(table, name, prefix).astype(np.float64, copy=False) for name in reals},
-            "terminal": _truths(table, prefix),
-        }
+        columns: dict[str, NDArray[Any]] = {}
+        # One after the other, narrow, and gone from the table: a column of 20 million rows is 160 MB in 64 bits.
+        for name, bounds in integers.items():
+            columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
+            table = table.drop_columns([name])
+        for name in reals:
+            columns[name] = real_column(table, name, prefix).astype(np.float64, copy=False)
+            table = table.drop_columns([name])
+        columns["terminal"] = _truths(table, prefix)
         if public.features is not None:
             columns |= {name: _vectors(table, name, public.features, prefix) for name in ("x", "x_next")}
-        owner = owner_column(table, "trajectory", prefix).astype(np.int32)
+        owner = owner_column(table, "trajectory", prefix).astype(np.int32, copy=False)
         del table  # the last reference, where the caller keeps none
         pa.default_memory_pool().release_unused()
         return _canonical(public, columns, owner, prefix)
@@ -273,16 +275,18 @@ def _canonical(
     step = columns.pop("step")
     _check_values(public, step, columns, prefix)
     order: NDArray[np.int64] | None = None
-    if not (np.diff(owner) >= 0).all() or (np.diff(step)[np.diff(owner) == 0] <= 0).any():
+    same = owner[1:] == owner[:-1]
+    if not ((owner[1:] > owner[:-1]) | (same & (step[1:] > step[:-1]))).all():
         order = np.lexsort((step, owner))
         step, owner = step[order], owner[order]
         columns = {name: column[order] for name, column in columns.items()}
-    start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(np.int64)
+        same = owner[1:] == owner[:-1]
+    start = np.concatenate([np.zeros(min(owner.size, 1)), np.flatnonzero(~same) + 1, [owner.size]]).astype(np.int64)
 
-    def refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any]) -> None:
-        """`bad` and `values` are in the sorted order; rows are named as they came."""
+    def refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int) -> None:
+        """`bad`, of the rows from `first` on, and `values` are in the sorted order; rows are named as they came."""
         if bad.any():
-            places = np.flatnonzero(bad)[:20]
+            places = np.flatnonzero(bad)[:20] + first
             rows = places if order is None else order[places]
             raise InvalidInput(
                 [
@@ -291,10 +295,8 @@ def _canonical(
                 ]
             )
 
-    same = np.diff(owner, prepend=-1) == 0
-    refuse(same & (np.diff(step, prepend=-1) == 0), "step", "a step stands twice in its trajectory", step)
-    after_end = same & np.concatenate([[False], columns["terminal"][:-1]])
-    refuse(after_end, "step", "a terminal transition ends its trajectory", step)
+    refuse(same & (step[1:] == step[:-1]), "step", "a step stands twice in its trajectory", step, 1)
+    refuse(same & columns["terminal"][:-1], "step", "a terminal transition ends its trajectory", step, 1)
     if start.size < 2:
         raise InvalidInput("at least one trajectory is needed", pointer=prefix)
     if public.trajectories is not None and start.size - 1 != public.trajectories:
@@ -305,17 +307,15 @@ def _canonical(
         _check_topology(public, columns, refuse)
     for name, column in columns.items():
         if column.dtype.kind == "f":
-            columns[name] = column + 0.0  # one zero
+            columns[name] = np.add(column, 0.0, out=column if column.flags.writeable else None)  # one zero
     # In the order of their names: formats give columns in different orders.
-    words = [columns[name] for name in sorted(columns)]
-    eight = (word.astype(np.float64 if word.dtype.kind == "f" else np.int64, copy=False) for word in words)
-    rows, begins = gathered(start, record_order(start, eight))
-    del words, step, owner, same, after_end
-    content = {name: columns.pop(name)[rows] for name in list(columns)}
+    sequence = record_order(start, (columns[name] for name in sorted(columns)))
+    del step, owner, same
+    content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
     for name in ("state", "next_state"):
         if name in content:
-            content[name] = content[name].astype(np.int32)
-    return {"start": begins, **content}
+            content[name] = content[name].astype(np.int32, copy=False)
+    return {"start": starts_of(start, sequence), **content}
 
 
 def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArray[Any]], prefix: str) -> None:
@@ -344,18 +344,25 @@ def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArra
 
 
 def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], refuse: Any) -> None:
+    """By parts, which stay in the cache: nothing as long as the columns is made."""
     states = public.states
     assert states is not None
-    cell_of = np.full((states, states + 1), -1, dtype=np.int64)
+    cell_of = np.full((states, states + 1), -1, dtype=np.int32)
     cells = public.cells()
     cell_of[cells[:, 0], cells[:, 1]] = np.arange(len(cells))
-    to = np.where(columns["terminal"], np.int32(states), columns["next_state"])
-    found = cell_of[columns["state"], to]
-    refuse(found < 0, "next_state", "this transition is not in the public topology", to)
-    if public.rewards is not None:
-        expected = np.array(public.rewards)[found]
-        wrong = np.abs(columns["reward"] - expected) > 1e-9 * public.reward_bound
-        refuse(wrong, "reward", "public.rewards says another reward of this transition", columns["reward"])
+    expected = None if public.rewards is None else np.array(public.rewards)
+    rewards = columns["reward"]
+    for first in range(0, rewards.size, ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        to = np.where(columns["terminal"][part], np.int32(states), columns["next_state"][part])
+        found = cell_of[columns["state"][part], to]
+        bad = found < 0
+        if bad.any():
+            to = np.where(columns["terminal"], np.int32(states), columns["next_state"])
+            refuse(bad, "next_state", "this transition is not in the public topology", to, first)
+        if expected is not None:
+            wrong = np.abs(rewards[part] - expected[found]) > 1e-9 * public.reward_bound
+            refuse(wrong, "reward", "public.rewards says another reward of this transition", rewards, first)
 
 
 # The problem --------------------------------------------------------------------------------------------------------
