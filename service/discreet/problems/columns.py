@@ -183,8 +183,8 @@ def rearranged(column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np
     """A column with its records in this order; without an index a row, which would take 8 bytes each."""
     found = np.empty(column.shape, column.dtype)
     narrow = np.uint32 if column.dtype.itemsize % 4 == 0 else np.uint8
-    parts = (np.ascontiguousarray(array).reshape(-1).view(narrow) for array in (column, found))
-    _move_records(*parts, start * (found.nbytes // start[-1] // narrow().itemsize), order)
+    source, moved = (np.ascontiguousarray(array).reshape(-1).view(narrow) for array in (column, found))
+    _move_records(source, moved, start * (source.size // start[-1]), order)
     return found
 
 

@@ -81,8 +81,8 @@ def _mixed(state: np.uint64) -> np.uint64:
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _signed(word: np.uint64) -> float:
     """A point between the ends of the layer of `word`, in either direction."""
-    size = np.float64(np.int64(word >> _SIZE)) * _UNIT[word & _LAYER]
-    return -size if word & _SIGN else size
+    size = float(np.int64(word >> _SIZE)) * _UNIT[word & _LAYER]
+    return float(-size if word & _SIGN else size)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -110,4 +110,4 @@ def _unsettled(word: np.uint64, state: np.uint64) -> float:
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _uniform(state: np.uint64) -> float:
     """In [0, 1), of 53 bits."""
-    return np.float64(np.int64(_mixed(state) >> np.uint64(11))) * 2.0**-53
+    return float(np.int64(_mixed(state) >> np.uint64(11))) * 2.0**-53

@@ -476,12 +476,12 @@ def _advance(
                     released[o] = _released(registers[register[o]], scale[o], grid, placed[t, o])
                 else:
                     released[o] = registers[register[o]] + placed[t, o]
-            o = values
+            entry = values
             for i in range(n):
                 pull, end = registers[slope_register[i]], np.uint64(agent_start[i + 1])
-                while o < end:
-                    pull += released[o] * multipliers[constraint[o]]
-                    o += one
+                while entry < end:
+                    pull += released[entry] * multipliers[constraint[entry]]
+                    entry += one
                 x = registers[i] - gamma_k * (pull + alpha_k * registers[i])
                 x = lower[i] if x < lower[i] else x
                 registers[i] = upper[i] if x > upper[i] else x
