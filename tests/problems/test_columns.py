@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.problems import columns
 from discreet.problems.columns import rearranged, record_order, starts_of
 
 MASK = (1 << 64) - 1
@@ -53,6 +54,9 @@ def test_records_are_ordered_by_their_hashes_in_64_bits(records: list[list[Any]]
     order = record_order(start, narrow)
     assert order.tolist() == expected
     assert record_order(start, [narrow[0].astype(np.int64), *narrow[1:]]).tolist() == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "ROWS_AT_ONCE", 2)
+        assert record_order(start, narrow).tolist() == expected
     assert starts_of(start, order).tolist() == np.cumsum([0, *(len(records[place]) for place in order)]).tolist()
     for column in narrow:
         moved = np.concatenate([column[start[place] : start[place + 1]] for place in order])

@@ -6,6 +6,7 @@ Errors name row and value: they go to the owner who registers the data, never to
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
 
+ROWS_AT_ONCE = 1 << 16
 MAX_ISSUES = 20
 """Issues that one answer names: a file with a million bad rows needs no million sentences."""
 
@@ -108,22 +110,12 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
     if pa.types.is_integer(column.type):
         values = column.to_numpy()
         if (values[1:] >= values[:-1]).all():  # as a file in order has them: no need to look any up
-            owner = np.empty(values.size, dtype=np.int32 if values.size < 2**31 else np.int64)
-            _count_changes(values, owner)
+            owner = np.zeros(values.size, dtype=np.int32 if values.size < 2**31 else np.int64)
+            np.cumsum(values[1:] != values[:-1], out=owner[1:])
             return owner
     encoded = pc.dictionary_encode(column).combine_chunks()
     indices = encoded.indices if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0).indices
     return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-@njit(cache=True, nogil=True)
-def _count_changes(values: NDArray[Any], changes: NDArray[Any]) -> None:
-    """`changes[i]`: how many of the values up to i differ from the one before them."""
-    count = 0
-    for i in range(values.size):
-        if i > 0 and values[i] != values[i - 1]:
-            count += 1
-        changes[i] = count
 
 
 def check_bounds(
@@ -144,23 +136,27 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
     pair in 2^128, stay in the order in which they came.
     """
     hashes = np.tile(np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1))
+    # By parts of whole records: a word takes 64 bits in a part, and what it has in the column. The kernel then has one
+    # type, the one that was compiled before an upload's child lost the means to.
+    parts = np.unique(np.append(np.searchsorted(start, np.arange(0, start[-1], ROWS_AT_ONCE)), start.size - 1))
     for column in columns:
-        words = np.ascontiguousarray(column)
-        if words.dtype.kind != "i":  # by their bits, not by their value
-            words = words.view(np.uint8 if words.dtype == np.bool_ else np.uint64)
-        _add_hashes(words.reshape(start[-1], -1), start, hashes)
+        kind = np.float64 if column.dtype.kind == "f" else np.int64
+        for first, last in pairwise(parts.tolist()):
+            words = np.array(column[start[first] : start[last]], dtype=kind).view(np.uint64)
+            here = start[first : last + 1] - start[first]
+            _add_hashes(words.reshape(here[-1], -1), here, hashes[first:last])
     return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
-def _add_hashes(words: NDArray[Any], start: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
+def _add_hashes(words: NDArray[np.uint64], start: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
     """SplitMix64's finalizer (Steele, Lea & Flood 2014) as a chain over the words of each record, in 64 bits."""
     for record in range(start.size - 1):
         # Both at once: each chain waits for its own last word.
         first, second = hashes[record, 0], hashes[record, 1]
         for row in range(start[record], start[record + 1]):
             for position in range(words.shape[1]):
-                word = np.uint64(np.int64(words[row, position]))
+                word = words[row, position]
                 first = _chained(first, word)
                 second = _chained(second, word)
         hashes[record, 0], hashes[record, 1] = first, second
@@ -182,20 +178,19 @@ def starts_of(start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.
 def rearranged(column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[Any]:
     """A column with its records in this order; without an index a row, which would take 8 bytes each."""
     found = np.empty(column.shape, column.dtype)
-    narrow = np.uint32 if column.dtype.itemsize % 4 == 0 else np.uint8
-    source, moved = (np.ascontiguousarray(array).reshape(-1).view(narrow) for array in (column, found))
+    source, moved = (np.require(array, requirements=["C", "W"]).reshape(-1).view(np.uint8) for array in (column, found))
     _move_records(source, moved, start * (source.size // start[-1]), order)
     return found
 
 
 @njit(cache=True, nogil=True)
 def _move_records(
-    source: NDArray[Any], found: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]
+    source: NDArray[np.uint8], found: NDArray[np.uint8], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> None:
     place = 0
     for record in order:
-        words = source[start[record] : start[record + 1]]
-        there = found[place : place + words.size]
-        for i in range(words.size):
-            there[i] = words[i]
-        place += words.size
+        part = source[start[record] : start[record + 1]]
+        there = found[place : place + part.size]
+        for i in range(part.size):
+            there[i] = part[i]
+        place += part.size

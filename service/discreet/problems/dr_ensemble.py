@@ -337,13 +337,22 @@ class DrEnsemble(base.Problem):
         still, moving = [0] * 5, [1] * 5
         others = [[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
         cases = []
-        for name, extra, left, right, delta in (
-            ("participant added", {}, others, [*others, moving], 0),
-            ("participant replaced", {"participants": 3}, [*others, still], [*others, moving], 0),
-            ("participant clipped", {"participants": 3}, [*others, still], [*others, moving], 10**13),
+        # Policies are post-processing: other ones here so that a rehearsal meets all of their kernels.
+        average: dict[str, Any] = {"policy": "average", "concentration": 10}
+        for name, extra, left, right, delta, policy in (
+            ("participant added", {}, others, [*others, moving], 0, {}),
+            ("participant replaced", {"participants": 3}, [*others, still], [*others, moving], 0, average),
+            (
+                "participant clipped",
+                {"participants": 3},
+                [*others, still],
+                [*others, moving],
+                10**13,
+                {**average, "samples": 2},
+            ),
         ):
             public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, "steps": 5, **extra})
-            small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None}
+            small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None, **policy}
             problem = cls.model_validate(small)
             plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
             one, other = (

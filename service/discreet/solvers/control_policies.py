@@ -45,7 +45,7 @@ class Support:
         if not width.all():
             raise ValueError(f"state {int(np.argmin(width))} has no transition")
         n = width.size
-        to = np.tile(np.arange(n), n) if width.sum() == n * n else np.nonzero(mask)[1]
+        to = np.tile(np.arange(n), n) if width.sum() == n * n else np.ascontiguousarray(np.nonzero(mask)[1])
         return cls(np.concatenate([[0], np.cumsum(width)]), to)
 
     @property
