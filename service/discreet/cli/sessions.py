@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import platformdirs
 import typer
@@ -13,10 +13,9 @@ from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_session, tell
 from discreet.errors import DiscreetError
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.signing import fingerprint
-from discreet_client.federation.signing import roster as roster_statement
+
+if TYPE_CHECKING:
+    from discreet_client.federation.identity import Identity
 
 OwnerIdentityOption = Annotated[
     Path | None, typer.Option("--owner-identity", help="Your key file (in your user folder by default), never sent")
@@ -72,6 +71,8 @@ def session_approve(
     as_json: JsonFlag = False,
 ) -> None:
     """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins."""
+    from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
+
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
         found = client.session(job_id)
@@ -81,13 +82,13 @@ def session_approve(
             if agent is None or any(one["fingerprint"].startswith(beginning) for beginning in agent)
         ]
         for one in chosen:  # what the server says is not believed: the key must be the one of that name
-            if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
+            if signing.fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
                 raise DiscreetError(f"the server shows another key under the fingerprint {one['fingerprint']}")
-        document = roster_document(found["id"], found["job"], found["kind"], chosen, found["parameters"])
+        document = rosters.roster_document(found["id"], found["job"], found["kind"], chosen, found["parameters"])
         done = client.approve_session(
             job_id,
             roster=document.decode(),
-            signature=base64.b64encode(owner.sign(roster_statement(document))).decode(),
+            signature=base64.b64encode(owner.sign(signing.roster(document))).decode(),
             owner_key=base64.b64encode(owner.public_key).decode(),
             save_as=save_as,
         )
@@ -96,4 +97,6 @@ def session_approve(
 
 def _owner_identity(path: Path | None) -> Identity:
     """The owner's Ed25519 key, made on first use. The server never gets it: it signs who may take part."""
+    from discreet_client.federation.identity import Identity  # noqa: PLC0415 - with the library of cryptography
+
     return Identity.open(path or platformdirs.user_data_path("discreet") / "session-owner.pem")
