@@ -196,7 +196,7 @@ class _Agent:
         call, session = stub.Participate(), self.link.session
         first = await call.read()
         challenge = pb.OperatorContent.FromString(first.content).challenge
-        self._sequence, self._nonce = 0, challenge.nonce
+        self._sequence, self._statement = 0, signing.messages(session, challenge.nonce)
         hello = pb.Hello(session=session, public_key=self.identity.public_key, nonce=challenge.nonce)
         await call.write(self._signed(0, hello=hello))
         begun = 0.0
@@ -230,7 +230,7 @@ class _Agent:
     def _signed(self, number: int, **content: Any) -> pb.AgentMessage:
         data = pb.AgentContent(**content).SerializeToString()
         now = time.time_ns() // 1_000_000
-        statement = signing.message(self.link.session, self._nonce, self._sequence, number, now, data)
+        statement = self._statement(self._sequence, number, now, data)
         self._sequence += 1
         return pb.AgentMessage(
             content=data,
