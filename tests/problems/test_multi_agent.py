@@ -170,7 +170,7 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
             else:
                 kept[one.name] = multi_agent._moved(kept[one.name], slopes[one.name], number, broadcast)
         messages = {one.fingerprint: STATE.pack(kept[one.name]["x"]) for one in members}
-        if missing and number == 5:  # the cloud goes on with the state that it has
+        if missing and number == 5:  # the cloud goes on without its state
             del messages["fingerprint a"]
         broadcast = session.step(number, messages, given_noise)
         if number == 120:
@@ -193,6 +193,48 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
             assert released[name] == pytest.approx(array, abs=1e-9)
     body = asked.finish(None, plan, released, lambda *_: None).to_json()
     assert body["multipliers"] == kept["a"]["multipliers"] or len(body["multipliers"]) == 2
+
+
+def test_a_missing_agent_shows_its_last_state_to_nobody() -> None:
+    """Two agents that stood at the far ends of their range in round 0 and are missing then: same noise, same answers.
+
+    A state that is used again in every round would move the transcript by its distance once a round, and the price
+    is that of a trajectory whose l2 distance counts it once.
+    """
+    terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
+    asked = problem(dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4})
+    figures = [figure.model_dump() for figure in public().agents]
+    members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
+    plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
+    _, outputs = asked.solver_form(plan, {})
+    drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs)))
+    answers = []
+    for stood in (-1.0, 3.0):
+        session, noise = asked.open_session(plan, members), Given(drawn)
+        session.opening(noise)
+        session.step(0, {"a": STATE.pack(stood), "b": STATE.pack(1.0), "c": STATE.pack(1.0)}, noise)
+        again = asked.open_session(plan, members)
+        again.restore(session.state())
+        others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
+        # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
+        answers.append([again.step(number, others, noise)[: -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        "0.000000001*a + 0.000000005 - 1e8",  # a step function of a in doubles, with its step in the range
+        "a + 1e9 - a - 1e9 - 1",  # of no slope, so without noise, and yet not constant
+        "exp(1e-12*a) - 2",
+    ],
+)
+def test_constraints_that_floating_point_turns_into_steps_are_refused(constraint: str) -> None:
+    """With the first one, served with noise of 4e-11, states 2.4499 and 2.451 gave outputs 1.5e-8 apart, always."""
+    part = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 0.01} for name in "ab"])
+    with pytest.raises(InvalidInput, match="exactly enough") as refused:
+        problem(constraints=[constraint, "a + b - 4"]).plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/constraints/0"
 
 
 @pytest.mark.parametrize(
