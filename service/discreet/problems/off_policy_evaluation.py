@@ -194,7 +194,8 @@ class OffPolicyDataset(base.Dataset):
             columns[name] = np.array([row[name] for row in rows], dtype=kind)  # type: ignore[literal-required]
         if public.features is not None and not rows:
             columns |= {name: np.zeros((0, public.features)) for name in (here, there)}
-        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows]), return_inverse=True)
+        # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
+        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows], dtype=object), return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
