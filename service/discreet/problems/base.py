@@ -218,6 +218,12 @@ class Dataset(DatasetSettings):
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public
 
+    @classmethod
+    def relation(cls, public: Any) -> dict[str, Any]:
+        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
+        every fact that both have, or the sum of their prices would speak of no one relation."""
+        return {}
+
     def rows(self) -> Content:
         """The canonical content of this dataset."""
         return self.read_rows(self.public, self.content)

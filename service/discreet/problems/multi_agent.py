@@ -134,6 +134,11 @@ class MultiAgentDataset(base.Dataset):
         return MultiAgentPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:
+        radii = {f"radius of {agent.name}": agent.radius for agent in public.agents}
+        return {"neighbours": "states moved", **radii}
+
+    @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
         found = []
         texts, initial = [], []

@@ -106,6 +106,10 @@ class RoutingDataset(base.Dataset):
         return RoutingPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: RoutingPublic) -> dict[str, Any]:
+        return {"neighbours": "added or removed"}
+
+    @classmethod
     def read_rows(cls, public: RoutingPublic, content: RoutingContent) -> Content:
         rows = content.trips
         columns = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in _bounds(public)}  # type: ignore[literal-required]
