@@ -237,6 +237,25 @@ def test_constraints_that_floating_point_turns_into_steps_are_refused(constraint
     assert refused.value.issues[0].pointer == "/problem/constraints/0"
 
 
+def test_objectives_too_large_to_compile_together_are_refused_when_they_are_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A release would fail of them (44 agents can do that with 4,000 characters each), and so tell what is in them."""
+    most = {name: " + ".join(f"({name} + {k})^63" for k in range(1, 4)) for name in "abc"}
+    content = read(public(), most)
+    asked = problem()
+    form, _ = asked.solver_form(asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)), {})
+    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size)
+    assert asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
+    with pytest.raises(InvalidInput, match="too large") as refused:
+        read(public(), most)
+    assert refused.value.issues[0].pointer == "/content/objectives"
+    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size - 1)
+    with pytest.raises(InvalidInput, match="too large"):
+        asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert content["objectives"].size == 3
+
+
 @pytest.mark.parametrize(
     ("announcement", "pointer"),
     [

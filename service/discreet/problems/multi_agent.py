@@ -44,10 +44,11 @@ from discreet.problems.columns import check_names, real_column
 from discreet.problems.numbers import Budget, Frozen
 from discreet.solvers import rounding, saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
+from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
 from discreet.solvers.intervals import Box
 from discreet.solvers.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.noise_split import split
-from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
+from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +63,8 @@ MAX_COUPLINGS = 10_000
 """Constraints times agents squared: as many suprema may have to be bounded when planning."""
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
+MAX_PROGRAM = MAX_INSTRUCTIONS // 2
+"""Instructions of all constraints, and of all objectives: together what a program may have."""
 MAX_ROUNDING = 0.01
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
@@ -141,7 +144,7 @@ class MultiAgentDataset(base.Dataset):
     @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
         found = []
-        texts, initial = [], []
+        texts, initial, slopes = [], [], []
         unknown = (set(content.objectives) | set(content.initial or {})) - set(public.names)
         found += [FieldIssue("/content/objectives", f"no agent is called {name}") for name in sorted(unknown)]
         for agent in public.agents:
@@ -151,6 +154,7 @@ class MultiAgentDataset(base.Dataset):
                 objective = parse(text, [agent.name])
                 prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
                 texts.append(str(objective))
+                slopes.append(derivative(objective, agent.name))
             except ValueError as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
             start = (content.initial or {}).get(agent.name, (agent.lower + agent.upper) / 2)
@@ -160,6 +164,10 @@ class MultiAgentDataset(base.Dataset):
             initial.append(start)
         if found:
             raise InvalidInput(found)
+        try:  # now: a release that met it would fail because of the data
+            compiled(slopes, public.names, MAX_PROGRAM)
+        except ExpressionError as error:
+            raise InvalidInput(str(error), pointer="/content/objectives") from None
         return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
 
     @classmethod
@@ -333,6 +341,9 @@ class MultiAgent(base.FederatedProblem):
         neighbours, in every step, and dividing by the step of the noise's grid rounds once more.
         """
         problem = saddle_point.saddle_problem({}, constraints, names, box)
+        if problem.program.code.size > MAX_PROGRAM:
+            says = "the constraints and their derivatives are too large"
+            raise InvalidInput(says, pointer="/problem/constraints")
         shape = saddle_point.noised_outputs(problem, 1.0, 1.0)
         errors, sizes = rounding.rounding_errors(problem.program, box)
         of = dict(zip(problem.program.outputs.tolist(), (errors + rounding.UNIT * sizes).tolist(), strict=True))
