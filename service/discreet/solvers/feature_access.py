@@ -1,4 +1,4 @@
-"""How kernels read features: of tabular states (an index a row), of dense rows, or computed of coordinates row by row.
+"""How kernels read features: of tabular states (an index a row), or dense ones, which may be computed row by row.
 
     phi = at(rows, row, room)         what stands for phi(row): an index, a row, or `room` filled with it
     dot(phi, weights)                 phi·weights
@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-class FourierRows(NamedTuple):
+class DenseRows(NamedTuple):
     """States `points` float64[N, k] in the box `low`, `high` float64[k], to be read as cos(pi c·x), x in [0, 1]^k, for
-    c in {0, …, order}^k, the last coordinate of c running fastest."""
+    c in {0, …, order}^k, the last coordinate of c running fastest. `order` -1: the points themselves are the features
+    (one type for both, so that kernels are compiled once)."""
 
     points: Floats
     low: Floats
@@ -34,7 +35,7 @@ class FourierRows(NamedTuple):
     order: int
 
 
-Rows = NDArray[np.int32] | Floats | FourierRows
+Rows = NDArray[np.int32] | DenseRows
 
 
 @njit(cache=True, nogil=True)
@@ -54,8 +55,11 @@ def fourier(points: Floats, row: int, low: Floats, high: Floats, order: int, out
             share = 1.0
         elif value > low[axis]:
             share = min(max((value - low[axis]) / (high[axis] - low[axis]), 0.0), 1.0)
-        for c in range(order + 1):
-            powers[c], turned[c] = math.cos(math.pi * c * share), math.sin(math.pi * c * share)
+        cosine, sine = math.cos(math.pi * share), math.sin(math.pi * share)
+        powers[0], turned[0] = 1.0, 0.0
+        for c in range(order):
+            powers[c + 1] = powers[c] * cosine - turned[c] * sine
+            turned[c + 1] = powers[c] * sine + turned[c] * cosine
         for i in range(size - 1, -1, -1):  # from behind: what is written lies at or behind what is still to be read
             real, other = out[i], imaginary[i]
             for c in range(order, -1, -1):
@@ -75,10 +79,12 @@ def fourier_all(points: Floats, low: Floats, high: Floats, order: int, out: Floa
 
 def at(rows: Rows, row: int, room: Floats) -> Any:
     """What stands for phi(row)."""
-    if isinstance(rows, FourierRows):
-        fourier(rows.points, row, rows.low, rows.high, rows.order, room)
-        return room
-    return int(rows[row]) if rows.ndim == 1 else rows[row]
+    if not isinstance(rows, DenseRows):
+        return int(rows[row])
+    if rows.order < 0:
+        return rows.points[row]
+    fourier(rows.points, row, rows.low, rows.high, rows.order, room)
+    return room
 
 
 def dot(phi: Any, weights: Floats) -> float:
@@ -99,6 +105,8 @@ def _at(rows: Any, row: Any, room: Any) -> Callable[..., Any] | None:
     if isinstance(rows, types.NamedTuple):
 
         def computed(rows: Any, row: Any, room: Any) -> Any:
+            if rows.order < 0:
+                return rows.points[row]
             fourier(rows.points, row, rows.low, rows.high, rows.order, room)
             return room
 

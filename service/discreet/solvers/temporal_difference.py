@@ -34,7 +34,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.feature_access import Rows
+from discreet.solvers.feature_access import DenseRows, Rows
 from discreet.solvers.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
@@ -135,8 +135,8 @@ def bounded(transitions: Transitions, reward_bound: float, max_ratio: float) -> 
 
 
 def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Rows]:
-    """What the kernels read of both ends: (N,) int32 state indices when tabular, coordinates to compute Fourier features
-    of, else the (N, d) features.
+    """What the kernels read of both ends: (N,) int32 state indices when tabular, else the features, which are never all
+    in memory where they are more than the coordinates.
 
     The next end of a terminal transition is never read. IndexError for any other state out of range, since kernels do
     not look.
@@ -149,7 +149,9 @@ def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Ro
         return state, following
     if isinstance(features, Fourier):
         return features.rows(transitions.state), features.rows(transitions.next_state)
-    return features(transitions.state), features(transitions.next_state)
+    unused = np.empty(0)
+    here, there = features(transitions.state), features(transitions.next_state)
+    return DenseRows(here, unused, unused, -1), DenseRows(there, unused, unused, -1)
 
 
 def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.feature_access import FourierRows, fourier_all
+from discreet.solvers.feature_access import DenseRows, fourier_all
 
 Floats = NDArray[np.float64]
 
@@ -84,12 +84,12 @@ class Fourier:
         fourier_all(*rows, found)
         return found
 
-    def rows(self, state: ArrayLike) -> FourierRows:
+    def rows(self, state: ArrayLike) -> DenseRows:
         """The same features of `state[N, k]`, to be computed row by row where they are needed."""
         x = np.ascontiguousarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.low):
             raise ValueError(f"states have {len(self.low)} coordinates")
-        return FourierRows(x, np.array(self.low), np.array(self.high), self.order)
+        return DenseRows(x, np.array(self.low), np.array(self.high), self.order)
 
 
 @dataclass(frozen=True)
