@@ -421,8 +421,8 @@ def test_any_release_gives_finite_bounded_values(noisy: list[int]) -> None:
 
 
 def test_features_are_never_all_in_memory() -> None:
-    """100 long trajectories and 1,000 Fourier features: all features of both ends would be 320 MB, and with a content of
-    a sixtieth of what may be registered more than a child's memory. The release of one step takes a few MB."""
+    """100 long trajectories and 1,000 Fourier features: all features of both ends would be 320 MB, and with a content
+    of a sixtieth of what may be registered more than a child's memory. The release of two steps takes a few MB."""
     part = public(features=3, horizon=1000)
     generator = np.random.default_rng(0)
     count = 20_000
@@ -459,7 +459,11 @@ def test_features_of_a_row_do_not_depend_on_other_rows() -> None:
     ("part", "values", "pointer"),
     [
         # 1e7 passes over content of unknown size: a limit on time would tell how much there is.
-        ({"features": 1}, {"features": {"type": "identity"}, "method": "minibatch", "sampling": 1, "steps": 10**7}, "steps"),
+        (
+            {"features": 1},
+            {"features": {"type": "identity"}, "method": "minibatch", "sampling": 1, "steps": 10**7},
+            "steps",
+        ),
         (
             {"features": 3},
             {"features": {"type": "fourier", "order": 9, "low": [0] * 3, "high": [1] * 3}, "method": "moments"},

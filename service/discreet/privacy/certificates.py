@@ -27,7 +27,8 @@ FAILURE_ASSUMPTION = (
 FREE = ("none", "cryptographic")
 """Guarantees that have no epsilon and charge no account."""
 TIMING_ASSUMPTION = (
-    "of the time that touching the data took no more is shown than how often {quantum:g} s must be doubled to be as long"
+    "of the time that touching the data took no more is shown than how often {quantum:g} s must be doubled to be as"
+    " long"
 )
 
 

@@ -53,8 +53,8 @@ COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
 
 LONGEST_SECONDS = 1800
-"""Of a release on the largest content that there may be, as estimated: half of the default wall limit of a child. One that
-came to the limit would fail, and so tell how much content there is."""
+"""Of a release on the largest content that there may be, as estimated: half of the default wall limit of a child. One
+that came to the limit would fail, and so tell how much content there is."""
 LARGEST_CONTENT = 1 << 30
 """Bytes; `Settings.content_bytes` by default."""
 LEAST_SMOOTHING = 1e-7
@@ -597,8 +597,8 @@ class OffPolicyEvaluation(base.Problem):
             rows = min(rows, public.trajectories * public.horizon)
         dimension = 0 if public.states is not None else self._features(public).dimension
         if method in ("minibatch", "gradient"):
-            visited = chosen["steps"] * (min(public.horizon, rows) if method == "gradient" else chosen["sampling"] * rows)
-            return float(visited * (80 + 20 * dimension) * 1e-9)
+            each = min(public.horizon, rows) if method == "gradient" else chosen["sampling"] * rows
+            return float(chosen["steps"] * each * (80 + 20 * dimension) * 1e-9)
         return float(rows * (60 + 4 * dimension**2) * 1e-9)
 
     def _method(self, public: OffPolicyPublic) -> Method:

@@ -53,8 +53,8 @@ MAX_UNIT_FLOWS = 2 * 10**7
 PROJECTION_TOLERANCE = 1e-11
 STARTING_GAP = 1e-4
 MAX_REACH = 1e6
-"""Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger numbers
-could fail, which would tell about the trips."""
+"""Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
+numbers could fail, which would tell about the trips."""
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
 
