@@ -119,6 +119,18 @@ def test_the_states_are_in_nothing_that_is_released() -> None:
     assert set(released) == {"steps", "multipliers", "outputs", "mean_multipliers", "mean_outputs"}
 
 
+def test_more_noise_than_is_drawn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that came to the limit would fail, and its objectives could decide whether."""
+    plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    draws = len(plan.noise) * SCHEDULE["iterations"]
+    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1800)
+    assert problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
+    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1801)
+    with pytest.raises(InvalidInput, match="more noise than is drawn") as refused:
+        problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/schedule/iterations"
+
+
 def test_the_radius_that_hides_everything_is_named() -> None:
     plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert any("needs its width times 54.77" in sentence for sentence in plan.assumptions)

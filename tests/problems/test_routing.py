@@ -104,6 +104,15 @@ def test_names_that_differ_in_a_zero_character_are_two_persons() -> None:
     assert content["person_start"].tolist() == [0, 1, 2]
 
 
+def test_a_gradient_that_could_come_to_the_limit_of_time_is_refused() -> None:
+    links = [{"tail": a, "head": a % 100 + 1, "free_flow_time": 1.0, "capacity": 100} for a in range(1, 101)]
+    part = public(zones=100, periods=100_000, **BOUNDS)
+    asked = problem(**GRADIENT, network={"nodes": 100, "links": links})
+    with pytest.raises(InvalidInput, match="could take") as refused:
+        asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    assert refused.value.issues[0].pointer == "/problem/method"
+
+
 @pytest.mark.parametrize("time", [1.0, 1e9])
 def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
     """Where latencies are so long that one step goes 1e9 times beyond any routing, a projection might fail, which would

@@ -26,6 +26,7 @@ from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems import base
 from discreet.problems.base import (
+    LONGEST_SECONDS,
     PRIVATE,
     Content,
     Member,
@@ -298,6 +299,9 @@ class MultiAgent(base.FederatedProblem):
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             raise InvalidInput(str(error), pointer=pointer) from None
+        if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
+            says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
+            raise InvalidInput(says, pointer="/problem/schedule/iterations")
         # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
         units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
         units *= 1 + ROUNDING + self._rounding(g, names, box, units)

@@ -22,7 +22,18 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.base import (
+    LONGEST_SECONDS,
+    PRIVATE,
+    Content,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+)
 from discreet.problems.columns import (
     Issues,
     check_bounds,
@@ -52,9 +63,6 @@ FEW_STATES, FEW_FEATURES = 8, 10
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
 
-LONGEST_SECONDS = 1800
-"""Of a release on the largest content that there may be, as estimated: half of the default wall limit of a child. One
-that came to the limit would fail, and so tell how much content there is."""
 LARGEST_CONTENT = 1 << 30
 """Bytes; `Settings.content_bytes` by default."""
 LEAST_SMOOTHING = 1e-7

@@ -25,7 +25,18 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.base import (
+    LONGEST_SECONDS,
+    PRIVATE,
+    Content,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+)
 from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns, owner_column
 from discreet.problems.numbers import Budget, Count, Frozen, Positive
 from discreet.solvers import simplex
@@ -491,6 +502,11 @@ class Routing(base.Problem):
         ]
         # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
         seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
+        if seconds > LONGEST_SECONDS:
+            says = (
+                f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            )
+            raise InvalidInput(f"{says}; the method counts takes no time to speak of", pointer="/problem/method")
         return Plan.priced(
             [event],
             noise=(

@@ -284,7 +284,8 @@ def run(
 
     Noise of unit deviation comes from `generator`, standard normal, drawn in the order of the outputs, or from
     `noise(count, width)`, which returns that of the next `count` steps, float64[count, width] (see `Outputs.grid`).
-    `points`: length of the path. `average`: the averages are over the last part of the steps, from `average` (0 <= . < 1) on.
+    `points`: length of the path. `average`: the averages are over the last part of the steps, from `average`
+    (0 <= . < 1) on.
     `progress(done, steps)` is called now and then.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
