@@ -66,7 +66,7 @@ ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
 MAX_PROGRAM = MAX_INSTRUCTIONS // 2
 """Instructions of all constraints, and of all objectives: together what a program may have."""
-MAX_ROUNDING = 0.01
+MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
