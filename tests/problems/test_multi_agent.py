@@ -249,6 +249,13 @@ def test_constraints_that_floating_point_turns_into_steps_are_refused(constraint
     assert refused.value.issues[0].pointer == "/problem/constraints/0"
 
 
+def test_an_objective_that_a_release_could_not_read_is_refused_when_it_is_registered() -> None:
+    """As it is kept it is longer than as it came: 1e9 is 1000000000. Every job on it would have failed."""
+    with pytest.raises(InvalidInput, match="characters") as refused:
+        read(public(), {"a": "a" + "+1e9" * 999})
+    assert refused.value.issues[0].pointer == "/content/objectives/a"
+
+
 def test_objectives_too_large_to_compile_together_are_refused_when_they_are_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

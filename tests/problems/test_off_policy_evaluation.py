@@ -27,6 +27,7 @@ from discreet.problems.off_policy_evaluation import (
     transitions_of,
 )
 from discreet.solvers import gradient_temporal_difference as gtd
+from discreet.solvers import monte_carlo_regression as regression
 from discreet.solvers.value_features import Features, Fourier, Identity
 from tests.problems.exact import NoNoise
 
@@ -500,3 +501,15 @@ def test_no_last_bits_of_float_noise_are_released(part: dict[str, Any], values: 
     weights = asked.release(part_, plan, content, Noise.secure())["weights"]
     assert np.count_nonzero(weights) == STATES
     assert np.array_equal(weights, weights.astype(np.float32))
+
+
+def test_a_penalty_that_rounding_swallows_is_refused() -> None:
+    """With 5e-324 the equations were singular exactly where some state was never visited, and the job failed."""
+    asked = {"method": "dp_lsl", "regularization": 5e-324}
+    with pytest.raises(InvalidInput, match="at least") as refused:
+        problem(**asked).plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/regularization"
+    moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
+    with np.errstate(all="ignore"):
+        found = regression.dp_lsl(moved, np.eye(STATES), 0.9, penalty=5e-324, smoothing=0.01, reward_bound=2)
+    assert found.theta.shape == (STATES,)

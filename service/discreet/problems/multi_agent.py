@@ -155,6 +155,7 @@ class MultiAgentDataset(base.Dataset):
                 objective = parse(text, [agent.name])
                 prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
                 texts.append(str(objective))
+                parse(texts[-1], [agent.name])  # as a release will: 1e9 has become 1000000000, which may be too long
                 slopes.append(derivative(objective, agent.name))
             except ValueError as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))

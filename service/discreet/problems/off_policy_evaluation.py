@@ -65,6 +65,8 @@ COUNT_SHARE = 20
 
 LARGEST_CONTENT = 1 << 30
 """Bytes; `Settings.content_bytes` by default."""
+LEAST_PENALTY = 1e-6
+"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
 LEAST_SMOOTHING = 1e-7
 """Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
 
@@ -764,6 +766,8 @@ class OffPolicyEvaluation(base.Problem):
             found.append(FieldIssue("/problem/method", says))
         if self.max_importance is not None and not public.off_policy:
             found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
+        if self.method == "dp_lsl" and self.regularization is not None and self.regularization < LEAST_PENALTY:
+            found.append(FieldIssue("/problem/regularization", f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}"))
         if self.method == "dp_lsl" and self.regularization is None and not public.replaced:
             says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
             found.append(FieldIssue("/problem/regularization", says))

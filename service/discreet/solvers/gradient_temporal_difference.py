@@ -246,7 +246,11 @@ def _minibatch(
         total[:] = 0.0
         position = 0.0
         while True:
-            position += math.floor(math.log1p(-generator.random()) / rate)
+            gap = math.log1p(-generator.random()) / rate
+            # Before rounding: the integer of a gap beyond 64 bits would be negative, and lead out of the arrays.
+            if not gap < trajectories - position:
+                break
+            position += math.floor(gap)
             if position >= trajectories:
                 break
             i = int(position)

@@ -102,7 +102,10 @@ def dp_lsl(
     density = rho * counts
     dimension = state_features.shape[1]
     H = state_features.T @ (density[:, None] * state_features) + penalty / 2 * np.eye(dimension)
-    theta = np.asarray(np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64)
+    try:
+        theta = np.asarray(np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64)
+    except np.linalg.LinAlgError:  # a penalty so small that it is nothing beside rounding
+        theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
     # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2 smoothing).
     distance = np.arange(min(int(0.5 / smoothing) + 2, int(5e7)))
