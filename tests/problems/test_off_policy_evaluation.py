@@ -513,3 +513,13 @@ def test_a_penalty_that_rounding_swallows_is_refused() -> None:
     with np.errstate(all="ignore"):
         found = regression.dp_lsl(moved, np.eye(STATES), 0.9, penalty=5e-324, smoothing=0.01, reward_bound=2)
     assert found.theta.shape == (STATES,)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5])
+def test_regressions_take_any_discount(discount: float) -> None:
+    """Without a future a return is one reward: the largest is the bound."""
+    moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
+    found = regression.dp_lsw(moved, np.eye(STATES), discount, smoothing=0.01, reward_bound=2, horizon=2)
+    assert found.theta[:2] == pytest.approx([1 + discount, 1])
+    # Nobody or one visits each state: the spread, 2 times 2 (1 + discount), in each of three.
+    assert found.sensitivity == pytest.approx(4 * (1 + discount) * 3**0.5)

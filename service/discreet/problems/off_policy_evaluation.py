@@ -65,6 +65,8 @@ COUNT_SHARE = 20
 
 LARGEST_CONTENT = 1 << 30
 """Bytes; `Settings.content_bytes` by default."""
+LEAST_BOUND = 1e-100
+"""Of own features: squares of smaller numbers vanish."""
 LEAST_PENALTY = 1e-6
 """Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
 LEAST_SMOOTHING = 1e-7
@@ -755,6 +757,8 @@ class OffPolicyEvaluation(base.Problem):
             if (self.features.order + 1) ** k > MAX_FEATURES:
                 says = f"{(self.features.order + 1) ** k} features; at most {MAX_FEATURES}"
                 found.append(FieldIssue("/problem/features/order", says))
+        if isinstance(self.features, IdentityFeatures) and self.features.bound < LEAST_BOUND:
+            found.append(FieldIssue("/problem/features/bound", f"at least {LEAST_BOUND:g}"))
         regression_method = self.method in ("dp_lsw", "dp_lsl")
         if public.off_policy and regression_method:
             says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
