@@ -139,8 +139,9 @@ def _first_visits(
     if horizon is None:
         length = 1 / (1 - discount)
     else:
-        edge = {0: 1.0, 1: float(horizon)}
-        length = edge.get(discount) or -math.expm1(horizon * math.log(discount)) / (1 - discount)
+        length = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
+        if 0 < discount < 1:
+            length = -math.expm1(horizon * math.log(discount)) / (1 - discount)
     low, high = min(lowest, 0.0) * length, max(reward_bound, 0.0) * length
     states = len(state_features)
     counts, sums = np.zeros(states), np.zeros(states)
