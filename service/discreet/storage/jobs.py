@@ -264,8 +264,8 @@ async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_se
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
     """Lock the job for this transaction if it is still this attempt's."""
-    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
-    return (await connection.execute(statement)).first() is not None
+    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
+    return (await connection.execute(statement.with_for_update(key_share=True))).first() is not None
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
@@ -349,7 +349,8 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, data: 
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
-    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update()
+    """The job, held until this transaction ends; rows that refer to it can be written meanwhile, it has no other key."""
+    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update(key_share=True)
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
 
