@@ -103,6 +103,7 @@ class Runner:
             raise CancelRequested
         released = held.released
         if released is None:
+            await self._zygote.start()  # where no child can be made, nothing is touched and nothing charged
             began, started = time.time_ns(), time.monotonic()
             content = await running.touch(self._services, held)
             try:
