@@ -136,9 +136,7 @@ def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
         "UPDATE datasets SET digest = sha256('')",
     ],
 )
-def test_a_dataset_that_was_changed_does_not_open(
-    postgres: EmbeddedPostgres, settings: Settings, change: str
-) -> None:
+def test_a_dataset_that_was_changed_does_not_open(postgres: EmbeddedPostgres, settings: Settings, change: str) -> None:
     """Not even for a job that the service itself accepts afterwards."""
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:

@@ -1,4 +1,4 @@
-"""Use cases that meet on the same rows, in orders that are forced or drawn: nobody waits in a circle, nothing is lost."""
+"""Use cases that meet on the same rows, in an order that is forced: nobody waits in a circle, nothing is lost."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ async def submit(services: Services, owner: Principal, key: str, body: dict[str,
 
 async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What the steps come to that all begin while somebody else holds the row of the job: each waits in turn."""
+
     async def waiting(watch: psycopg.AsyncConnection[Any]) -> int:
         found = await watch.execute("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")
         return int((await found.fetchone() or (0,))[0])
@@ -103,9 +104,7 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(postgres: EmbeddedPostg
             signature = owner_key.sign(signing.roster(roster))
 
             def approve() -> Awaitable[Any]:
-                return sessions.approve(
-                    services, owner, job, roster=roster, signature=signature, owner_key=public
-                )
+                return sessions.approve(services, owner, job, roster=roster, signature=signature, owner_key=public)
 
             approved, *rest = await behind(
                 superuser_url(postgres, settings),

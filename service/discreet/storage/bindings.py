@@ -1,9 +1,9 @@
 """What was accepted, bound to the secrets: whoever can write rows and has not the secrets cannot make others of them.
 
-A dataset's data key is wrapped together with what decides how its content may be used: tenant, account, kind, mode, public
-part. A job is sealed with a MAC over what it will do: dataset, problem, plan, price, seed. A worker opens no content for
-a dataset or a job that is not the one that was accepted: a plan with less noise than the ledger charges for, or a
-private dataset that calls itself a simulation, would be a release that nobody pays for.
+A dataset's data key is wrapped together with what decides how its content may be used: tenant, account, kind, mode,
+public part. A job is sealed with a MAC over what it will do: dataset, problem, plan, price, seed. A worker opens no
+content for a dataset or a job that is not the one that was accepted: a plan with less noise than the ledger charges
+for, or a private dataset that calls itself a simulation, would be a release that nobody pays for.
 
 Values are compared as they come back from JSONB: objects without order, numbers as the doubles that they are.
 """
@@ -20,6 +20,9 @@ from discreet.storage import sealing
 from discreet.storage.secrets import Secrets
 
 _EXACT = 2**53
+_DOUBLE_BITS = 1024
+"""Integers of so many bits are no doubles; JSONB keeps their digits."""
+
 _DATASET = ("id", "tenant_id", "account_id", "kind", "mode", "public")
 _JOB = ("id", "tenant_id", "dataset_id", "kind", "problem", "plan", "price")
 
@@ -71,13 +74,13 @@ def _canonical(value: Any) -> bytes:
 
 def _plain(value: Any) -> Any:
     """The same value however a database writes its numbers: 1.0 and 1, 1e22 and its digits, -0.0 and 0."""
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is dict:
         return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
+    if kind is list or kind is tuple:
         return [_plain(one) for one in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if isinstance(value, int) and value.bit_length() > 1023:  # no double; JSONB keeps its digits
-        return value
-    double = float(value)
-    return int(double) if abs(double) < _EXACT and double.is_integer() else double
+    if kind is float:
+        return int(value) if value.is_integer() and -_EXACT < value < _EXACT else value
+    if kind is int and not -_EXACT < value < _EXACT and value.bit_length() < _DOUBLE_BITS:
+        return float(value)
+    return value

@@ -105,9 +105,9 @@ async def submit(
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    With `session_id` the job is federated and waits for agents; `traceparent` and `seal` go with it to whoever runs it. One
-    statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency key
-    makes safe.
+    With `session_id` the job is federated and waits for agents; `traceparent` and `seal` go with it to whoever runs it.
+    One statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency
+    key makes safe.
     """
     (row,) = await database.ask(
         _SUBMIT,
@@ -361,7 +361,7 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, data: 
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
-    """The job, held until this transaction ends; rows that refer to it can be written meanwhile, it has no other key."""
+    """The job, held until this transaction ends; rows that refer to it can be written meanwhile."""
     statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update(key_share=True)
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
@@ -405,8 +405,8 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-# The rows of trace and seal belong to a job that this very statement inserts and does not see yet: row-level security is
-# told so by the system's scope, after submit_job has set its own.
+# The rows of trace and seal belong to a job that this very statement inserts and does not see yet: row-level security
+# is told so by the system's scope, after submit_job has set its own.
 _SUBMIT = text(
     """
     WITH done AS MATERIALIZED (

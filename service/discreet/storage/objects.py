@@ -17,7 +17,6 @@ import fsspec
 from discreet.errors import Unavailable
 from discreet.storage.sealing import CHUNK_BYTES, SealBroken
 
-
 _NAME = re.compile(r"dst_[a-z0-9]+")
 """What contents are stored under: everything else in the same place is somebody else's."""
 

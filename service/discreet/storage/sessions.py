@@ -54,7 +54,8 @@ async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
 async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
     """The session, held until this transaction ends: enrolment and approval are one after another.
 
-    Who holds the job too has it before: `jobs.lock` or `hold`, then this. They leave room for rows that refer to the job.
+    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows that refer to the
+    job.
     """
     statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
     return _one(await connection.execute(statement))

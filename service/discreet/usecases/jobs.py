@@ -26,6 +26,8 @@ from discreet.usecases.services import Services
 log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
+THREAD_BYTES = 1 << 16
+"""Requests above this size are sealed in a thread."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ async def submit(
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
-    accepted = {
+    accepted: dict[str, Any] = {
         "id": new_id("job"),
         "tenant_id": principal.tenant_id,
         "dataset_id": None if planned.dataset is None else planned.dataset["id"],
@@ -158,6 +160,12 @@ async def submit(
         "price": total.to_json(),
         "seed": seed,
     }
+    seal = None
+    if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
+        if len(request) > THREAD_BYTES:
+            seal = await anyio.to_thread.run_sync(bindings.seal_job, services.secrets, accepted)
+        else:
+            seal = bindings.seal_job(services.secrets, accepted)
     found = await jobs.submit(
         services.database,
         tenant_id=principal.tenant_id,
@@ -178,8 +186,7 @@ async def submit(
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
         traceparent=telemetry.traceparent(),
-        # A federated job gets another plan with its roster, which agents check for themselves.
-        seal=bindings.seal_job(services.secrets, accepted) if terms is None else None,
+        seal=seal,
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":

@@ -24,8 +24,8 @@ from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION,
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
-from discreet.storage import datasets as dataset_rows
 from discreet.storage import bindings, jobs, ledger, queue, sealing
+from discreet.storage import datasets as dataset_rows
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets
 from discreet.usecases.budgets import CAPS, cap_of
