@@ -9,7 +9,7 @@ The rule: when any attempt has touched data the full price is committed, otherwi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -130,15 +130,21 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def touch(services: Services, held: Claim) -> bytes | bytearray:
+async def _at_once() -> None:
+    """Nothing to wait for."""
+
+
+async def touch(services: Services, held: Claim, ready: Callable[[], Awaitable[None]] = _at_once) -> bytes | bytearray:
     """The content, opened, with `data_touched` committed before it is handed over: from then on the job is charged.
 
-    It is opened first, by this process, which shows nobody anything: a content that does not open charges nothing.
+    It is opened first, by this process, which shows nobody anything: a content that does not open charges nothing. So
+    does a worker that has no use for it: `ready` is awaited in between, and raises where no child can be made.
     SealBroken when it is not what was stored; Unavailable when it does not come now. Empty without a dataset.
     """
     content: bytes | bytearray = b""
     if held.dataset_id is not None:
         content = await datasets.open_content(services, held.dataset_id)
+    await ready()
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:

@@ -103,9 +103,8 @@ class Runner:
             raise CancelRequested
         released = held.released
         if released is None:
-            await self._zygote.start()  # where no child can be made, nothing is touched and nothing charged
             began, started = time.time_ns(), time.monotonic()
-            content = await running.touch(self._services, held)
+            content = await running.touch(self._services, held, self._zygote.start)
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
                 del content  # this process keeps it no longer than it must
