@@ -182,7 +182,11 @@ def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
     attack(settings, go)
 
 
-NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([-0.0, 1e22, 1e23, 5e-324])
+NUMBERS = (
+    st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([-0.0, 1e22, 1e23, 5e-324, 1.7e308, 2**53, 10**400])
+)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
 VALUES = st.recursive(
     NUMBERS | TEXTS | st.booleans() | st.none(),

@@ -20,9 +20,6 @@ from discreet.storage import sealing
 from discreet.storage.secrets import Secrets
 
 _EXACT = 2**53
-_DOUBLE_BITS = 1024
-"""Integers of so many bits are no doubles; JSONB keeps their digits."""
-
 _DATASET = ("id", "tenant_id", "account_id", "kind", "mode", "public")
 _JOB = ("id", "tenant_id", "dataset_id", "kind", "problem", "plan", "price")
 
@@ -81,6 +78,9 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if kind is float:
         return int(value) if value.is_integer() and -_EXACT < value < _EXACT else value
-    if kind is int and not -_EXACT < value < _EXACT and value.bit_length() < _DOUBLE_BITS:
-        return float(value)
+    if kind is int and not -_EXACT < value < _EXACT:
+        try:
+            return float(value)
+        except OverflowError:  # no double; JSONB keeps its digits
+            return value
     return value
