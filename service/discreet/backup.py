@@ -34,7 +34,7 @@ from discreet.postgres import APP, DATABASE, ENVIRONMENT, OWNER, SUPERUSER, Bina
 from discreet.settings import Settings
 from discreet.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
 from discreet.storage import secrets
-from discreet.storage.migrations import revisions
+from discreet.storage.schema import revisions
 from discreet.usecases import restoring
 from discreet.usecases.services import open_services
 
