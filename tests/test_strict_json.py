@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidInput
 from discreet.strict_json import MAX_DEPTH, Number, loads
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
 
@@ -48,6 +49,9 @@ def test_non_finite_numbers_come_through_as_such(text: bytes) -> None:
         (b"\xff", ""),
         (b"1" * 10_000, ""),
         (b'{"a": 01}', ""),
+        (b'{"a": ["x\\u0000"]}', "/a/0"),
+        (b'{"b": {"\\ud800": 1}}', "/b"),
+        (b'["\\uDC00\\uD800"]', "/0"),
     ],
 )
 def test_refuses(body: bytes, pointer: str) -> None:
@@ -55,6 +59,10 @@ def test_refuses(body: bytes, pointer: str) -> None:
         loads(body)
     assert refused.value.issues[0].pointer == pointer
     assert refused.value.code == "invalid_json"
+
+
+def test_escapes_that_are_characters() -> None:
+    assert loads(b'["\\ud83d\\ude00", "\\\\u0000", "\\u0001"]') == ["\U0001f600", "\\u0000", "\x01"]
 
 
 def test_brackets_in_strings_are_no_depth() -> None:

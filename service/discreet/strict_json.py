@@ -3,7 +3,8 @@
 Python's reader takes `NaN`, silently keeps the last of two equal keys and turns `0.1000000000000000055` into `0.1`.
 Here a number with a fraction or an exponent is a `Number`: a float that remembers its text, so that money-like
 fields (epsilon, delta) are read as the decimals that were written. NaN, Infinity and 1e999 become non-finite
-numbers, which every field refuses by name.
+numbers, which every field refuses by name. Texts hold no NUL and no half of a surrogate pair: no database and no UTF-8
+can hold them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from discreet.errors import FieldIssue, InvalidInput, Limit
 MAX_DEPTH = 64
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ODD_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_ODD_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 
 
@@ -72,6 +75,10 @@ def loads(body: bytes) -> Any:
             (FieldIssue(f"{path}/{escape(mark.key)}", "this key stands twice") for path, mark in _find(value)),
             code="invalid_json",
         )
+    if _ODD_ESCAPE.search(body):  # only an escape can bring one in
+        issues = [FieldIssue(path, "a text with a NUL character or half a surrogate pair") for path in _odd(value)]
+        if issues:
+            raise InvalidInput(issues, code="invalid_json")
     return value
 
 
@@ -119,3 +126,18 @@ def _find(value: Any, path: str = "") -> Iterable[tuple[str, _Repeated]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in items:
         yield from _find(child, f"{path}/{escape(key)}")
+
+
+def _odd(value: Any, path: str = "") -> Iterable[str]:
+    """Pointers to texts and keys that cannot be stored; a key is named by its object, as it cannot be written."""
+    if isinstance(value, str) and _ODD_CHARACTER.search(value):
+        yield path
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if _ODD_CHARACTER.search(key):
+                yield path
+            else:
+                yield from _odd(child, f"{path}/{escape(key)}")
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _odd(child, f"{path}/{index}")

@@ -53,7 +53,11 @@ async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
 
 
 async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
-    """The session, held until this transaction ends: enrolment and approval are one after another."""
+    """The session, held until this transaction ends: enrolment and approval are one after another.
+
+    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows that refer to the
+    job.
+    """
     statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
     return _one(await connection.execute(statement))
 
@@ -132,7 +136,10 @@ async def approve(
 
 async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float) -> tuple[Row, Row] | None:
     """Session and job when `holder` has the lease now, with a new fencing token in the job's `attempt`; None when
-    another holds it (which is asked for it) or the job has ended."""
+    another holds it (which is asked for it) or the job has ended. Job before session, as everybody locks them."""
+    locked = select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
+    if (await connection.execute(locked)).first() is None:
+        return None
     free = or_(
         FederatedSession.holder == holder,
         FederatedSession.lease_until.is_(None),
@@ -150,9 +157,10 @@ async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seco
             update(FederatedSession).where(FederatedSession.job_id == job_id).values(wanted=holder)
         )
         return None
-    fenced = update(Job).where(Job.id == job_id, Job.state.in_(OPEN)).values(attempt=Job.attempt + 1).returning(Job)
+    fenced = update(Job).where(Job.id == job_id).values(attempt=Job.attempt + 1).returning(Job)
     job = _one(await connection.execute(fenced))
-    return None if job is None else (session, job)
+    assert job is not None
+    return session, job
 
 
 async def renew(
@@ -186,8 +194,8 @@ async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> No
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> Row | None:
     """Lock the job for this transaction if it is still this fencing token's and has not ended."""
-    statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN)).with_for_update()
-    return _one(await connection.execute(statement))
+    statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN))
+    return _one(await connection.execute(statement.with_for_update(key_share=True)))
 
 
 async def begin(connection: AsyncConnection, job_id: str) -> None:

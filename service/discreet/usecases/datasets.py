@@ -15,7 +15,7 @@ from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, N
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
-from discreet.storage import datasets, jobs, ledger, sealing
+from discreet.storage import bindings, datasets, jobs, ledger, sealing
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
@@ -185,19 +185,22 @@ async def _store(
             )
         else:
             await _check_account(connection, principal, account_id, request.kind, sealed.public)
+        decided = {
+            "id": sealed.dataset_id,
+            "tenant_id": principal.tenant_id,
+            "account_id": account_id,
+            "kind": request.kind,
+            "public": sealed.public,
+            "mode": request.mode,
+            "digest": sealed.digest,
+        }
         row = await datasets.add(
             connection,
             sealed.parts() if object_name is None else (),
-            id=sealed.dataset_id,
-            tenant_id=principal.tenant_id,
-            account_id=account_id,
+            **decided,
             name=request.name,
-            kind=request.kind,
-            public=sealed.public,
-            mode=request.mode,
-            digest=sealed.digest,
             content_key_id=secrets.content_key_id,
-            wrapped_key=sealing.wrap(secrets, sealed.dataset_id, sealed.data_key),
+            wrapped_key=bindings.wrap(secrets, decided, sealed.data_key),
             sealed_bytes=sealed.sealed_bytes,
             object_name=object_name,
             expires_at=expires_at,
@@ -231,7 +234,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         parts = services.objects.read(row["object_name"])
 
     def opened() -> bytearray:
-        data_key = sealing.unwrap(secrets, row["content_key_id"], dataset_id, row["wrapped_key"])
+        data_key, _ = bindings.unwrap(secrets, row)
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)

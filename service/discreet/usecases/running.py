@@ -15,6 +15,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
+import structlog
+
 from discreet import faults
 from discreet.errors import DiscreetError, Unavailable
 from discreet.privacy import filters
@@ -22,17 +24,20 @@ from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION,
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
+from discreet.storage import bindings, jobs, ledger, queue, sealing
 from discreet.storage import datasets as dataset_rows
-from discreet.storage import jobs, ledger, queue, sealing
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.services import Services
 
+log = structlog.get_logger()
+
 ACTOR = "worker"
 
 FAILURES = {
     "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
+    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
     "data_erased": "the dataset was erased before the job could start",
     "content_unreadable": "the stored content of the dataset does not open: it was changed, or its key is gone",
     "content_unavailable": "the dataset's content did not come: its storage is silent, or its key is not known here",
@@ -79,6 +84,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             dataset = await dataset_rows.held(connection, row["dataset_id"])
         if dataset is None and row["dataset_id"] is not None:
             await _end(connection, job_id, "failed", "data_erased")
+            return None
+        if not bindings.is_accepted(services.secrets, row, await jobs.find_seal(connection, job_id), dataset):
+            log.error("the job is not as it was accepted", job=job_id)
+            await _end(connection, job_id, "failed", "job_altered")
             return None
         stored = await jobs.find_release(connection, job_id)
         traceparent = await jobs.find_trace(connection, job_id)

@@ -108,6 +108,7 @@ class Runner:
         if released is None:
             began, started = time.time_ns(), time.monotonic()
             content = await running.open_content(self._services, held)
+            await self._zygote.start()  # a worker that can make no child has no use for the data: nothing is charged
             # How long that took goes with the size of the content, and the ledger shows when the next step was.
             await _pad(started, OPENING_QUANTUM_SECONDS)
             await running.touch(self._services, held)
