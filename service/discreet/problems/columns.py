@@ -28,12 +28,13 @@ class Issues:
         self.first = first
         self._found: list[FieldIssue] = []
 
-    def where(self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any]) -> None:
-        """One issue for each row where `bad` holds, with the value that stands there."""
+    def where(
+        self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any] | None = None
+    ) -> None:
+        """One issue for each row where `bad` holds, with the value of `values` that stands there."""
         for row in np.flatnonzero(bad)[: MAX_ISSUES - len(self._found)]:
-            self._found.append(
-                FieldIssue(f"{self.prefix}/{self.first + row}/{column}", f"{detail}; found {values[row]!s:.40}")
-            )
+            found = "" if values is None else f"; found {values[row]!s:.40}"
+            self._found.append(FieldIssue(f"{self.prefix}/{self.first + row}/{column}", detail + found))
 
     def check(self) -> None:
         if self._found:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
@@ -41,7 +42,7 @@ from discreet.problems.base import (
     unpack,
 )
 from discreet.problems.columns import check_names, real_column
-from discreet.problems.numbers import Budget, Frozen
+from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.solvers import saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
 from discreet.solvers.intervals import Box
@@ -63,7 +64,7 @@ MAX_COUPLINGS = 10_000
 ROUNDING = 1e-9
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
+Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
 
 
 # The dataset --------------------------------------------------------------------------------------------------------
@@ -74,14 +75,14 @@ class Announcement(Frozen):
 
     lower: Bound
     upper: Bound
-    radius: Annotated[float, Field(gt=0, le=1e9)] = Field(
+    radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.lower < self.upper:
-            raise ValueError("lower must be below upper")
+            raise Misfit("lower", "lower must be below upper")
         return self
 
 
@@ -101,7 +102,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise ValueError("agents have distinct names")
+            raise Misfit("agents", "agents have distinct names")
         return self
 
     @property
@@ -116,7 +117,7 @@ class MultiAgentContent(Frozen):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
     objectives: dict[Name, Text]
-    initial: dict[Name, float] | None = None
+    initial: dict[Name, Real] | None = None
 
 
 class MultiAgentDataset(base.Dataset):
@@ -134,8 +135,9 @@ class MultiAgentDataset(base.Dataset):
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
         found = []
         texts, initial = [], []
-        unknown = (set(content.objectives) | set(content.initial or {})) - set(public.names)
-        found += [FieldIssue("/content/objectives", f"no agent is called {name}") for name in sorted(unknown)]
+        for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
+            unknown = sorted(set(given) - set(public.names))
+            found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
         for agent in public.agents:
             text = content.objectives.get(agent.name, "0")
             pointer = f"/content/objectives/{agent.name}"
@@ -174,10 +176,10 @@ class MultiAgentDataset(base.Dataset):
 class StepSchedule(Frozen):
     """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps."""
 
-    gamma: Annotated[float, Field(gt=0, le=1e6)]
-    alpha: Annotated[float, Field(gt=0, le=1e6)]
-    c1: Annotated[float, Field(gt=0, lt=1)]
-    c2: Annotated[float, Field(gt=0, lt=1)]
+    gamma: Annotated[Real, Field(gt=0, le=1e6)]
+    alpha: Annotated[Real, Field(gt=0, le=1e6)]
+    c1: Annotated[Real, Field(gt=0, lt=1)]
+    c2: Annotated[Real, Field(gt=0, lt=1)]
     iterations: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
 
     @model_validator(mode="after")
@@ -210,9 +212,10 @@ class MultiAgent(base.FederatedProblem):
     @model_validator(mode="after")
     def _data_are_somewhere(self) -> Self:
         if (self.dataset is None) == (self.protocol == "job"):
-            raise ValueError("a dataset is needed with protocol `job`, and none with protocol `federated`")
+            raise Misfit("dataset", "needed with protocol `job`, and not with protocol `federated`")
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            raise ValueError(f"at most {MAX_ROUNDS} iterations with protocol `federated`: each is a round")
+            says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
+            raise Misfit("schedule/iterations", says)
         return self
 
     @classmethod

@@ -171,15 +171,18 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
     import pyarrow as pa  # noqa: PLC0415
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
-    from discreet.strict_json import issues_of, loads  # noqa: PLC0415
+    from discreet.field_issues import issues_of  # noqa: PLC0415
+    from discreet.strict_json import loads  # noqa: PLC0415
 
     if job["format"] == "json":
         value = loads(file.read())
         annotation: Any = kind.model_fields["content"].annotation
+        adapter = TypeAdapter[Any](annotation)
         try:
-            return kind.read_rows(public, TypeAdapter[Any](annotation).validate_python(value))
+            return kind.read_rows(public, adapter.validate_python(value))
         except ValidationError as error:
-            raise InvalidInput(issues_of(error.errors(include_url=False), value)).under("/content") from None
+            issues = issues_of(error.errors(include_url=False), value, adapter.json_schema())
+            raise InvalidInput(issues).under("/content") from None
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     try:
         schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
