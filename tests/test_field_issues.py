@@ -72,6 +72,7 @@ LINK = "problem/network/links/0"
         ("routing", "problem/method", "best", {"/problem/method": "must be 'auto', 'counts' or 'gradient'"}),
         ("routing", "problem/network/links", {}, {"/problem/network/links": "an array is needed, not an object"}),
         ("routing", "privacy/epsilon", 0, {"/privacy/epsilon": "must be greater than 0"}),
+        ("routing", "problem/dataset", {"name": "x"}, {"/problem/dataset": "the id of a registered dataset"}),
         ("dr_ensemble", "problem/power", [], {"/problem/power": "at least 2 items are needed, not 0"}),
         ("multi_agent", "problem/constraints", [3], {"/problem/constraints/0": "text is needed, not 3"}),
         ("multi_agent", "problem/protocol", "federated", {"/problem/federation": "the terms of the session"}),

@@ -411,10 +411,10 @@ def test_addresses_and_methods_that_are_not_there(api_only: Installation) -> Non
     assert answer.json()["detail"] == "PUT is not possible here; possible: GET, POST"
 
 
-def test_events_after_more_than_there_can_be(api_only: Installation, known: dict[str, Any]) -> None:
+def test_events_after_more_than_there_can_be(api_only: Installation) -> None:
     """Of a job that has ended, by a number that no event has: a whole, empty stream."""
     with api_only.client() as client:
-        job = client.submit(bodies.job(known["id"], epsilon=0.001))
+        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]))
         client.cancel(job["id"])
     with api_only.http() as http:
         answer = http.get(f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": "9" * 30})

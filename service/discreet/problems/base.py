@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from discreet.errors import InvalidInput
 from discreet.field_issues import Misfit
@@ -49,6 +49,15 @@ MAX_JSON_NUMBERS = 1_000_000
 
 PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""
+
+
+def _registered(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise ValueError("the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it")
+    return value
+
+
+DatasetId = Annotated[str, BeforeValidator(_registered)]
 
 
 class Cap(Frozen):

@@ -79,7 +79,8 @@ class DrEnsemblePublic(Frozen):
             raise Misfit("row_change", "the unit row needs row_change")
         if self.row_change is not None:
             if self.min_probability is None:
-                raise Misfit("min_probability", "row_change needs min_probability: the noise of a row rests on its least entry")
+                says = "row_change needs min_probability: the noise of a row rests on its least entry"
+                raise Misfit("min_probability", says)
             if self.row_change >= 2 * self.min_probability:
                 raise Misfit("row_change", "must be less than twice min_probability")
             if self.participants is not None or self.steps is not None:
@@ -282,7 +283,7 @@ class DrEnsemble(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = DrEnsembleDataset
 
     kind: Literal["dr_ensemble"]
-    dataset: str = Field(description="Id of a dataset of kind dr_ensemble")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
     power: Annotated[Numbers, Field(min_length=2, max_length=MAX_STATES, description="Power of each state")]
     price: Annotated[Numbers, Field(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money per unit of power in each step; the utility is then minus price times power"

@@ -201,7 +201,7 @@ class MultiAgent(base.FederatedProblem):
     Dataset: ClassVar[type[base.Dataset]] = MultiAgentDataset
 
     kind: Literal["multi_agent"]
-    dataset: str | None = Field(
+    dataset: base.DatasetId | None = Field(
         default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
     )
     constraints: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(

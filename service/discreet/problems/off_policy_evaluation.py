@@ -400,7 +400,7 @@ class OffPolicyEvaluation(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = OffPolicyDataset
 
     kind: Literal["off_policy_evaluation"]
-    dataset: str = Field(description="Id of a dataset of kind off_policy_evaluation")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
     features: Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"

@@ -296,7 +296,7 @@ class Routing(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
 
     kind: Literal["routing"]
-    dataset: str = Field(description="Id of a dataset of kind routing")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind routing")
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"

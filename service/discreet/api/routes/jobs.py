@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 State = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
 MAX_KEY_LENGTH = 255
 KEEPALIVE_SECONDS = 15.0
-LAST_EVENT = 2**63 - 1
+LAST_EVENT = 2**31 - 1
 """The largest number that an event can have; who names a larger one has seen them all."""
 PARQUET = "application/vnd.apache.parquet"
 
