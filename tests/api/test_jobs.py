@@ -496,6 +496,9 @@ def test_bad_uploads(api_only: Installation) -> None:
         (as_parquet(with_value(table, -2)), "x.parquet", "/content/5/count", "found -2"),
         (as_parquet(with_value(table, float("nan"))), "x.parquet", "/content/5/count", "found nan"),
         (b"period,origin\n1,2,3\n", "x.csv", "/content", "cannot be read as CSV"),
+        (b"period,origin,destination,count\n", "x.csv", "/content", "'period' is empty"),
+        (b"period,origin,destination,count\n0,1,2,\n", "x.csv", "/content", "'count' is empty"),
+        (b"period,origin,destination,count,count\n0,1,2,5,5\n", "x.csv", "/content", "'count' stands twice"),
         (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "needed"),
     ]
     with api_only.http() as http:

@@ -43,7 +43,7 @@ async def read(request: Request, most: int) -> bytes:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise InvalidInput(f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json")
-    if request.headers.get("content-type", "").startswith("multipart/"):
+    if request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise InvalidInput("a form with parts: this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > most:

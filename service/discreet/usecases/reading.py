@@ -244,7 +244,8 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
 
 
 def _unreadable(name: str) -> InvalidInput:
-    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}")])
+    hint = "; a name that ends in .csv or .json, or its Content-Type, says what else it is" if name == "Parquet" else ""
+    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])
 
 
 def _write(target: int, part: bytes) -> None:
