@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import io
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -596,11 +597,17 @@ def test_contract_pages_answer(api_only: Installation) -> None:
     with api_only.http() as http:
         assert http.get("/healthz").json() == {"status": "ok"}
         assert http.get("/openapi.json").json()["openapi"].startswith("3.1")
-        assert "submit_job" in http.get("/docs").text
+        docs = http.get("/docs").text
         assert http.get("/").headers["location"] == "/login"
         assert "discreet_http_request_seconds" in http.get("/metrics").text
         assert http.get("/v1/nothing").json()["code"] == "not_found"
         assert http.put("/v1/jobs").json()["code"] == "method_not_allowed"
+    assert 'id="submit_job"' in docs
+    assert "Successful Response" not in docs
+    assert "`" not in docs.partition("<h2>Schemas")[0]
+    links, places = (set(re.findall(rf'{what}schema-(\w+)"', docs)) for what in ('href="#', 'id="'))
+    assert len(links) > 50
+    assert links <= places
 
 
 # Faults ------------------------------------------------------------------------------------------------------------
