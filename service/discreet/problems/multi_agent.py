@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit
+from discreet.field_issues import Misfit, issues_of, sentence
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
@@ -471,12 +471,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             Announcement.model_validate(announcement)
         except ValidationError as error:
-            raise InvalidInput(
-                [
-                    FieldIssue("/" + "/".join(map(str, issue["loc"])), issue["msg"].removeprefix("Value error, "))
-                    for issue in error.errors(include_url=False)
-                ]
-            ) from None
+            raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
@@ -524,7 +519,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:
-            raise InvalidInput(error.errors(include_url=False)[0]["msg"], pointer="/roster/agents") from None
+            raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(self, plan, agents)
