@@ -279,10 +279,10 @@ def test_objectives_too_large_to_compile_together_are_refused_when_they_are_regi
     ("announcement", "pointer"),
     [
         ({}, "/lower"),
-        ({"lower": 0, "upper": 0, "radius": 1}, "/"),
+        ({"lower": 0, "upper": 0, "radius": 1}, "/lower"),
         ({"lower": 0, "upper": 1, "radius": 0}, "/radius"),
         ({"lower": 0, "upper": 1, "radius": 1, "more": 1}, "/more"),
-        ("nothing", "/"),
+        ("nothing", ""),
     ],
 )
 def test_announcements_are_refused_by_field(announcement: Any, pointer: str) -> None:
@@ -325,7 +325,8 @@ def test_tables_and_bodies_are_the_same_dataset() -> None:
         ({"a": "__import__('os')"}, None, "/content/objectives/a"),
         ({"a": "a^a"}, None, "/content/objectives/a"),
         ({"a": "(" * 500 + "a" + ")" * 500}, None, "/content/objectives/a"),
-        ({"d": "d^2"}, None, "/content/objectives"),
+        ({"d": "d^2"}, None, "/content/objectives/d"),
+        ({"a": "a^2"}, {"d": 1}, "/content/initial/d"),
         ({"a": "a"}, {"a": 9}, "/content/initial/a"),
     ],
 )

@@ -78,6 +78,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # one address for everything; a redirected POST would be lost on many clients
     )
     problem_details.install(app)
     for router in (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit, issues_of, sentence
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
@@ -42,7 +43,7 @@ from discreet.problems.base import (
     unpack,
 )
 from discreet.problems.columns import check_names, real_column
-from discreet.problems.numbers import Budget, Frozen
+from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.solvers import rounding, saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
 from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
@@ -70,7 +71,7 @@ MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
+Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
 
 
 # The dataset --------------------------------------------------------------------------------------------------------
@@ -81,14 +82,14 @@ class Announcement(Frozen):
 
     lower: Bound
     upper: Bound
-    radius: Annotated[float, Field(gt=0, le=1e9)] = Field(
+    radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.lower < self.upper:
-            raise ValueError("lower must be below upper")
+            raise Misfit("lower", "lower must be below upper")
         return self
 
 
@@ -108,7 +109,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise ValueError("agents have distinct names")
+            raise Misfit("agents", "agents have distinct names")
         return self
 
     @property
@@ -123,7 +124,7 @@ class MultiAgentContent(Frozen):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
     objectives: dict[Name, Text]
-    initial: dict[Name, float] | None = None
+    initial: dict[Name, Real] | None = None
 
 
 class MultiAgentDataset(base.Dataset):
@@ -144,10 +145,12 @@ class MultiAgentDataset(base.Dataset):
 
     @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
+        found: list[FieldIssue] = []
         found = []
         texts, initial, slopes = [], [], []
-        unknown = (set(content.objectives) | set(content.initial or {})) - set(public.names)
-        found += [FieldIssue("/content/objectives", f"no agent is called {name}") for name in sorted(unknown)]
+        for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
+            unknown = sorted(set(given) - set(public.names))
+            found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
         for agent in public.agents:
             text = content.objectives.get(agent.name, "0")
             pointer = f"/content/objectives/{agent.name}"
@@ -192,10 +195,10 @@ class MultiAgentDataset(base.Dataset):
 class StepSchedule(Frozen):
     """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps."""
 
-    gamma: Annotated[float, Field(gt=0, le=1e6)]
-    alpha: Annotated[float, Field(gt=0, le=1e6)]
-    c1: Annotated[float, Field(gt=0, lt=1)]
-    c2: Annotated[float, Field(gt=0, lt=1)]
+    gamma: Annotated[Real, Field(gt=0, le=1e6)]
+    alpha: Annotated[Real, Field(gt=0, le=1e6)]
+    c1: Annotated[Real, Field(gt=0, lt=1)]
+    c2: Annotated[Real, Field(gt=0, lt=1)]
     iterations: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
 
     @model_validator(mode="after")
@@ -217,7 +220,7 @@ class MultiAgent(base.FederatedProblem):
     Dataset: ClassVar[type[base.Dataset]] = MultiAgentDataset
 
     kind: Literal["multi_agent"]
-    dataset: str | None = Field(
+    dataset: base.DatasetId | None = Field(
         default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
     )
     constraints: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
@@ -228,9 +231,10 @@ class MultiAgent(base.FederatedProblem):
     @model_validator(mode="after")
     def _data_are_somewhere(self) -> Self:
         if (self.dataset is None) == (self.protocol == "job"):
-            raise ValueError("a dataset is needed with protocol `job`, and none with protocol `federated`")
+            raise Misfit("dataset", "needed with protocol `job`, and not with protocol `federated`")
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            raise ValueError(f"at most {MAX_ROUNDS} iterations with protocol `federated`: each is a round")
+            says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
+            raise Misfit("schedule/iterations", says)
         return self
 
     @classmethod
@@ -520,12 +524,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             Announcement.model_validate(announcement)
         except ValidationError as error:
-            raise InvalidInput(
-                [
-                    FieldIssue("/" + "/".join(map(str, issue["loc"])), issue["msg"].removeprefix("Value error, "))
-                    for issue in error.errors(include_url=False)
-                ]
-            ) from None
+            raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
@@ -573,7 +572,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:
-            raise InvalidInput(error.errors(include_url=False)[0]["msg"], pointer="/roster/agents") from None
+            raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(self, plan, agents)

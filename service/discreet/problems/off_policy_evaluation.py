@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
@@ -43,7 +44,7 @@ from discreet.problems.columns import (
     real_column,
     record_order,
 )
-from discreet.problems.numbers import Budget, Count, Frozen, Positive
+from discreet.problems.numbers import Budget, Count, Flag, Frozen, Positive, Real
 from discreet.solvers import gradient_temporal_difference as gtd
 from discreet.solvers import least_squares_temporal_difference as lstd
 from discreet.solvers import monte_carlo_regression as regression
@@ -56,6 +57,7 @@ Ints = NDArray[np.int64]
 MAX_STATES = 2000
 MAX_COLUMNS = 64
 MAX_FEATURES = 1000
+MAX_COORDINATE = 1e12
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
@@ -102,40 +104,41 @@ class OffPolicyPublic(Frozen):
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
     )
     trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
-    reward_bound: Annotated[float, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
     topology: list[tuple[Count, Count]] | None = Field(
         default=None,
         description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
     )
-    rewards: list[float] | None = Field(
+    rewards: list[Real] | None = Field(
         default=None, description="Reward of each transition of the topology, where that is public"
     )
-    off_policy: bool | None = Field(
+    off_policy: Flag | None = Field(
         default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.states is None) == (self.features is None):
-            raise ValueError("either states or features is needed")
+            raise Misfit("states", "either states or features is needed")
         if self.neighbours == "replace" and self.trajectories is None:
-            raise ValueError("neighbours that replace one trajectory need a public number of trajectories")
+            raise Misfit("trajectories", "neighbours that replace one trajectory need their public number")
         if self.neighbours == "add_remove" and self.trajectories is not None:
-            raise ValueError("where neighbours add or remove a trajectory their number is private")
+            raise Misfit("trajectories", "where neighbours add or remove a trajectory their number is private")
         if self.topology is not None:
             if self.states is None:
-                raise ValueError("a topology is of tabular states")
+                raise Misfit("topology", "a topology is of tabular states")
             states = self.states
             if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
-                raise ValueError(f"a topology has pairs of states 0 to {states - 1}; {states} ends an episode")
+                says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
+                raise Misfit("topology", says)
             if len(set(self.topology)) != len(self.topology):
-                raise ValueError("a transition stands twice in the topology")
+                raise Misfit("topology", "a transition stands twice")
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
-                raise ValueError("rewards are one for each transition of the topology")
+                raise Misfit("rewards", "one for each transition of the topology is needed")
             if max(map(abs, self.rewards)) > self.reward_bound:
-                raise ValueError("a reward exceeds the reward bound")
+                raise Misfit("rewards", "a reward exceeds reward_bound")
         return self
 
     @property
@@ -149,7 +152,7 @@ class OffPolicyPublic(Frozen):
         return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
 
 
-Vector = list[float]
+Vector = list[Real]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -161,12 +164,12 @@ class TransitionRow(TypedDict):
     state: NotRequired[Count]
     x: NotRequired[Vector]
     action: NotRequired[Any]
-    reward: float
+    reward: Real
     next_state: NotRequired[Count]
     x_next: NotRequired[Vector]
     terminal: bool
-    behaviour: NotRequired[float]
-    target: NotRequired[float]
+    behaviour: NotRequired[Real]
+    target: NotRequired[Real]
 
 
 class OffPolicyContent(Frozen):
@@ -201,14 +204,14 @@ class OffPolicyDataset(base.Dataset):
         unknown = {"state", "next_state", "x", "x_next"} - {here, there}
         issues = Issues(prefix)
         for name in needed:
-            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row", rows)
+            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row")
         for name in unknown:
             says = f"this dataset's states are given as {here} and {there}"
-            issues.where(np.array([name in row for row in rows], bool), name, says, rows)
+            issues.where(np.array([name in row for row in rows], bool), name, says)
         if public.features is not None:
             for name in (here, there):
                 wrong = [len(row.get(name, ())) != public.features for row in rows]  # type: ignore[arg-type]
-                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed", rows)
+                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed")
         issues.check()
         whole, real = np.int64, np.float64
         columns: dict[str, NDArray[Any]] = {
@@ -402,15 +405,15 @@ class FourierFeatures(Frozen):
 
     type: Literal["fourier"]
     order: Annotated[int, Field(strict=True, ge=0, le=20)]
-    low: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
-    high: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    low: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    high: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
 
 
 class IdentityFeatures(Frozen):
     """The coordinates of x themselves, rows longer than the public `bound` shortened to it."""
 
     type: Literal["identity"]
-    bound: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+    bound: Annotated[Real, Field(gt=0, le=1e9)] = 1.0
 
 
 Method = Literal["moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]
@@ -427,26 +430,26 @@ class OffPolicyEvaluation(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = OffPolicyDataset
 
     kind: Literal["off_policy_evaluation"]
-    dataset: str = Field(description="Id of a dataset of kind off_policy_evaluation")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
     features: Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
-    discount: Annotated[float, Field(ge=0, lt=1)]
+    discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
-    clip: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+    clip: Annotated[Real, Field(gt=0, le=1e9)] | None = Field(
         default=None, description="Public bound on the l2 norm of what one trajectory adds"
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    step_size: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    sampling: Annotated[float, Field(gt=0, le=1)] | None = Field(
+    step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
+    sampling: Annotated[Real, Field(gt=0, le=1)] | None = Field(
         default=None, description="Probability with which a trajectory takes part in a step of `minibatch`"
     )
-    max_importance: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+    max_importance: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None, description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given"
     )
-    regularization: Annotated[float, Field(ge=0, le=1e12)] | None = Field(
+    regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
         description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
     )
-    initial: Annotated[tuple[float, ...] | tuple[tuple[float, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
+    initial: Annotated[tuple[Real, ...] | tuple[tuple[Real, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
         default=None,
         description="Public: a distribution over the states, or initial states x that are equally likely",
     )
@@ -747,14 +750,20 @@ class OffPolicyEvaluation(base.Problem):
         found = []
         tabular = isinstance(self.features, TabularFeatures)
         if tabular != (public.states is not None):
-            holds = f"{public.states} states" if public.states is not None else f"{public.features} coordinates"
-            found.append(FieldIssue("/problem/features/type", f"the dataset's states are {holds}"))
+            says = (
+                f"the dataset has {public.states} numbered states: use tabular"
+                if public.states is not None
+                else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
+            )
+            found.append(FieldIssue("/problem/features/type", says))
         if isinstance(self.features, FourierFeatures):
             k = len(self.features.low)
             if k != len(self.features.high) or k != (public.features or k):
                 found.append(FieldIssue("/problem/features/low", f"low and high need {public.features} figures each"))
             elif not all(low < high for low, high in zip(self.features.low, self.features.high, strict=True)):
                 found.append(FieldIssue("/problem/features/low", "must be below high"))
+            elif max(map(abs, (*self.features.low, *self.features.high))) > MAX_COORDINATE:
+                found.append(FieldIssue("/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"))
             if (self.features.order + 1) ** k > MAX_FEATURES:
                 says = f"{(self.features.order + 1) ** k} features; at most {MAX_FEATURES}"
                 found.append(FieldIssue("/problem/features/order", says))
@@ -767,7 +776,10 @@ class OffPolicyEvaluation(base.Problem):
         if regression_method and not tabular:
             found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
         if self.method == "gradient" and not public.replaced:
-            says = "one uniform draw a step needs a public number of trajectories and neighbours that replace one"
+            says = (
+                "one uniform draw a step needs a public number of trajectories: register the data with "
+                "public.trajectories, or use moments or minibatch"
+            )
             found.append(FieldIssue("/problem/method", says))
         if self.max_importance is not None and not public.off_policy:
             found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
@@ -800,6 +812,8 @@ class OffPolicyEvaluation(base.Problem):
             if len(vectors) != len(self.initial) or any(len(row) != public.features for row in vectors) or not vectors:
                 says = f"initial states of {public.features} coordinates each are needed"
                 return [FieldIssue("/problem/initial", says)]
+            if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
+                return [FieldIssue("/problem/initial", f"coordinates are at most {MAX_COORDINATE:g} large")]
             return []
         numbers = [share for share in self.initial if not isinstance(share, tuple)]
         if len(numbers) != public.states or vectors:

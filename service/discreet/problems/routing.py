@@ -38,7 +38,7 @@ from discreet.problems.base import (
     Result,
 )
 from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns, owner_column
-from discreet.problems.numbers import Budget, Count, Frozen, Positive
+from discreet.problems.numbers import Budget, Count, Frozen, Positive, Real
 from discreet.solvers import simplex
 from discreet.solvers import unit_flow_descent as descent
 from discreet.solvers.traffic_assignment import (
@@ -79,7 +79,7 @@ class RoutingPublic(Frozen):
     unit: Literal["request", "person"] = Field(description="Whom a neighbouring dataset adds or removes")
     zones: Zones
     periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
-    period_minutes: Annotated[float, Field(gt=0, le=1e6)]
+    period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
     max_total: Positive | None = Field(
         default=None, description="Public bound on the trips of one period, which the content must keep"
     )
@@ -234,8 +234,8 @@ class Link(Frozen):
 
     tail: Annotated[int, Field(strict=True, ge=1)]
     head: Annotated[int, Field(strict=True, ge=1)]
-    free_flow_time: Annotated[float, Field(ge=0, le=1e9)]
-    capacity: Annotated[float, Field(gt=0, le=1e12)]
+    free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
+    capacity: Annotated[Real, Field(gt=0, le=1e12)]
 
 
 class RoadNetwork(Frozen):
@@ -280,7 +280,7 @@ class AffineLatency(Frozen):
     """`t(y) = free_flow_time (1 + factor y / capacity)`."""
 
     type: Literal["affine"]
-    factor: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    factor: Annotated[Real, Field(ge=0, le=1e6)] = 1.0
 
     def solver_form(self) -> Latency:
         return Latency(coefficient=self.factor, power=1.0)
@@ -290,8 +290,8 @@ class BprLatency(Frozen):
     """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
 
     type: Literal["bpr"]
-    b: Annotated[float, Field(ge=0, le=1e6)] = 0.15
-    power: Annotated[float, Field(ge=1, le=20)] = 4.0
+    b: Annotated[Real, Field(ge=0, le=1e6)] = 0.15
+    power: Annotated[Real, Field(ge=1, le=20)] = 4.0
 
     def solver_form(self) -> Latency:
         return Latency(coefficient=self.b, power=self.power)
@@ -311,16 +311,16 @@ class Routing(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
 
     kind: Literal["routing"]
-    dataset: str = Field(description="Id of a dataset of kind routing")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind routing")
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
     method: Literal["auto", "counts", "gradient"] = "auto"
-    regularization: Annotated[float, Field(gt=0, le=1e15)] | None = Field(
+    regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
     )
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
-    relative_gap: Annotated[float, Field(ge=1e-12, le=1e-2)] = 1e-10
+    relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
 
     @classmethod
     def example(cls) -> dict[str, Any]:

@@ -611,7 +611,9 @@ def _check_roster(
         issues.append(FieldIssue("/roster/agents", "agents stand once each, sorted by fingerprint"))
     terms = FederationTerms.model_validate(session["terms"])
     if not terms.least <= len(names) <= terms.agents:
-        issues.append(FieldIssue("/roster/agents", f"{terms.least} to {terms.agents} agents, by the job's terms"))
+        asked = str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
+        says = f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has enrolled can be named"
+        issues.append(FieldIssue("/roster/agents", says))
     for fingerprint, *figures in listed:
         row = enrolled.get(fingerprint)
         if row is None or [row["name"], bytes(row["public_key"]), row["announcement"]] != figures:
