@@ -146,7 +146,6 @@ class MultiAgentDataset(base.Dataset):
     @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
         found: list[FieldIssue] = []
-        found = []
         texts, initial, slopes = [], [], []
         for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
             unknown = sorted(set(given) - set(public.names))
