@@ -42,17 +42,19 @@ class Optimum:
 
 class _Journal:
     """The records of a session: those of answers that may have been sent lie in a file, those of the answer in hand in
-    the state that is saved with it.
+    the state that is saved with it, until that is done.
 
     `settled`: how many the file held when the state was saved. Raises Reused when it holds more than the state knows:
-    then the state is an older copy.
+    then the state is an older copy; and when it holds fewer: then the file is.
     """
 
     def __init__(self, file: secure_sum.MemoryJournal, settled: int, pending: list[str]) -> None:
         self.file, self.pending = file, pending
-        beyond = set(file.records()[settled:]) - set(pending)
-        if beyond:
+        held = file.records()
+        if set(held[settled:]) - set(pending):
             raise secure_sum.Reused("the saved session is older than its journal")
+        if len(held) < settled:
+            raise secure_sum.Reused("the journal is older than the saved session")
 
     def claim(self, record: str) -> None:
         if record in self.records():
@@ -63,7 +65,7 @@ class _Journal:
         return list(dict.fromkeys([*self.file.records(), *self.pending]))
 
     def settle(self) -> None:
-        """The last answer was saved and may be on its way."""
+        """The last answer was saved: it goes out next, or has gone."""
         known = set(self.file.records())
         for record in self.pending:
             if record not in known:
@@ -91,6 +93,7 @@ class _Run:
         self._journal.settle()
         answer = machine.answer(current.broadcast)
         current.state = self._state()
+        current.on_saved = self._journal.settle
         return answer
 
     def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> Optimum:
