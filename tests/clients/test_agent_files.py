@@ -162,7 +162,10 @@ def test_every_change_of_the_ledger_is_found(tmp_path: Path) -> None:
     document = charged("job_9", 1)
     with pytest.raises(NotTrusted, match="not signed by the server"):
         stranger.charge(document, bytes(64), bytes(32))
-    nobody = {"server_key": base64.b64encode(bytes(32)).decode(), "server_signature": base64.b64encode(bytes(64)).decode()}
+    nobody = {
+        "server_key": base64.b64encode(bytes(32)).decode(),
+        "server_signature": base64.b64encode(bytes(64)).decode(),
+    }
     with stranger._locked() as entries:
         stranger._append(entries, kind="charge", job="job_9", spent=(1, 0), charge=document.decode(), **nobody)
     with pytest.raises(LedgerBroken):

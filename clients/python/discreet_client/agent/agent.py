@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
@@ -38,6 +38,9 @@ from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 from discreet_client.updates import QuadraticCost
+
+if TYPE_CHECKING:
+    from discreet_client.agent.coupled_qp import Demands
 
 SKEW_SECONDS = 30.0
 """The server's clock may differ by so much; it holds the agent to the same."""
@@ -219,16 +222,19 @@ class Agent:
         lower: ArrayLike = 0.0,
         upper: ArrayLike,
         primal: float | None = None,
+        demands: Demands | None = None,
     ) -> NDArray[np.float64]:
         """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together with the others.
 
         A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a variable.
-        `primal`: this agent's own step size instead of the job's. Nothing leaves this process but masked and encrypted
+        `primal`: this agent's own step size instead of the job's. `demands`: how many agents, rounds and so on this one
+        takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and encrypted
         contributions to sums. AgentError when the session fails, or the data do not fit what the owner has signed.
         """
         from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
-        return coupled_qp.solve(self, A_u=A_u, A_g=A_g, cost=cost, lower=lower, upper=upper, primal=primal).x
+        data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper, "primal": primal}
+        return coupled_qp.solve(self, **data, demands=demands or coupled_qp.Demands()).x
 
     @property
     def roster(self) -> dict[str, Any]:
@@ -397,7 +403,9 @@ class Agent:
             raise NotTrusted("the roster has another key under this agent's name")
         announced = json.loads(json.dumps(own["announcement"]), parse_int=float)  # 1 and 1.0 are one figure
         if own["name"] != self.name or announced != json.loads(self._announcement, parse_int=float):
-            raise NotTrusted("the owner has signed another name, or other figures, than those that this agent announces")
+            raise NotTrusted(
+                "the owner has signed another name, or other figures, than those that this agent announces"
+            )
         return own
 
     def _contribute(self, message: pb.Round, step: Step) -> None:
