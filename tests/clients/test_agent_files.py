@@ -33,6 +33,7 @@ def test_links_are_read_and_written() -> None:
     link = Link.parse(LINK)
     assert (link.address, link.session, link.token, link.tls) == ("127.0.0.1:8081", "ses_0abc", "t-_1", "c" * 64)
     assert Link.parse(str(link)) == link
+    assert "t-_1" not in repr(link)  # a secret, and reprs go into logs
     six = Link("::1", 1, "ses_1", "a" * 64, "b" * 64)
     assert six.address == "[::1]:1"
     assert Link.parse(str(six)) == six

@@ -50,9 +50,9 @@ def problem(count: int, **changes: Any) -> CoupledQp:
 class Party:
     """One agent as its process has it: identity, data, and what lies on its disk between two answers."""
 
-    def __init__(self, seed: int, folder: Path | None = None, demands: Demands = Demands()) -> None:
+    def __init__(self, seed: int, folder: Path | None = None, demands: Demands | None = None) -> None:
         random = np.random.default_rng(seed)
-        self.identity, self.demands = Identity.generate(), demands
+        self.identity, self.demands = Identity.generate(), demands or Demands()
         self.A_u, self.A_g = random.uniform(0.5, 1, (2, 2)), random.uniform(0.5, 1, (1, 2))
         self.cost = QuadraticCost(random.uniform(0, 1, (2, 2)), random.uniform(-2, -1, 2))
         self.path = None if folder is None else folder / f"{seed}.journal"

@@ -228,8 +228,9 @@ class Agent:
 
         A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a variable.
         `primal`: this agent's own step size instead of the job's. `demands`: how many agents, rounds and so on this one
-        takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and encrypted
-        contributions to sums. AgentError when the session fails, or the data do not fit what the owner has signed.
+        takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and
+        encrypted contributions to sums. AgentError when the session fails, or the data do not fit what the owner has
+        signed.
         """
         from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
