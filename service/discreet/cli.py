@@ -28,9 +28,9 @@ from discreet.errors import DiscreetError, InvalidInput, NotFound, StateHeld, Un
 from discreet.settings import Settings
 from discreet.strict_json import loads
 from discreet_client.client import ApiError, Client, Unreachable
+from discreet_client.federation.errors import NotTrusted
 from discreet_client.federation.identity import Identity
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.signing import fingerprint
+from discreet_client.federation.rosters import chosen, roster_document, told
 from discreet_client.federation.signing import roster as roster_statement
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
@@ -604,8 +604,9 @@ def session_approve(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Fingerprints to approve (their beginnings); all by default"),
+        typer.Option("--agent", help="Fingerprints to approve (16 digits or more); all by default"),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing")] = False,
     save_as: Annotated[str | None, typer.Option(help="Keep these agents as a standing group of this name")] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,
@@ -617,15 +618,16 @@ def session_approve(
     owner = _owner_identity(owner_identity)
     with _client(state, server, key) as client:
         found = client.session(job_id)
-        chosen = [
-            one
-            for one in found["agents"]
-            if agent is None or any(one["fingerprint"].startswith(beginning) for beginning in agent)
-        ]
-        for one in chosen:  # what the server says is not believed: the key must be the one of that name
-            if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
-                raise DiscreetError(f"the server shows another key under the fingerprint {one['fingerprint']}")
-        document = roster_document(found["id"], found["job"], found["kind"], chosen, found["parameters"])
+        try:
+            agents = chosen(found["agents"], agent)
+        except NotTrusted as error:
+            raise DiscreetError(str(error)) from None
+        if not as_json:
+            # Agents believe the owner alone, and the owner sees here what the server would have it sign.
+            print("\n".join(["You sign:", *told(agents, found["parameters"])]), file=sys.stderr)
+            if sys.stdin.isatty() and not yes:
+                typer.confirm("Sign it?", abort=True, err=True)
+        document = roster_document(found["id"], job_id, found["kind"], agents, found["parameters"])
         done = client.approve_session(
             job_id,
             roster=document.decode(),
@@ -1097,7 +1099,9 @@ def _show_session(found: dict[str, Any]) -> None:
     table = Table("agent", "fingerprint", "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            one["name"], one["fingerprint"], *("yes" if one[name] else "" for name in ("on_roster", "accepted"))
+            "".join(letter if letter.isprintable() else "?" for letter in one["name"]),
+            one["fingerprint"],
+            *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )
     Console().print(table)
 

@@ -9,6 +9,7 @@ import resource
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from discreet_client.agent import (
 )
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.federation import signing
+from discreet_client.federation.rosters import chosen, told
 
 LINK = f"dsc://127.0.0.1:8081/ses_0abc?token=t-_1&server={'a' * 64}&owner={'b' * 64}&tls={'c' * 64}"
 
@@ -95,6 +97,32 @@ def test_statements_never_agree_by_accident() -> None:
         signing.ledger_entry(b"x"),
     }
     assert len(made) == 11
+
+
+def test_an_owner_signs_the_agents_that_were_meant() -> None:
+    """Compared by fingerprint: of a beginning that is short a hostile server finds a key of its own."""
+    keys = [Identity.generate() for _ in range(3)]
+    shown: list[dict[str, Any]] = [
+        {
+            "name": f"a{n}",
+            "fingerprint": key.fingerprint,
+            "key": base64.b64encode(key.public_key).decode(),
+            "announcement": {},
+        }
+        for n, key in enumerate(keys)
+    ]
+    assert chosen(shown, None) == shown
+    assert chosen(shown, [keys[1].fingerprint[:16], keys[1].fingerprint]) == [shown[1]]
+    for beginning, says in (("", "too short"), (keys[0].fingerprint[:15], "too short"), ("0" * 64, "0 agents")):
+        with pytest.raises(NotTrusted, match=says):
+            chosen(shown, [beginning])
+    with pytest.raises(NotTrusted, match="2 agents"):
+        chosen([*shown, shown[1]], [keys[1].fingerprint])
+    with pytest.raises(NotTrusted, match="another key"):
+        chosen([{**shown[0], "key": shown[1]["key"]}], None)
+    (line, parameter) = told([{**shown[0], "name": "x\x1b[2K\n"}], {"sums": {"key_bits": 2048}})
+    assert line == f"{keys[0].fingerprint}  x?[2K?  {{}}"
+    assert parameter == 'sums: {"key_bits": 2048}'
 
 
 def charged(job: str, epsilon: int, delta: int = 0) -> bytes:

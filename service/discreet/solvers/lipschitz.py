@@ -60,13 +60,14 @@ def sensitivities(constraints: Sequence[Expression], names: Sequence[str], box: 
     first = [[derivative(g, name) for name in names] for g in constraints]
     second: dict[tuple[int, int, int], Expression] = {}
     derived = 0
-    for k, i, j in ((k, i, j) for k in range(m) for i in range(n) for j in range(i, n)):
+    places = [(k, i, j) for k in range(m) for i in range(n) for j in range(i, n)]
+    for k, i, j in places:
         second[k, i, j] = derivative(first[k][i], names[j])
         derived += second[k, i, j].size * len(second[k, i, j].names)
         if derived > MOST_DERIVED:
             raise NotLipschitz(
-                f"'{str(constraints[k])[:80]}' couples too many agents at once: its second derivatives are too large to "
-                "be bounded; sums of terms in few agents each are cheaper"
+                f"'{str(constraints[k])[:80]}' couples too many agents at once: its second derivatives are too large "
+                "to be bounded; sums of terms in few agents each are cheaper"
             )
     together = Work(MOST_TOGETHER)
     value_entries = np.zeros((m, n))

@@ -272,8 +272,8 @@ class Agent:
     # -- enrolment ----------------------------------------------------------------------------------------------------
 
     def _enroll(self) -> str:
-        if self._memory.account:
-            return self._memory.account
+        if self._memory.account and self._memory.roster:
+            return self._memory.account  # until then it may have other figures than when it enrolled first
         content = pb.Enrolment(
             token=self.link.token,
             name=self.name,
@@ -516,9 +516,10 @@ class _Stream:
 
 def _parsed(data: bytes) -> pb.OperatorContent:
     try:
-        return pb.OperatorContent.FromString(data)
+        content: pb.OperatorContent = pb.OperatorContent.FromString(data)
     except DecodeError:
         raise NotTrusted("the server sent what is no message") from None
+    return content
 
 
 def _refusal(error: grpc.RpcError) -> Refused:
