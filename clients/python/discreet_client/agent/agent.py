@@ -83,8 +83,6 @@ class Round:
     job: str = ""
     identity: Identity | None = field(default=None, repr=False)
     """For kinds whose messages agents sign for each other."""
-    announced: dict[str, Any] = field(factory=dict, repr=False)
-    """What this agent has announced, as the owner signed it."""
     price: dict[str, str] = field(factory=dict)
     """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of 1e-18."""
     on_saved: Callable[[], None] | None = field(default=None, repr=False)
@@ -361,7 +359,7 @@ class Agent:
             raise NotTrusted("the roster is another one than before")
         try:
             roster = json.loads(start.roster)
-            own = self._own_entry(roster)
+            self._check_own_entry(roster)
             charge = json.loads(start.charge)
             meant_for = charge["session"], charge["job"], charge["agent"]
             json.loads(start.parameters or b"{}")
@@ -379,7 +377,7 @@ class Agent:
             time.sleep(0.5)  # the stream is about to be closed; let the word go out
             raise
         self._memory.keep(roster=start.roster)
-        self._start, self._roster, self._charge, self._announced = start, roster, charge, own["announcement"]
+        self._start, self._roster, self._charge = start, roster, charge
         self._stream.send(
             accept=pb.Accept(
                 roster_digest=signing.digest(start.roster),
@@ -390,8 +388,8 @@ class Agent:
             )
         )
 
-    def _own_entry(self, roster: dict[str, Any]) -> dict[str, Any]:
-        """What the owner has signed of this agent: in this session, with its own key, name and figures."""
+    def _check_own_entry(self, roster: dict[str, Any]) -> None:
+        """NotTrusted unless the owner has signed this agent for this session, with its own key, name and figures."""
         own: dict[str, Any]
         for own in roster["agents"]:
             if own["fingerprint"] == self.identity.fingerprint:
@@ -407,7 +405,6 @@ class Agent:
             raise NotTrusted(
                 "the owner has signed another name, or other figures, than those that this agent announces"
             )
-        return own
 
     def _contribute(self, message: pb.Round, step: Step) -> None:
         if self._start is None:
@@ -430,7 +427,6 @@ class Agent:
                 roster_digest=signing.digest(self._start.roster),
                 job=self._charge["job"],
                 identity=self.identity,
-                announced=self._announced,
                 price=self._charge["price"],
             )
             try:

@@ -60,9 +60,10 @@ def minimize(agent: Agent, slope: Callable[[float], float], *, initial: float | 
 def _begun(current: Round, initial: float | None) -> dict[str, Any]:
     """What is kept from round to round: state, multipliers, and the public figures that steps need."""
     parameters = current.parameters
-    name = next(str(one["name"]) for one in current.roster["agents"] if one["fingerprint"] == current.agent)
+    signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
+    name, announced = str(signed["name"]), signed["announcement"]
     low, high = next(ends for of, *ends in parameters["box"] if of == name)
-    if not current.announced["lower"] <= low <= high <= current.announced["upper"]:
+    if not announced["lower"] <= low <= high <= announced["upper"]:
         raise NotTrusted(f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced")
     x = min(max((low + high) / 2 if initial is None else initial, low), high)
     told = _doubles(current.broadcast)
