@@ -229,6 +229,36 @@ def test_versions_of_one_source_share_an_account(api_only: Installation) -> None
             client.register(bodies.dataset(account=first["account"]))
 
 
+def test_versions_with_other_neighbours_have_an_account_of_their_own(api_only: Installation) -> None:
+    """Prices of one account add up, which says something of one neighbouring relation only: what is epsilon for a
+    trajectory added is up to twice that for one replaced."""
+
+    def walks(*, states: int, **more: Any) -> dict[str, Any]:
+        rows = [
+            {"trajectory": walk, "step": 0, "state": walk % states, "next_state": 0, "reward": 0.0, "terminal": True}
+            for walk in range(4)
+        ]
+        return {
+            "name": "walks",
+            "kind": "off_policy_evaluation",
+            "public": {"unit": "trajectory", "states": states, "reward_bound": 1, "horizon": 5, **more},
+            "content": {"transitions": rows},
+        }
+
+    with api_only.client() as client:
+        first = client.register({**walks(states=2), "cap": {"epsilon": 1, "delta": 0}})
+        with pytest.raises(ApiError) as refused:
+            client.register({**walks(states=3, trajectories=4), "account": first["account"]})
+        assert (refused.value.status, refused.value.code) == (409, "unit_differs")
+        assert "replaced" in str(refused.value)
+        again = client.register({**walks(states=4), "account": first["account"]})
+        assert again["account"] == first["account"]
+        client.delete_dataset(first["id"])
+        client.delete_dataset(again["id"])
+        with pytest.raises(ApiError):  # what they have spent is spent for their neighbours
+            client.register({**walks(states=3, trajectories=4), "account": first["account"]})
+
+
 def as_file(trips: list[dict[str, int]], kind: str) -> bytes:
     if kind == "json":
         return json.dumps({"trips": trips}).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import resource
@@ -97,6 +98,21 @@ def test_statements_never_agree_by_accident() -> None:
         signing.ledger_entry(b"x"),
     }
     assert len(made) == 11
+
+
+def test_statements_of_a_stream_are_those_of_its_messages() -> None:
+    """And as they were when the protocol began: agents of other versions sign the same bytes."""
+    nonce = bytes(range(32))
+    statement = signing.messages("ses_x", nonce)
+    made = statement(3, 7, 1_700_000_000_123, b"content")
+    assert made.hex() == (
+        "00000016" + b"discreet/federation/v1".hex() + "0000000b" + b"Participate".hex() + "00000005" + b"ses_x".hex()
+        + "00000020" + nonce.hex() + "000000080000000000000003" + "000000080000000000000007"
+        + "000000080000018bcfe5687b" + "00000020" + hashlib.sha256(b"content").hexdigest()
+    )  # fmt: skip
+    assert made == signing.message("ses_x", nonce, 3, 7, 1_700_000_000_123, b"content")
+    largest = 2**64 - 1
+    assert statement(largest, largest, 0, b"") == signing.message("ses_x", nonce, largest, largest, 0, b"")
 
 
 def test_an_owner_signs_the_agents_that_were_meant() -> None:

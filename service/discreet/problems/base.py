@@ -42,6 +42,10 @@ Mode = Literal["private", "simulation"]
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
 
+LONGEST_SECONDS = 1800
+"""Of a release, whatever the data, as estimated from public figures: half of the default wall limit of a child. One
+that came to the limit would fail, and so tell about its data; so a plan that could is refused."""
+
 PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""
 
@@ -217,6 +221,12 @@ class Dataset(DatasetSettings):
     def describe(cls, public: Any, content: Content) -> Any:
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public
+
+    @classmethod
+    def relation(cls, public: Any) -> dict[str, Any]:
+        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
+        every fact that both have, or the sum of their prices would speak of no one relation."""
+        return {}
 
     def rows(self) -> Content:
         """The canonical content of this dataset."""

@@ -408,6 +408,9 @@ class CoupledQp(base.FederatedProblem):
                     says = f"{value:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
                     raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
+        if clip > bound:  # an agent with a longer contribution would have to give up, which would tell about its data
+            says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
+            raise InvalidInput(says, pointer="/problem/noise/clip")
         return self._plan(public.count, bound, clip, budget)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> base.Session:

@@ -130,6 +130,12 @@ class DrEnsembleDataset(base.Dataset):
         return DrEnsemblePublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:
+        if public.row_change is not None:
+            return {"neighbours": "rows moved", "row_change": public.row_change}
+        return {"neighbours": "added or removed" if public.participants is None else "replaced"}
+
+    @classmethod
     def read_rows(cls, public: DrEnsemblePublic, content: DrEnsembleContent) -> Content:
         if public.row_change is not None:
             if content.transitions is None:

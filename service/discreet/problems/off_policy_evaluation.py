@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict
@@ -22,7 +21,18 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.base import (
+    LONGEST_SECONDS,
+    PRIVATE,
+    Content,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+)
 from discreet.problems.columns import (
     Issues,
     check_bounds,
@@ -51,6 +61,19 @@ FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+
+LARGEST_CONTENT = 1 << 30
+"""Bytes; `Settings.content_bytes` by default."""
+LEAST_BOUND = 1e-100
+"""Of own features: squares of smaller numbers vanish."""
+LEAST_PENALTY = 1e-6
+"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
+LEAST_SMOOTHING = 1e-7
+"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
+
+COARSE_BITS = 22
+COARSE_VALUES = 256
+"""Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their noise."""
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
@@ -166,6 +189,10 @@ class OffPolicyDataset(base.Dataset):
         return OffPolicyPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
+        return {"neighbours": "replaced" if public.replaced else "added or removed"}
+
+    @classmethod
     def read_rows(cls, public: OffPolicyPublic, content: OffPolicyContent) -> Content:
         rows, prefix = content.transitions, "/content/transitions"
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
@@ -194,7 +221,8 @@ class OffPolicyDataset(base.Dataset):
             columns[name] = np.array([row[name] for row in rows], dtype=kind)  # type: ignore[literal-required]
         if public.features is not None and not rows:
             columns |= {name: np.zeros((0, public.features)) for name in (here, there)}
-        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows]), return_inverse=True)
+        # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
+        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows], dtype=object), return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
@@ -243,11 +271,13 @@ def _truths(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
     column = table.column("terminal")
     if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
         raise InvalidInput("column 'terminal' must hold true or false, none missing", pointer=prefix)
-    return np.asarray(pc.cast(column, pa.bool_()).to_numpy(), dtype=bool)
+    return np.asarray(column.cast(pa.bool_()).to_numpy(), dtype=bool)
 
 
 def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
     """float64[N, size] of a list column, or of one column a coordinate."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 8 MB of Arrow's functions, for who reads lists
+
     if name not in table.column_names:
         split = [real_column(table, f"{name}_{axis}", prefix) for axis in range(size)]
         return np.stack(split, axis=1).astype(np.float64, copy=False)
@@ -259,7 +289,7 @@ def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
     lengths = pc.list_value_length(column)
     if column.null_count or flat.null_count or not pc.all(pc.equal(lengths, size), min_count=0).as_py():
         raise InvalidInput(f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix)
-    values = pc.cast(flat, pa.float64()).to_numpy(zero_copy_only=False)
+    values = flat.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(values.reshape(-1, size))
 
 
@@ -521,6 +551,14 @@ class OffPolicyEvaluation(base.Problem):
             raise InvalidInput(issues)
         method = self._method(public)
         parameters = self._parameters(public, method)
+        seconds = self._longest_seconds(public, method, parameters)
+        if seconds > LONGEST_SECONDS:
+            raise InvalidInput(
+                f"on the largest content this could take {seconds:.3g} s, at most {LONGEST_SECONDS} are given whatever "
+                "the content: fewer features or steps, less sampling, or a dataset whose number of trajectories and "
+                "horizon are public and smaller",
+                pointer="/problem/features" if parameters["steps"] is None else "/problem/steps",
+            )
         neighbours = (
             "one person's trajectory replaced by another; the number of trajectories is public"
             if public.replaced
@@ -531,6 +569,9 @@ class OffPolicyEvaluation(base.Problem):
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             raise InvalidInput(f"{error}; {method} needs a larger epsilon or delta", pointer=pointer) from None
+        if method in ("dp_lsw", "dp_lsl") and getattr(event, "smoothing", 1.0) < LEAST_SMOOTHING:
+            says = f"{method} needs a larger epsilon for so many states"
+            raise InvalidInput(says, pointer="/privacy/epsilon")
         steps = parameters["steps"] or 0
         numbers = lstd.stacked_size(self._features(public).dimension) if method == "moments" else 0
         return Plan.priced(
@@ -560,6 +601,18 @@ class OffPolicyEvaluation(base.Problem):
             advice=self._advice(public, method, parameters, event),
             parameters={"method": method, **parameters},
         )
+
+    def _longest_seconds(self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any]) -> float:
+        """Of a release on as many rows as there may be, by public figures; measured on one core of 2024, doubled."""
+        row_bytes = 17 if public.states is not None else 17 + 16 * (public.features or 1)
+        rows = LARGEST_CONTENT / row_bytes
+        if public.trajectories is not None:
+            rows = min(rows, public.trajectories * public.horizon)
+        dimension = 0 if public.states is not None else self._features(public).dimension
+        if method in ("minibatch", "gradient"):
+            each = min(public.horizon, rows) if method == "gradient" else chosen["sampling"] * rows
+            return float(chosen["steps"] * each * (80 + 20 * dimension) * 1e-9)
+        return float(rows * (60 + 4 * dimension**2) * 1e-9)
 
     def _method(self, public: OffPolicyPublic) -> Method:
         if self.method != "auto":
@@ -705,6 +758,8 @@ class OffPolicyEvaluation(base.Problem):
             if (self.features.order + 1) ** k > MAX_FEATURES:
                 says = f"{(self.features.order + 1) ** k} features; at most {MAX_FEATURES}"
                 found.append(FieldIssue("/problem/features/order", says))
+        if isinstance(self.features, IdentityFeatures) and self.features.bound < LEAST_BOUND:
+            found.append(FieldIssue("/problem/features/bound", f"at least {LEAST_BOUND:g}"))
         regression_method = self.method in ("dp_lsw", "dp_lsl")
         if public.off_policy and regression_method:
             says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
@@ -716,6 +771,8 @@ class OffPolicyEvaluation(base.Problem):
             found.append(FieldIssue("/problem/method", says))
         if self.max_importance is not None and not public.off_policy:
             found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
+        if self.method == "dp_lsl" and self.regularization is not None and self.regularization < LEAST_PENALTY:
+            found.append(FieldIssue("/problem/regularization", f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}"))
         if self.method == "dp_lsl" and self.regularization is None and not public.replaced:
             says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
             found.append(FieldIssue("/problem/regularization", says))
@@ -781,13 +838,16 @@ class OffPolicyEvaluation(base.Problem):
             )
             return {"sums": noise.add(event, sums)}
         if chosen["method"] == "gradient":
-            return {"weights": self._descend(public, moved, chosen, event.scale, noise)}
+            found = self._descend(public, moved, chosen, event.scale, noise)
+            return {"weights": _coarse(found, chosen["step_size"] * event.scale)}
         if chosen["method"] == "minibatch":
             m = np.array([public.trajectories or moved.trajectories])
             if count:
                 m = noise.add(count[0], m)
-            return {"weights": self._sample(public, moved, chosen, event.scale, int(m[0]), noise), "trajectories": m}
-        return {"weights": self._regress(public, moved, event, noise)}
+            found = self._sample(public, moved, chosen, event.scale, int(m[0]), noise)
+            step = chosen["step_size"] / (chosen["sampling"] * max(int(m[0]), 1))
+            return {"weights": _coarse(found, step * event.scale), "trajectories": m}
+        return {"weights": _coarse(self._regress(public, moved, event, noise), public.reward_bound / COARSE_VALUES)}
 
     def _descend(
         self, public: OffPolicyPublic, moved: td.Transitions, chosen: dict[str, Any], scale: float, noise: Noise
@@ -885,6 +945,16 @@ class OffPolicyEvaluation(base.Problem):
         moments = lstd.unstacked(sums, dimension, public.reward_bound)
         ridge = STACKED_RIDGE * deviation * math.sqrt(dimension)
         return lstd.solve_moments(*moments, ridge if self.regularization is None else self.regularization)
+
+
+def _coarse(weights: Floats, unit: float) -> Floats:
+    """`weights` as multiples of about 2^-22 of the public `unit`, and in 24 significant bits.
+
+    Noise in floating point has gaps in its last bits, by which what it was added to could be told; these bits go.
+    """
+    grid = math.ldexp(1.0, math.frexp(unit)[1] - 1 - COARSE_BITS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (np.rint(weights / grid) * grid).astype(np.float32).astype(np.float64)
 
 
 def _cutoff(event: Event, numbers: int) -> float:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import SYSTEM, Database
 from discreet.storage.tables import FederatedSession, GroupMember, Job, SessionAgent, SessionToken
 
 Row = dict[str, Any]
@@ -197,6 +198,17 @@ async def begin(connection: AsyncConnection, job_id: str) -> None:
     )
 
 
+async def keep_round(
+    database: Database, job_id: str, attempt: int, *, number: int, key_id: str, sealed: bytes, transcript: bytes
+) -> bool:
+    """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in every round.
+
+    False when the job is no longer this fencing token's or has ended.
+    """
+    values = {"number": number, "key_id": key_id, "sealed": sealed, "transcript": transcript}
+    return bool(await database.change(SYSTEM, _KEEP_ROUND, {"job": job_id, "attempt": attempt, **values}))
+
+
 async def keep(
     connection: AsyncConnection, job_id: str, *, number: int, key_id: str, sealed: bytes, transcript: bytes
 ) -> None:
@@ -235,6 +247,18 @@ def _one(result: Any) -> Row | None:
     row = result.mappings().one_or_none()
     return None if row is None else dict(row)
 
+
+# The job's row is locked, so that it is looked at again after waiting for the next holder. Joined without the lock, the
+# statement would still see the attempt of before.
+_KEEP_ROUND: LiteralString = """
+    WITH held AS MATERIALIZED (
+      SELECT id FROM jobs WHERE id = %(job)s AND attempt = %(attempt)s AND state IN ('awaiting_agents', 'running')
+      FOR UPDATE
+    )
+    UPDATE sessions
+    SET round = %(number)s, content_key_id = %(key_id)s, sealed = %(sealed)s, transcript = %(transcript)s
+    FROM held WHERE sessions.job_id = held.id
+    """
 
 _ABANDONED = text(
     """

@@ -184,7 +184,7 @@ async def _store(
                 actor=principal.name,
             )
         else:
-            await _check_account(connection, principal, account_id, sealed.public["unit"])
+            await _check_account(connection, principal, account_id, request.kind, sealed.public)
         row = await datasets.add(
             connection,
             sealed.parts() if object_name is None else (),
@@ -237,7 +237,11 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
     return await anyio.to_thread.run_sync(opened)
 
 
-async def _check_account(connection: Any, principal: Principal, account_id: str, unit: str) -> None:
+async def _check_account(
+    connection: Any, principal: Principal, account_id: str, kind: str, public: dict[str, Any]
+) -> None:
+    """Conflict unless all entries of the account then speak of the same neighbours: their prices add up."""
+    unit = public["unit"]
     found = await ledger.accounts(connection, principal.tenant_id, scope="data", account_id=account_id)
     if not found:
         raise NotFound("there is no such account", pointer="/account")
@@ -245,6 +249,15 @@ async def _check_account(connection: Any, principal: Principal, account_id: str,
         raise Conflict(
             f"this account counts in the unit {found[0]['unit']}, the dataset in {unit}", code="unit_differs"
         )
+    await datasets.lock_account(connection, account_id)
+    ours = DATASETS[kind].relation(DATASETS[kind].read_public(public))
+    for other in await datasets.publics_of_account(connection, account_id):
+        model = DATASETS[other["kind"]]
+        theirs = model.relation(model.read_public(other["public"]))
+        for name in sorted(ours.keys() & theirs.keys()):
+            if ours[name] != theirs[name]:
+                says = f"neighbours of datasets on this account differ: {name} is {theirs[name]}, here {ours[name]}"
+                raise Conflict(says, code="unit_differs")
 
 
 async def find(services: Services, principal: Principal, dataset_id: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A worker's steps, each one transaction under the job's fencing token.
 
-    claim → touch → keep_release → publish        the way of a job that succeeds
+    claim → open_content → touch → keep_release → publish        the way of a job that succeeds
     renew                                          meanwhile: the lease, and whether the job shall be cancelled
     count_failure, hand_back, cancel                the other ends; what ends the job settles it by the one rule
 
@@ -121,22 +121,23 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def touch(services: Services, held: Claim) -> bytes | bytearray:
-    """The content, opened, with `data_touched` committed before it is handed over: from then on the job is charged.
+async def open_content(services: Services, held: Claim) -> bytes | bytearray:
+    """The content, opened by this process, which shows nobody anything: one that does not open charges nothing.
 
-    It is opened first, by this process, which shows nobody anything: a content that does not open charges nothing.
-    SealBroken when it is not what was stored; Unavailable when it does not come now. Empty without a dataset.
+    Nothing may be done with it before `touch`. SealBroken when it is not what was stored; Unavailable when it does not
+    come now. Empty without a dataset.
     """
-    content: bytes | bytearray = b""
-    if held.dataset_id is not None:
-        content = await datasets.open_content(services, held.dataset_id)
+    return b"" if held.dataset_id is None else await datasets.open_content(services, held.dataset_id)
+
+
+async def touch(services: Services, held: Claim) -> None:
+    """Commit `data_touched`, before content is handed over: from then on the job is charged."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")
-    return content
 
 
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:

@@ -475,10 +475,16 @@ async def keep(
     plain = len(state).to_bytes(8, "big") + state + broadcast
     keys = services.secrets
     key_id, sealed = keys.content_key_id, sealing.seal_whole(keys, _sealed_name(held.job_id), plain)
-    async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
-        await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
-        faults.point("session.kept")
+    if not await sessions.keep_round(
+        services.database,
+        held.job_id,
+        held.attempt,
+        number=number,
+        key_id=key_id,
+        sealed=sealed,
+        transcript=transcript,
+    ):
+        raise LostJob()
 
 
 async def keep_last(

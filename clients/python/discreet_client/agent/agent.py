@@ -491,13 +491,14 @@ class _Stream:
     def __init__(
         self, identity: Identity, session: str, nonce: bytes, out: queue.SimpleQueue[pb.AgentMessage | None]
     ) -> None:
-        self._identity, self._session, self._nonce, self._out = identity, session, nonce, out
+        self._identity, self._out = identity, out
+        self._statement = signing.messages(session, nonce)
         self._sequence = 0
 
     def send(self, round_number: int = 0, **content: Any) -> None:
         data = pb.AgentContent(**content).SerializeToString()
         now = _now_ms()
-        statement = signing.message(self._session, self._nonce, self._sequence, round_number, now, data)
+        statement = self._statement(self._sequence, round_number, now, data)
         self._out.put(
             pb.AgentMessage(
                 content=data,

@@ -193,7 +193,8 @@ class _Run:
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) != sums.dimension:
             raise AgentError(f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}")
         reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
-        if not reach <= sums.bound:
+        # With noise contributions are clipped to what the slots hold, and a refusal would tell about the data.
+        if not sums.noise_sigma and not reach <= sums.bound:
             raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
         steps = parameters["steps"]
         chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])

@@ -275,7 +275,9 @@ async def _job_page(
         status=200 if refused is None else submissions.status_of(refused),
         job=jobs.view(row),
         problem=row["problem"],
-        problem_text=submissions.as_text(row["problem"]),
+        problem_text=submissions.as_text(
+            submissions.shown(row["problem"], own=viewer.may("owner") or viewer.principal.name == row["principal"])
+        ),
         plan=row["plan"],
         result=result,
         certificate=certificate,
