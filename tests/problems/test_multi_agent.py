@@ -169,7 +169,8 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, width))
 
     session = asked.open_session(plan, members)
-    roster = {"agents": [{"fingerprint": one.fingerprint, "name": one.name} for one in members]}
+    columns = ("fingerprint", "name", "announcement")
+    roster = {"agents": [{name: getattr(one, name) for name in columns} for one in members]}
     slopes = {"a": lambda x: 2 * (x - 3), "b": lambda x: 4 * (x - 4), "c": lambda x: 0.5 * math.exp(0.5 * x)}
     given_noise = Given(drawn)
     broadcast = session.opening(given_noise)

@@ -133,7 +133,9 @@ def show_session(found: dict[str, Any]) -> None:
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            one["name"], one["fingerprint"], *("yes" if one[name] else "" for name in ("on_roster", "accepted"))
+            "".join(letter if letter.isprintable() else "?" for letter in one["name"]),
+            one["fingerprint"],
+            *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )
     Console().print(table)
 
