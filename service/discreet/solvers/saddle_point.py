@@ -122,7 +122,8 @@ class Outputs(NamedTuple):
     `register`: int64[o], where the program has the exact value; -1 for a derivative that is zero and yet noised.
     `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o], deviation of the noise; 0: none.
     `noise`: int64[o], column of the noise that the output takes, -1 without noise. `grid`: values are rounded to
-    multiples of scale·grid before the noise, 0: not rounded.
+    multiples of scale·grid before the noise, which then counts these multiples; 0: not rounded, and the noise is in
+    units of the scale.
     """
 
     register: Ints
@@ -139,8 +140,8 @@ def noised_outputs(
     """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m, n], or broadcast to.
 
     An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole vectors). `grid`: for
-    noise that is itself a multiple of it, in units of the scale: a discrete Gaussian, whose sum with a value on the
-    same grid betrays no low bit of it.
+    noise that is a whole number of its steps, in units of the scale: a discrete Gaussian. Value and noise are added as
+    whole numbers of steps and only their sum is scaled, so no low bit of the result depends on how it came about.
     """
     m, n = problem.constraints, len(problem.names)
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
@@ -181,7 +182,8 @@ def noise_width(outputs: Outputs) -> int:
 
 
 def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike) -> Floats:
-    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation."""
+    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation, or
+    in steps of the grid where there is one."""
     z = np.asarray(noise, dtype=np.float64)
     registers = problem.program.registers.copy()
     registers[: len(problem.names)] = states
@@ -284,9 +286,9 @@ def run(
     """`steps` steps from `states` (the middle of the box when not given) and `multipliers`.
 
     Noise of unit deviation comes from `noise(count, width)`, which returns that of the next `count` steps,
-    float64[count, width], or in simulations from a key drawn from `generator`: `normal_noise`, its numbers in the order
-    of steps and outputs. `points`: length of the path. `average`: the averages are over the last part of the steps,
-    from `average` (0 <= . < 1) on. `progress(done, steps)` is called now and then.
+    float64[count, width] (see `Outputs.grid`), or in simulations from a key drawn from `generator`: `normal_noise`, its
+    numbers in the order of steps and outputs. `points`: length of the path. `average`: the averages are over the last
+    part of the steps, from `average` (0 <= . < 1) on. `progress(done, steps)` is called now and then.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
         raise ValueError("steps and points are at least 1, and 0 <= average < 1")
@@ -396,7 +398,9 @@ def advance(
 def _released(exact: float, scale: float, grid: float, noise: float) -> float:
     """An exact value, rounded to its grid if there is one, with its noise."""
     if grid > 0.0:
-        return float(scale * (np.rint(exact / scale / grid) * grid + noise))
+        # The sum of two whole numbers: the same double for all pairs with this sum. A sum of their multiples is not.
+        step = scale * grid
+        return float(step * (np.rint(exact / step) + noise))
     return exact + scale * noise
 
 
@@ -482,9 +486,9 @@ def _advance(
                 while entry < end:
                     pull += released[entry] * multipliers[constraint[entry]]
                     entry += one
-                x = registers[i] - gamma_k * (pull + alpha_k * registers[i])
-                x = lower[i] if x < lower[i] else x
-                registers[i] = upper[i] if x > upper[i] else x
+                moved = registers[i] - gamma_k * (pull + alpha_k * registers[i])
+                if not np.isnan(moved):  # an objective without a slope there moves nobody
+                    registers[i] = min(max(moved, lower[i]), upper[i])
             for j in range(m):
                 mu = multipliers[j] + gamma_k * (released[j] - alpha_k * multipliers[j])
                 multipliers[j] = 0.0 if mu < 0.0 else mu

@@ -44,6 +44,9 @@ CHANNEL = "discreet_jobs"
 TRACE_SEQ = 0
 """The number of the event that says which trace a job belongs to; streams begin behind it."""
 
+SEAL_SEQ = -1
+"""The number of the event that holds the job's seal (see `bindings`); streams begin behind it too."""
+
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
@@ -98,12 +101,13 @@ async def submit(
     terms: Mapping[str, Any] | None = None,
     budget: Mapping[str, str] | None = None,
     traceparent: str | None = None,
+    seal: str | None = None,
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    With `session_id` the job is federated and waits for agents; `traceparent` goes with it to whoever runs it. One
-    statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency key
-    makes safe.
+    With `session_id` the job is federated and waits for agents; `traceparent` and `seal` go with it to whoever runs it.
+    One statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency
+    key makes safe.
     """
     (row,) = await database.ask(
         _SUBMIT,
@@ -129,6 +133,7 @@ async def submit(
             "terms": None if terms is None else dict(terms),
             "budget": None if budget is None else dict(budget),
             "traceparent": traceparent,
+            "seal": seal,
         },
     )
     if row["outcome"] != "accepted":
@@ -172,6 +177,13 @@ async def find_trace(connection: AsyncConnection, job_id: str) -> str | None:
     statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == TRACE_SEQ)
     data = (await connection.execute(statement)).scalar_one_or_none()
     return None if data is None else str(data["traceparent"])
+
+
+async def find_seal(connection: AsyncConnection, job_id: str) -> str | None:
+    """The job's seal; None when an older version accepted it, or when it is federated."""
+    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == SEAL_SEQ)
+    data = (await connection.execute(statement)).scalar_one_or_none()
+    return None if data is None else str(data["mac"])
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -264,8 +276,8 @@ async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_se
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
     """Lock the job for this transaction if it is still this attempt's."""
-    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
-    return (await connection.execute(statement)).first() is not None
+    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
+    return (await connection.execute(statement.with_for_update(key_share=True))).first() is not None
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
@@ -349,7 +361,8 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, data: 
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
-    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update()
+    """The job, held until this transaction ends; rows that refer to it can be written meanwhile."""
+    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update(key_share=True)
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
 
@@ -392,20 +405,23 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-# The trace's row belongs to a job that this very statement inserts and does not see yet: row-level security is told so
-# by the system's scope, after submit_job has set its own.
+# The rows of trace and seal belong to a job that this very statement inserts and does not see yet: row-level security
+# is told so by the system's scope, after submit_job has set its own.
 _SUBMIT = text(
     """
     WITH done AS MATERIALIZED (
       SELECT outcome, job_id, created_at, standings FROM submit_job(
         :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
         :events, :queue, :task, :channel, :session, :terms, :budget)
-    ), traced AS MATERIALIZED (
-      SELECT job_id, set_config('discreet.tenant', '*', true) AS scope FROM done
-      WHERE outcome = 'accepted' AND CAST(:traceparent AS text) IS NOT NULL
+    ), accepted AS MATERIALIZED (
+      SELECT job_id, set_config('discreet.tenant', '*', true) AS scope FROM done WHERE outcome = 'accepted'
     ), kept AS (
       INSERT INTO job_events (job_id, seq, event, data)
-      SELECT job_id, 0, 'trace', jsonb_build_object('traceparent', CAST(:traceparent AS text)) FROM traced
+      SELECT accepted.job_id, note.seq, note.event, jsonb_build_object(note.name, note.value)
+      FROM accepted CROSS JOIN (VALUES
+        (0, 'trace', 'traceparent', CAST(:traceparent AS text)),
+        (-1, 'seal', 'mac', CAST(:seal AS text))) AS note(seq, event, name, value)
+      WHERE note.value IS NOT NULL
     )
     SELECT outcome, job_id, created_at, standings FROM done
     """

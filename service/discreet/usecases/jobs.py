@@ -16,7 +16,7 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Budget, Privacy
-from discreet.storage import datasets, jobs, ledger, webhooks
+from discreet.storage import bindings, datasets, jobs, ledger, webhooks
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
@@ -26,6 +26,8 @@ from discreet.usecases.services import Services
 log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
+THREAD_BYTES = 1 << 16
+"""Requests above this size are sealed in a thread."""
 
 
 @dataclass(frozen=True)
@@ -148,26 +150,43 @@ async def submit(
     total = planned.plan.total
     events = [event.model_dump(mode="json") for event in planned.plan.events]
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
+    accepted: dict[str, Any] = {
+        "id": new_id("job"),
+        "tenant_id": principal.tenant_id,
+        "dataset_id": None if planned.dataset is None else planned.dataset["id"],
+        "kind": problem.kind,
+        "problem": problem.model_dump(mode="json"),
+        "plan": planned.plan.model_dump(mode="json"),
+        "price": total.to_json(),
+        "seed": seed,
+    }
+    seal = None
+    if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
+        if len(request) > THREAD_BYTES:
+            seal = await anyio.to_thread.run_sync(bindings.seal_job, services.secrets, accepted)
+        else:
+            seal = bindings.seal_job(services.secrets, accepted)
     found = await jobs.submit(
         services.database,
         tenant_id=principal.tenant_id,
         principal=principal.name,
         key=idempotency_key,
         digest=digest,
-        job_id=new_id("job"),
-        dataset_id=None if planned.dataset is None else planned.dataset["id"],
+        job_id=accepted["id"],
+        dataset_id=accepted["dataset_id"],
         kind=problem.kind,
-        problem=problem.model_dump(mode="json"),
-        plan=planned.plan.model_dump(mode="json"),
+        problem=accepted["problem"],
+        plan=accepted["plan"],
         seed=seed,
         steps=planned.plan.resources.steps,
         accounts=planned.accounts,
-        price=total.to_json(),
+        price=accepted["price"],
         events=events,
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
         traceparent=telemetry.traceparent(),
+        seal=seal,
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":

@@ -13,8 +13,8 @@ from prometheus_client import Counter, Gauge
 from discreet.errors import Unavailable
 from discreet.monitoring import answering
 from discreet.settings import Settings
-from discreet.storage.migrations import check_schema
 from discreet.storage.queue import QUEUE, RUN_JOB
+from discreet.storage.schema import check_schema
 from discreet.usecases import datasets, running, standing, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.children import Zygote
@@ -43,9 +43,9 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
-        if count := await datasets.remove_orphans(services):
-            log.info("objects without a dataset removed", count=count)
         await webhooks.forget_old(services)
+        if count := await datasets.remove_orphans(services):  # last: it may wait for an object storage in vain
+            log.info("objects without a dataset removed", count=count)
 
     return app
 
