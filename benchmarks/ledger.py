@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -98,22 +97,25 @@ class Submissions:
         self.keys = itertools.count()
 
     async def prepare(self) -> None:
-        planned = await job_cases.make_plan(self.services, self.principal, self.problem, self.privacy, None)
+        planned = await self.services.planner.plan(
+            self.services.database, self.principal, self.problem, self.privacy, None
+        )
+        assert planned.dataset is not None
         self.own = planned.accounts[0]
         self.accounts = [self.own]
-        self.values: dict[str, Any] = {
-            "tenant_id": self.principal.tenant_id,
-            "principal": self.principal.name,
-            "digest": bytes(32),
-            "dataset_id": planned.dataset["id"],
-            "kind": self.problem.kind,
-            "problem": self.problem.model_dump(mode="json"),
-            "plan": planned.plan.model_dump(mode="json"),
-            "seed": None,
-            "steps": planned.plan.resources.steps,
-            "price": planned.plan.total.to_json(),
-            "events": [event.model_dump(mode="json") for event in planned.plan.events],
-        }
+        self.order = jobs.Order(
+            key="",
+            digest=bytes(32),
+            job_id="",
+            dataset_id=planned.dataset.dataset_id,
+            kind=self.problem.kind,
+            problem=planned.texts.problem,
+            plan=planned.texts.plan_text,
+            seed=None,
+            steps=planned.plan.resources.steps,
+            price=planned.plan.total.to_json(),
+            events=planned.texts.events,
+        )
         async with self.services.database.transaction(self.principal.tenant_id) as connection:
             standing = (await ledger.standings(connection, [self.own]))[self.own]
             cap = budgets.cap_of(standing)
@@ -132,19 +134,20 @@ class Submissions:
                 )
                 self.accounts.append(account)
         self.bare_values = {
-            "problem": json.dumps(self.values["problem"]),
-            "plan": json.dumps(self.values["plan"]),
+            "problem": self.order.problem,
+            "plan": self.order.plan,
             "body": "x" * 1200,  # about an entry's canonical JSON
             "digest": bytes(32),
         }
 
     async def submit(self, accounts: list[str]) -> None:
+        order = replace(self.order, key=f"bench {next(self.keys)}", job_id=new_id("job"))
         found = await jobs.submit(
             self.services.database,
-            key=f"bench {next(self.keys)}",
-            job_id=new_id("job"),
+            order,
+            tenant_id=self.principal.tenant_id,
+            principal=self.principal.name,
             accounts=accounts,
-            **self.values,
         )
         assert found.outcome == "accepted", found
 
@@ -156,7 +159,7 @@ class Submissions:
         return lambda: self.submit([self.draw.choice(self.accounts)])
 
     async def whole(self) -> None:
-        """The use case: look for the key, look for the dataset, plan, then the transaction."""
+        """The use case: plan, then the transaction."""
         key = f"bench {next(self.keys)}"
         await job_cases.submit(
             self.services,
