@@ -50,9 +50,7 @@ END
 $$;
 
 CREATE FUNCTION accept_jobs(
-  _tenant text, _principal text, _accounts text[], _queue text, _task text, _keys text[], _digests bytea[], _jobs text[],
-  _datasets text[], _kinds text[], _problems text[], _plans text[], _seeds bigint[], _totals integer[], _prices text[],
-  _events text[], _sessions text[], _terms text[], _budgets text[], _traceparents text[]
+  _tenant text, _principal text, _accounts text[], _queue text, _task text, _orders jsonb
 )
 RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb)
 LANGUAGE plpgsql AS $$
@@ -65,6 +63,8 @@ LANGUAGE plpgsql AS $$
 --   accepted       everything
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
+-- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
+-- session, terms, budget, traceparent}.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -73,28 +73,42 @@ LANGUAGE plpgsql AS $$
 DECLARE
   scope text := set_config('discreet.tenant', _tenant, true) || set_config('discreet.tell', 'later', true);
   payers text[] := CASE WHEN cardinality(_accounts) > 0 THEN _accounts || ledger_caps(_tenant, _principal) END;
-  known_digest bytea;
+  one jsonb;
+  job text;
+  dataset text;
+  idempotency_key text;
+  request bytea;
+  session text;
+  traceparent text;
+  known bytea;
   tag integer;
 BEGIN
-  FOR n IN 1 .. cardinality(_keys) LOOP
+  FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
+    one := _orders -> n;
+    job := one ->> 'job';
+    dataset := one ->> 'dataset';
+    idempotency_key := one ->> 'key';
+    request := decode(one ->> 'digest', 'hex');
+    session := one ->> 'session';
+    traceparent := one ->> 'traceparent';
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
-    IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || _keys[n], 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || idempotency_key, 0)) THEN
       outcome := 'in_flight';
       RETURN NEXT;
       CONTINUE;
     END IF;
-    SELECT r.request_digest, r.job_id INTO known_digest, job_id FROM idempotent_requests AS r
-      WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = _keys[n];
+    SELECT r.request_digest, r.job_id INTO known, job_id FROM idempotent_requests AS r
+      WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = idempotency_key;
     IF FOUND THEN
-      outcome := CASE WHEN known_digest = _digests[n] THEN 'known' ELSE 'reused' END;
+      outcome := CASE WHEN known = request THEN 'known' ELSE 'reused' END;
       RETURN NEXT;
       CONTINUE;
     END IF;
-    IF _datasets[n] IS NOT NULL THEN
+    IF dataset IS NOT NULL THEN
       -- Shared, so that the dataset cannot be erased before this transaction ends.
-      PERFORM FROM datasets AS d WHERE d.id = _datasets[n] AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+      PERFORM FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
         AND (d.expires_at IS NULL OR d.expires_at > now())
         AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
         FOR SHARE OF d;
@@ -106,42 +120,41 @@ BEGIN
     END IF;
     IF payers IS NOT NULL THEN
       SELECT jsonb_agg(to_jsonb(r)) FILTER (WHERE NOT r.admitted) INTO standings
-        FROM ledger_reserve(_jobs[n], payers, _prices[n]::jsonb, _events[n], _principal) AS r;
+        FROM ledger_reserve(job, payers, one -> 'price', one ->> 'events', _principal) AS r;
       IF standings IS NOT NULL THEN
         outcome := 'refused';
         RETURN NEXT;
         CONTINUE;
       END IF;
     END IF;
-    tag := CASE WHEN _sessions[n] IS NULL THEN fair_tag(_tenant) ELSE 0 END;
+    tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
     INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, total, fair_tag, state)
-      VALUES (_jobs[n], _tenant, _datasets[n], _principal, _kinds[n], _problems[n]::jsonb, _plans[n]::jsonb,
-        _prices[n]::jsonb, _seeds[n], _totals[n], tag,
-        CASE WHEN _sessions[n] IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+      VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
+        (one ->> 'seed')::bigint, (one ->> 'total')::integer, tag,
+        CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
-      VALUES (_tenant, _principal, _keys[n], _digests[n], _jobs[n]);
-    INSERT INTO job_events (job_id, seq, event, data) VALUES (_jobs[n], 1, 'state', '{"state": "queued"}');
-    IF _traceparents[n] IS NOT NULL THEN
+      VALUES (_tenant, _principal, idempotency_key, request, job);
+    INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 1, 'state', '{"state": "queued"}');
+    IF traceparent IS NOT NULL THEN
       INSERT INTO job_events (job_id, seq, event, data)
-        VALUES (_jobs[n], 0, 'trace', jsonb_build_object('traceparent', _traceparents[n]));
+        VALUES (job, 0, 'trace', jsonb_build_object('traceparent', traceparent));
     END IF;
-    IF _sessions[n] IS NULL THEN
+    IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[
-        ROW(_queue, _task, -tag, NULL, _jobs[n], jsonb_build_object('job_id', _jobs[n]), NULL)]::procrastinate_job_to_defer_v1[]);
+        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
     ELSE
       INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
-        VALUES (_jobs[n], _sessions[n], _tenant, _terms[n]::jsonb, _budgets[n]::jsonb);
-      INSERT INTO job_events (job_id, seq, event, data) VALUES (_jobs[n], 2, 'state', '{"state": "awaiting_agents"}');
+        VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 2, 'state', '{"state": "awaiting_agents"}');
     END IF;
     outcome := 'accepted';
-    job_id := _jobs[n];
+    job_id := job;
     RETURN NEXT;
   END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, text[], bytea[], text[], text[], text[], text[], text[],
-  bigint[], integer[], text[], text[], text[], text[], text[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
 
 -- procrastinate's own trigger, which wakes its workers, but for who says that it will do so itself.
 CREATE OR REPLACE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1

@@ -10,10 +10,7 @@ from alembic import context, op
 revision = "0006"
 down_revision = "0005"
 
-SIGNATURE = (
-    "accept_jobs(text, text, text[], text, text, text[], bytea[], text[], text[], text[], text[], text[], bigint[],"
-    " integer[], text[], text[], text[], text[], text[], text[])"
-)
+SIGNATURE = "accept_jobs(text, text, text[], text, text, jsonb)"
 TRIGGER = """
 CREATE OR REPLACE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1
   AFTER INSERT ON procrastinate_jobs FOR EACH ROW WHEN (NEW.status = 'todo')

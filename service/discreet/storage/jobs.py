@@ -152,24 +152,30 @@ async def _accept(database: ref[Database], payers: _Payers, orders: Sequence[Ord
             "accounts": list(payers.accounts),
             "queue": QUEUE,
             "task": RUN_JOB,
-            "keys": [one.key for one in orders],
-            "digests": [one.digest for one in orders],
-            "jobs": [one.job_id for one in orders],
-            "datasets": [one.dataset_id for one in orders],
-            "kinds": [one.kind for one in orders],
-            "problems": [one.problem for one in orders],
-            "plans": [one.plan for one in orders],
-            "seeds": [one.seed for one in orders],
-            "totals": [one.steps for one in orders],
-            "prices": [json.dumps(dict(one.price)) for one in orders],
-            "events": [one.events for one in orders],
-            "sessions": [one.session_id for one in orders],
-            "terms": [None if one.terms is None else json.dumps(dict(one.terms)) for one in orders],
-            "budgets": [None if one.budget is None else json.dumps(dict(one.budget)) for one in orders],
-            "traceparents": [one.traceparent for one in orders],
+            "orders": f"[{','.join(_order_text(one) for one in orders)}]",
         },
     )
     return [_submission(payers, order, row) for order, row in zip(orders, rows, strict=True)]
+
+
+def _order_text(order: Order) -> str:
+    """An order as `accept_jobs` reads it; problem and plan, which may be large, as the text that they are."""
+    small = {
+        "key": order.key,
+        "digest": order.digest.hex(),
+        "job": order.job_id,
+        "dataset": order.dataset_id,
+        "kind": order.kind,
+        "seed": order.seed,
+        "total": order.steps,
+        "price": dict(order.price),
+        "events": order.events,
+        "session": order.session_id,
+        "terms": None if order.terms is None else dict(order.terms),
+        "budget": None if order.budget is None else dict(order.budget),
+        "traceparent": order.traceparent,
+    }
+    return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 
 
 def _submission(payers: _Payers, order: Order, row: Mapping[Any, Any]) -> Submission:
@@ -436,12 +442,8 @@ def _in_seconds(seconds: float) -> Any:
 
 _ACCEPT = text(
     """
-    SELECT outcome, job_id, created_at, standings FROM accept_jobs(
-      :tenant, :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:keys AS text[]), CAST(:digests AS bytea[]),
-      CAST(:jobs AS text[]), CAST(:datasets AS text[]), CAST(:kinds AS text[]), CAST(:problems AS text[]),
-      CAST(:plans AS text[]), CAST(:seeds AS bigint[]), CAST(:totals AS integer[]), CAST(:prices AS text[]),
-      CAST(:events AS text[]), CAST(:sessions AS text[]), CAST(:terms AS text[]), CAST(:budgets AS text[]),
-      CAST(:traceparents AS text[]))
+    SELECT outcome, job_id, created_at, standings
+    FROM accept_jobs(:tenant, :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:orders AS jsonb))
     """
 )
 # A job with a stored release touches nothing any more: what is left of it is post-processing.
