@@ -41,6 +41,20 @@ def network(nodes: int = 4) -> dict[str, Any]:
     }
 
 
+def grid(side: int) -> dict[str, Any]:
+    """A square of streets; with a side of 25 and 30 zones, work for a good part of a second."""
+    nodes = range(1, side * side + 1)
+    streets = [(node, node + step) for node in nodes for step in (1, side) if step != 1 or node % side]
+    links = [ends for street in streets if max(street) <= side * side for ends in (street, street[::-1])]
+    return {
+        "nodes": side * side,
+        "links": [
+            {"tail": tail, "head": head, "free_flow_time": 1 + number // 2 % 7, "capacity": 1000}
+            for number, (tail, head) in enumerate(links)
+        ],
+    }
+
+
 def federated() -> dict[str, Any]:
     """A job whose data two agents hold; it waits for them."""
     return {
