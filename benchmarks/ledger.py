@@ -3,7 +3,9 @@
     python -m benchmarks.ledger
 
 Ours is the whole of what `POST /v1/jobs` writes (idempotency record, reservation with its hash-chained entry on every
-account, job, queue entry, first event), called as the use case calls it, without HTTP. The peer inserts three rows of
+account, job, queue entry, first event), called as the use case calls it, without HTTP: submitters who meet on an
+account go together, as in an API process. The use case plans one problem again and again, so its plan is kept; it logs
+as the service does, to nowhere. The peer inserts three rows of
 the same sizes into plain tables, with nothing to check and nothing to lock. Same server, durable settings, same driver
 and pool, in short turns; a ratio is the median of the ratios of neighbouring turns, since machines have other work too.
 """
@@ -11,7 +13,9 @@ and pool, in short turns; a ratio is the median of the ratios of neighbouring tu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
 import random
 import statistics
 import tempfile
@@ -28,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
+from discreet import telemetry
 from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing import Routing
@@ -300,7 +305,9 @@ def run() -> list[dict[str, Any]]:
             with Client(ready["api"], key) as client:
                 registered = client.register({**spec, "cap": {"epsilon": 1000, "delta": 0}})
             problem = Routing.model_validate({**body["problem"], "dataset": registered["id"]})
-            return asyncio.run(measure(settings, problem, ready["api"], key))
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+                telemetry.configure()
+                return asyncio.run(measure(settings, problem, ready["api"], key))
 
 
 def main() -> None:
