@@ -32,7 +32,7 @@ from discreet.errors import DiscreetError, StateHeld
 from discreet.postgres import APP, DATABASE, ENVIRONMENT, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, running_url
 from discreet.settings import Settings
 from discreet.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
-from discreet.storage.migrations import revisions
+from discreet.storage.schema import revisions
 from discreet.usecases import restoring
 from discreet.usecases.services import open_services
 

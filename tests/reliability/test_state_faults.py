@@ -19,7 +19,7 @@ from discreet.errors import DiscreetError
 from discreet.settings import Settings
 from discreet.state import FORMAT, StateLock, claim_format, private_folder
 from discreet.storage import secrets
-from discreet.storage.migrations import revisions
+from discreet.storage.schema import revisions
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database
 from tests.test_up import clean_environment, refused

@@ -24,7 +24,8 @@ from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import migrations
 from discreet.storage.database import Database as Pool
-from discreet.storage.migrations import WrongSchema, check_schema, judge, migrate, oldest_code, revisions
+from discreet.storage.migrations import migrate
+from discreet.storage.schema import WrongSchema, check_schema, judge, oldest_code, revisions, scripts
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database, fresh_database
 
@@ -95,7 +96,7 @@ def chain_holds(postgres: EmbeddedPostgres, database: Database) -> int:
 
 def test_numbers_are_a_line() -> None:
     config = Config()
-    config.set_main_option("script_location", str(migrations.scripts()))
+    config.set_main_option("script_location", str(scripts()))
     known = list(ScriptDirectory.from_config(config).walk_revisions())[::-1]
     assert tuple(script.revision for script in known) == revisions()
     assert [script.down_revision for script in known] == [None, *revisions()[:-1]]

@@ -13,7 +13,8 @@ from sqlalchemy.pool import NullPool
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.database import engine_url
-from discreet.storage.migrations import migrate, scripts
+from discreet.storage.migrations import migrate
+from discreet.storage.schema import scripts
 from tests.postgres_fixture import Database, fresh_database
 
 

@@ -18,8 +18,6 @@ from importlib import resources
 from typing import Annotated, Any
 
 import anyio.to_thread
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import structlog
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -199,6 +197,10 @@ async def _paths(
 
 
 def _paths_of_table(parquet: bytes, origin: int, destination: int) -> list[dict[str, Any]]:
+    # Loaded here: most results have no tables, and these two take 19 MB.
+    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     table = pq.read_table(io.BytesIO(parquet))
     chosen = table.filter((pc.field("origin") == origin) & (pc.field("destination") == destination))
     return [{"links": row["links"], "share": row["share"]} for row in chosen.to_pylist()]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
@@ -85,7 +84,7 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
     if column.null_count:
-        row = int(np.flatnonzero(pc.is_null(column).to_numpy(zero_copy_only=False))[0])
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise InvalidInput("a value is missing", pointer=f"{prefix}/{first + row}/{name}")
     values: NDArray[Any] = column.to_numpy()
     return values
@@ -98,7 +97,7 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.int64]:
     column = table.column(name)
     if column.null_count:
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
-    encoded = pc.dictionary_encode(column).combine_chunks()
+    encoded = column.dictionary_encode().combine_chunks()
     indices = encoded.indices if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0).indices
     return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 

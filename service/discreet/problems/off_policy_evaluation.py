@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict
@@ -243,11 +242,13 @@ def _truths(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
     column = table.column("terminal")
     if column.null_count or not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)):
         raise InvalidInput("column 'terminal' must hold true or false, none missing", pointer=prefix)
-    return np.asarray(pc.cast(column, pa.bool_()).to_numpy(), dtype=bool)
+    return np.asarray(column.cast(pa.bool_()).to_numpy(), dtype=bool)
 
 
 def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
     """float64[N, size] of a list column, or of one column a coordinate."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 8 MB of Arrow's functions, for who reads lists
+
     if name not in table.column_names:
         split = [real_column(table, f"{name}_{axis}", prefix) for axis in range(size)]
         return np.stack(split, axis=1).astype(np.float64, copy=False)
@@ -259,7 +260,7 @@ def _vectors(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
     lengths = pc.list_value_length(column)
     if column.null_count or flat.null_count or not pc.all(pc.equal(lengths, size), min_count=0).as_py():
         raise InvalidInput(f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix)
-    values = pc.cast(flat, pa.float64()).to_numpy(zero_copy_only=False)
+    values = flat.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(values.reshape(-1, size))
 
 

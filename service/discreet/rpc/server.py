@@ -20,7 +20,7 @@ from discreet.monitoring import answering
 from discreet.rpc.coordinator import Coordinators, end_message
 from discreet.rpc.interceptors import HELLO_SECONDS, SERVICE, Limits, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
-from discreet.storage.migrations import check_schema
+from discreet.storage.schema import check_schema
 from discreet.usecases import rpc_tls, sessions, standing
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import Enrolment

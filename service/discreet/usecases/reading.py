@@ -85,6 +85,7 @@ def main(control: socket.socket) -> None:
 
 def _warm_up() -> None:
     """Import and compile all that reading may need: a child may not be able to open our files any more."""
+    import pyarrow.compute  # noqa: PLC0415 - the methods of its tables load it
     import pyarrow.csv  # noqa: PLC0415
     import pyarrow.parquet  # noqa: F401, PLC0415
 

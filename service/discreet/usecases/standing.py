@@ -17,7 +17,7 @@ from discreet.errors import DiscreetError, Unavailable
 from discreet.monitoring import Check
 from discreet.storage import standing
 from discreet.storage.database import SYSTEM
-from discreet.storage.migrations import check_schema, revisions
+from discreet.storage.schema import check_schema, revisions
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()

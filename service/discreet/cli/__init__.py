@@ -1,0 +1,45 @@
+"""The command line. Every command takes `--json`; exit 0 done, 1 refused or failed with one line why, 2 bad usage.
+
+One room a subject. The parts of the service start by it as well, and no room loads at its top what a part does not
+need: the client of the HTTP API above all, which `servers.client_of` loads when a command asks a server.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from discreet.cli import access, installation, jobs, ledger, secrets, sessions, studies
+from discreet.errors import DiscreetError
+from discreet_client.errors import ApiError, Unreachable
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Private optimization as a service.",
+)
+# In the order of `discreet --help`.
+for commands in (installation.app, jobs.app, studies.app, access.app):
+    app.add_typer(commands)
+app.add_typer(access.tenants, name="tenant")
+app.add_typer(access.keys, name="key")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(ledger.certificates, name="certificate")
+app.add_typer(access.caps, name="cap")
+app.add_typer(sessions.app, name="session")
+app.add_typer(studies.converters, name="convert")
+app.add_typer(secrets.app, name="secrets")
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The exit code of one command line."""
+    try:
+        app(args=arguments, prog_name="discreet")  # ends in SystemExit, with 2 for bad usage
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except (DiscreetError, ApiError, Unreachable) as error:
+        print(f"discreet: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,133 @@
+"""Who may do what: tenants, keys, caps, and the way into the dashboard."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+import typer
+
+from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.servers import client_of
+from discreet.cli.showing import show_budgets, show_keys, tell
+from discreet.errors import InvalidInput
+
+app = typer.Typer()
+tenants = typer.Typer(no_args_is_help=True, help="Tenants.")
+keys = typer.Typer(no_args_is_help=True, help="API keys.")
+caps = typer.Typer(no_args_is_help=True, help="Caps on the tenant and on principals.")
+
+
+@tenants.command("create")
+def create_tenant(
+    name: str, state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """Make a tenant (operators)."""
+    with client_of(state, server, key, role="operator") as client:
+        made = client.create_tenant(name)
+    tell(made, as_json, lambda: print(made["id"]))
+
+
+@app.command()
+def login(
+    role: Annotated[str, typer.Option(help="Whose key of the state folder: owner or operator")] = "owner",
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """A link to the dashboard that logs you in, once, within ten minutes."""
+    with client_of(state, server, key, role=role) as client:
+        made = client.login_link()
+    tell(made, as_json, lambda: print(made["link"]))
+
+
+@keys.command("create")
+def create_key(
+    role: Annotated[str, typer.Option(help="operator, owner, analyst or auditor")],
+    tenant: Annotated[str | None, typer.Option(help="Name of the tenant; operators only")] = None,
+    principal: Annotated[str | None, typer.Option(help="Who holds the key; the role by default")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339")
+    ] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make an API key; it is printed this once."""
+    expires_at = None if expires is None else _moment(expires)
+    with client_of(state, server, key, role="operator" if tenant else "owner") as client:
+        made = client.create_key(role=role, principal=principal or role, tenant=tenant, expires_at=expires_at)
+    tell(made, as_json, lambda: print(made["key"]))
+
+
+@keys.command("list")
+def list_keys(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The tenant's keys, without their secrets."""
+    with client_of(state, server, key) as client:
+        keys = client.list_keys()
+    tell(keys, as_json, lambda: show_keys(keys))
+
+
+@keys.command("revoke")
+def revoke_key(
+    key_id: str,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Revoke a key."""
+    with client_of(state, server, key) as client:
+        client.revoke_key(key_id)
+    tell({"revoked": key_id}, as_json, lambda: print(f"{key_id} opens nothing any more"))
+
+
+def _moment(text: str) -> str:
+    """A moment from now (`90d`, `8h`), or as it stands, in RFC 3339."""
+    units = {"d": "days", "h": "hours"}
+    number, unit = text[:-1], text[-1:]
+    try:
+        if unit in units and number.isascii() and number.isdigit():
+            moment = datetime.now(UTC) + timedelta(**{units[unit]: int(number)})
+        else:
+            moment = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter("`90d`, `8h`, or a time in RFC 3339", param_hint="--expires") from None
+    return moment.isoformat()
+
+
+@caps.command("set")
+def set_cap(
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the cap")],
+    reason: Annotated[str, typer.Option(help="Stays in the ledger")],
+    delta: Annotated[str, typer.Option(help="Delta of the cap")] = "0",
+    principal: Annotated[str | None, typer.Option(help="Whose cap; of the whole tenant when left out")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Cap what the tenant or one principal may spend over all data, from now on."""
+    try:
+        figures = {"epsilon": Decimal(epsilon), "delta": Decimal(delta)}
+    except InvalidOperation:
+        raise InvalidInput("epsilon and delta are numbers") from None
+    scope = "tenant" if principal is None else "principal"
+    with client_of(state, server, key) as client:
+        made = client.set_cap(scope=scope, principal=principal, reason=reason, **figures)
+    tell(made, as_json, lambda: show_budgets([made]))
+
+
+@caps.command("show")
+def show_caps(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The caps on the tenant and on its principals."""
+    with client_of(state, server, key) as client:
+        found = client.caps()
+    tell(found, as_json, lambda: show_budgets(found))

@@ -1,0 +1,252 @@
+"""Running the service, and what its operators do: migrations, backups, probes, first keys.
+
+The parts of the service start here too, so nothing that only clients need is loaded at the top.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.files import read_json
+from discreet.cli.options import JsonFlag, StateOption
+from discreet.cli.servers import settings_of
+from discreet.cli.showing import tell
+from discreet.errors import Unavailable
+from discreet.settings import Settings
+
+MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
+MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
+MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
+
+app = typer.Typer()
+
+
+@app.command()
+def up(
+    state: StateOption = None,
+    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
+    rpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0 picks a free one")] = 8081,
+    verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
+    from discreet.up import run as run_supervisor  # noqa: PLC0415
+
+    raise typer.Exit(run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
+
+
+@app.command()
+def api(
+    host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
+    fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
+) -> None:
+    """The HTTP API and the dashboard alone, for production."""
+    settings = _part("api")
+    from discreet.api.app import serve  # noqa: PLC0415
+    from discreet.dashboard.app import install  # noqa: PLC0415
+
+    serve(settings, host=host, port=port, descriptor=fd, pages=install)
+
+
+@app.command()
+def rpc(
+    host: Annotated[str, typer.Option(help="Address to listen on; other than loopback: TLS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port")] = 8081,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
+) -> None:
+    """gRPC alone, for production: federated sessions and their agents."""
+    settings = _part("rpc")
+    from discreet.rpc.server import serve  # noqa: PLC0415
+
+    asyncio.run(serve(settings, host, port, _monitor(metrics_host, metrics_port, metrics_fd)))
+
+
+@app.command()
+def worker(
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
+) -> None:
+    """A worker alone, for production."""
+    settings = _part("worker")
+    from discreet.worker.main import serve  # noqa: PLC0415
+
+    asyncio.run(serve(settings, _monitor(metrics_host, metrics_port, metrics_fd)))
+
+
+@app.command()
+def migrate(
+    to: Annotated[str, typer.Option(help="Number of a schema; this version's by default")] = "head",
+    down: Annotated[
+        bool, typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring the database to this version's schema; safe beside running processes, and to repeat."""
+    from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
+
+    schema = run_migrations(Settings(), to, down=down)
+    tell({"migrated": True, "schema": schema}, as_json, lambda: print(f"the database has schema {schema}"))
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="A folder to make; it will hold the keys of all data")],
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Back up an embedded installation, running or not: database, secrets, keys, and the heads of its ledgers."""
+    from discreet.backup import backup as write_backup  # noqa: PLC0415
+
+    made = write_backup(settings_of(state), folder)
+    entries = sum(head["seq"] for head in made["heads"])
+    told = f"{folder}: schema {made['schema']}, {entries} ledger entries; it holds all keys"
+    tell(made, as_json, lambda: print(told))
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A backup")],
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given."""
+    from discreet.backup import restore as read_backup  # noqa: PLC0415
+
+    found = read_backup(settings_of(state), folder, [read_json(one) for one in head or ()])
+
+    def show() -> None:
+        entries = sum(one["entries"] for one in found["ledgers"])
+        print(f"restored as of {found['created_at']}: {entries} ledger entries verified")
+        if found["ended_jobs"]:
+            print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
+        if not head:
+            print(
+                "Warning: no head was given. What was spent after this backup is forgotten, and can be spent again:\n"
+                "compare with a head that was kept elsewhere (--head), or lower the caps by what may be missing.",
+                file=sys.stderr,
+            )
+
+    tell(found, as_json, show)
+
+
+@app.command()
+def adopt(
+    head: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end unfinished jobs."""
+    from discreet.usecases import restoring  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    kept = [read_json(one) for one in head or ()]
+
+    async def go() -> tuple[int, int]:
+        async with open_services(Settings()) as services:
+            verified = await restoring.check_ledger(services, kept)
+            return sum(one.entries for one in verified), await restoring.end_unfinished(services)
+
+    entries, ended = asyncio.run(go())
+    told = f"{entries} ledger entries verified; {ended} jobs that had not ended were ended, and charged"
+    tell({"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told))
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(help="Such as http://127.0.0.1:8080/readyz")],
+    seconds: Annotated[float, typer.Option(help="How long to wait for the answer")] = 10.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For probes."""
+    import httpx  # noqa: PLC0415
+
+    try:
+        answer = httpx.get(url, timeout=seconds, trust_env=False)
+        body = answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unavailable(f"{url} does not answer: {type(error).__name__}") from error
+    except ValueError as error:
+        raise Unavailable(f"{url} answers {answer.status_code} and no JSON") from error
+    if answer.status_code != httpx.codes.OK:
+        failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
+        raise Unavailable("; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}")))
+    tell(body, as_json, lambda: print(body.get("status", "ok")))
+
+
+@app.command("create-secrets")
+def create_secrets(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write them (mode 0600)")],
+    as_json: JsonFlag = False,
+) -> None:
+    """New secrets of an installation, one file for all its processes. Keep a copy in a safe place."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    secrets.create(file)
+    tell({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
+
+
+@app.command(hidden=True)
+def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")]) -> None:
+    """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
+    from discreet.state import write_private  # noqa: PLC0415
+    from discreet.usecases import access  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    # On disk before they count: whoever is killed in between begins again with the same keys, and none is lost.
+    draft = owner_key.with_name("keys.draft")
+    if draft.exists():
+        keys = json.loads(draft.read_text(encoding="utf-8"))
+    else:
+        keys = {role: access.new_key() for role in ("owner", "operator")}
+        write_private(draft, json.dumps(keys))
+
+    async def make() -> bool:
+        async with open_services(Settings()) as services:
+            return await access.bootstrap(services, keys)
+
+    if asyncio.run(make()):
+        write_private(owner_key.with_name("operator.key"), keys["operator"] + "\n")
+        write_private(owner_key, keys["owner"] + "\n")  # last: its presence says that all is done
+    draft.unlink(missing_ok=True)
+
+
+def _part(name: str) -> Settings:
+    """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    settings = Settings()
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(name)
+    return settings
+
+
+def _monitor(host: str, port: int | None, descriptor: int | None) -> socket.socket | None:
+    from discreet.monitoring import listen  # noqa: PLC0415
+
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
+    return None if port is None else listen(host, port)

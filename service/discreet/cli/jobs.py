@@ -1,0 +1,164 @@
+"""Jobs, on a server or with none."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.files import read_body
+from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.servers import client_of, kept_key, running_server, settings_of
+from discreet.cli.showing import progress_bar, show_answer, show_jobs, show_plan, tell
+from discreet.errors import DiscreetError
+from discreet.strict_json import loads
+
+if TYPE_CHECKING:
+    from discreet_client.client import Client
+
+app = typer.Typer()
+
+
+@app.command()
+def solve(
+    file: FileArgument,
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run one job with no server left behind; the ledger is in the state folder."""
+    from discreet.state import kernel_cache  # noqa: PLC0415
+    from discreet.telemetry import configure  # noqa: PLC0415
+
+    settings = settings_of(state)
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(level=logging.WARNING)
+    from discreet import solve as local  # noqa: PLC0415 - loads numba
+
+    body = read_body(file)
+    holder = running_server(settings)
+    if holder is not None:
+        with client_of(state, holder, kept_key(settings)) as client:
+            answer = _submit(client, body, wait=True)
+    else:
+        with progress_bar() as on_progress:
+            answer = local.solve(settings, body, on_progress)
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    tell(answer, as_json, lambda: show_answer(answer, out))
+
+
+@app.command()
+def plan(
+    file: FileArgument,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The price and the noise of a job; nothing is spent, no data are touched."""
+    from discreet import solve as local  # noqa: PLC0415
+
+    body = read_body(file)
+    if not isinstance(_dataset_of(body), str):  # the data stand in the file, or are the agents'
+        answer = local.plan(body)
+    else:
+        with client_of(state, server, key) as client:
+            answer = client.plan(body)
+    tell(answer, as_json, lambda: show_plan(answer))
+
+
+@app.command()
+def submit(
+    file: FileArgument,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Submit a job over HTTP."""
+    body = read_body(file)
+    with client_of(state, server, key) as client:
+        answer = _submit(client, body, wait=wait)
+    if out is not None and wait:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    tell(answer, as_json, lambda: show_answer(answer, out) if wait else print(answer["id"]))
+
+
+@app.command()
+def jobs(
+    job_state: Annotated[str | None, typer.Option("--job-state", help="Only jobs in this state")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The tenant's newest jobs."""
+    with client_of(state, server, key) as client:
+        found = client.jobs(**({"state": job_state} if job_state else {}))["jobs"]
+    tell(found, as_json, lambda: show_jobs(found))
+
+
+@app.command()
+def result(
+    job_id: Annotated[str, typer.Argument(help="Id of a job")],
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Result and certificate of a job."""
+    with client_of(state, server, key) as client:
+        answer = client.result(job_id)
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    tell(answer, as_json, lambda: show_answer(answer, out))
+
+
+@app.command()
+def draw(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out")],
+    problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],
+    out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
+    coordinates: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes, or an object whose `nodes` are that"
+        ),
+    ] = None,
+) -> None:
+    """Draw a result: a network map with link flows, the load with and without control, values by state."""
+    from discreet.figures.results import draw_result  # noqa: PLC0415
+
+    places = None if coordinates is None else loads(coordinates.read_bytes())
+    if isinstance(places, dict):
+        places = places.get("nodes")
+    draw_result(read_body(problem)["problem"], read_body(file)["result"], out, coordinates=places)
+
+
+def _dataset_of(body: dict[str, Any]) -> Any:
+    problem = body.get("problem")
+    return problem.get("dataset") if isinstance(problem, dict) else None
+
+
+def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+    """Register an inline dataset, submit, and wait for the result if asked to."""
+    dataset = _dataset_of(body)
+    if isinstance(dataset, dict):
+        body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
+    job = client.submit(body, idempotency_key=str(uuid.uuid4()))
+    if not wait:
+        return job
+    with progress_bar() as on_progress:
+        ended = client.wait(job["id"], on_progress)
+    if ended["state"] != "succeeded":
+        raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended.get('error', {}).get('detail', '')}")
+    return client.result(job["id"])

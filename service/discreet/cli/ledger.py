@@ -1,0 +1,133 @@
+"""The ledger and its certificates; both can be verified with no server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.files import read_json
+from discreet.cli.options import JsonFlag, KeyOption, PublicKeyOption, ServerOption, StateOption
+from discreet.cli.servers import client_of
+from discreet.cli.showing import show_budgets, show_entries, tell
+
+app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
+certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
+
+
+@app.command("show")
+def show_ledger(
+    account: Annotated[str | None, typer.Argument(help="Id of a budget; all when left out")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Budgets, or the entries of one."""
+    with client_of(state, server, key) as client:
+        if account is None:
+            budgets = client.budgets()
+            tell(budgets, as_json, lambda: show_budgets(budgets))
+        else:
+            entries = list(client.entries(account))
+            tell(entries, as_json, lambda: show_entries(entries))
+
+
+@app.command("head")
+def ledger_head(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
+    with client_of(state, server, key) as client:
+        head = client.ledger_head()
+    tell(head, as_json, lambda: print(f"{head['seq']} entries, head {head['hash']}, key {head['public_key']}"))
+
+
+@app.command("export")
+def export_ledger(
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write; JSON Lines")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The whole ledger with its signed head, for `discreet ledger verify`."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with client_of(state, server, key) as client, draft.open("wb") as out:
+            client.export_ledger(out)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    tell({"written": str(file)}, as_json, lambda: print(f"written to {file}"))
+
+
+@app.command("verify")
+def verify_ledger(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An export")],
+    public_key: PublicKeyOption = None,
+    head: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A head that was kept elsewhere (JSON)")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken entry otherwise."""
+    from discreet.privacy import ledger_chain  # noqa: PLC0415
+
+    kept = None if head is None else read_json(head)
+    try:
+        with file.open("rb") as lines:
+            found = ledger_chain.verify(lines, public_key=public_key, head=kept)
+    except ledger_chain.Broken as broken:
+        answer: dict[str, Any] = {"valid": False, "account": broken.account, "seq": broken.seq, "what": broken.what}
+        line = f"broken: {broken}"
+        tell(answer, as_json, lambda: print(line))
+        raise typer.Exit(1) from None
+    tell(
+        {"valid": True, **asdict(found)},
+        as_json,
+        lambda: print(
+            f"holds: {found.entries} entries of {found.accounts} accounts of {found.tenant}, head {found.hash},"
+            f" signed by {found.public_key}" + ("" if public_key else " (compare this key with one that you know)")
+        ),
+    )
+
+
+@certificates.command("verify")
+def verify_certificate(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A certificate, or a result with one")],
+    ledger: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries")
+    ] = None,
+    public_key: PublicKeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a certificate with no server: signature, price from the events, guarantee, and its place in an export."""
+    from discreet.privacy import certificates, ledger_chain  # noqa: PLC0415
+
+    body = read_json(file)
+    body = body.get("certificate", body)
+    checks = certificates.check(body, public_key)
+    if ledger is None:
+        checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
+    else:
+        entries: list[tuple[dict[str, Any], str]] = []
+
+        def watch(entry: dict[str, Any], digest: str) -> None:
+            if entry["job"] is not None and entry["job"] == body.get("job"):
+                entries.append((entry, digest))
+
+        try:
+            with ledger.open("rb") as lines:
+                ledger_chain.verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
+            checks.append(certificates.check_inclusion(body, entries))
+        except ledger_chain.Broken as broken:
+            checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
+    answer = certificates.verdict(checks)
+    marks = {True: "holds ", False: "BROKEN", None: "open  "}
+    tell(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
+    if not answer["valid"]:
+        raise typer.Exit(1)

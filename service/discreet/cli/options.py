@@ -1,0 +1,18 @@
+"""Options that many commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
+StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
+ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
+KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
+PublicKeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
+]
+FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]

@@ -1,0 +1,100 @@
+"""Keys of the installation, and their rotation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Literal
+
+import typer
+
+from discreet.cli.options import JsonFlag, StateOption
+from discreet.cli.servers import settings_of
+from discreet.cli.showing import tell
+from discreet.errors import StateHeld
+from discreet.settings import Settings
+
+KindArgument = Annotated[Literal["content", "pepper", "signing"], typer.Argument(help="Which keys")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Although something still depends on the old key")]
+
+app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and their rotation.")
+
+
+@app.command("show")
+def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
+    """Ids and states of the keys that can be rotated; never a key."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    rows = secrets.overview(settings_of(state).secrets_path)
+    tell({"keys": rows}, as_json, lambda: [print(f"{row['kind']:8} {row['state']:7} {row['id']}") for row in rows])
+
+
+@app.command("rotate")
+def rotate_secrets(
+    kind: KindArgument,
+    stage: Annotated[bool, typer.Option("--stage", help="Only make the next key known; use it later")] = False,
+    force: ForceFlag = False,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Use a new key from now on. `content` wraps every data key again and touches no content."""
+    from discreet.storage import secrets  # noqa: PLC0415
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    settings = settings_of(state)
+    if stage:
+        key_id = secrets.stage(settings.secrets_path, kind)
+        tell(
+            {"kind": kind, "staged": key_id}, as_json, lambda: print(f"{kind} key {key_id} is known, and not used yet")
+        )
+        return
+    done = _with_services(
+        settings, lambda services: rotation.rotate(services, settings.secrets_path, kind, force=force)
+    )
+    tell(done, as_json, lambda: print(f"{kind} key {done['used']} is used now; {done['moved']} rows moved to it"))
+
+
+@app.command("rewrap")
+def rewrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
+    """Bring what an old content key still holds under the one in use; goes on with an interrupted rotation."""
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    moved = _with_services(settings_of(state), rotation.rewrap)
+    tell({"moved": moved}, as_json, lambda: print(f"{moved} rows moved"))
+
+
+@app.command("retire")
+def retire_secret(
+    kind: KindArgument,
+    key_id: Annotated[str, typer.Argument(help="As `discreet secrets show` names it")],
+    force: ForceFlag = False,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Forget an old key that nothing needs any more."""
+    from discreet.usecases import rotation  # noqa: PLC0415
+
+    settings = settings_of(state)
+    path = settings.secrets_path
+    done = _with_services(settings, lambda services: rotation.retire(services, path, kind, key_id, force=force))
+    tell(done, as_json, lambda: print(f"{kind} key {key_id} is forgotten"))
+
+
+def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+    """What `work` gives on the database: the one that is set, that of a running `discreet up`, or the embedded one."""
+    from discreet.postgres import url_of_running  # noqa: PLC0415
+    from discreet.up import embedded  # noqa: PLC0415
+    from discreet.usecases.services import open_services  # noqa: PLC0415
+
+    async def run_on(ready: Settings) -> Any:
+        async with open_services(ready) as services:
+            return await work(services)
+
+    if settings.database_url is not None:
+        return asyncio.run(run_on(settings))
+    try:
+        with embedded(settings) as ready:
+            return asyncio.run(run_on(ready))
+    except StateHeld:
+        url = url_of_running(settings.state)
+    return asyncio.run(run_on(settings.model_copy(update={"database_url": url})))

@@ -1,0 +1,149 @@
+"""What commands print: JSON, or tables and sentences for people; progress goes to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Column, Table
+
+console = Console(stderr=True)
+
+
+def tell(value: Any, as_json: bool, show: Callable[[], object]) -> None:
+    if as_json:
+        print(json.dumps(value, indent=2, default=str))
+    else:
+        show()
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on stderr."""
+    from rich.progress import (  # noqa: PLC0415 - only for who waits
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn("{task.description:9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        task = progress.add_task("queued", total=None)
+
+        def on_progress(state: str, step: int, total: int) -> None:
+            done = total if state == "succeeded" else step
+            progress.update(task, description=state, completed=done, total=total)
+
+        yield on_progress
+
+
+def show_plan(answer: dict[str, Any]) -> None:
+    table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
+    for noise in answer["plan"]["noise"]:
+        table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
+    out = Console()
+    out.print(table)
+    out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
+    out.print(f"protects: {answer['plan']['neighbours']}")
+    for sentence in answer["plan"]["advice"]:
+        out.print(f"expect: {sentence}")
+    if not answer.get("admitted", True):
+        out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
+
+
+def show_answer(answer: dict[str, Any], out: Path | None) -> None:
+    guarantee = answer["certificate"]["guarantee"]
+    table = Table("field", "value", title=f"Job {answer['job']['id']}")
+    for name, value in answer["result"].items():
+        if isinstance(value, int | float | str):
+            table.add_row(name, f"{value}")
+        elif value:
+            table.add_row(name, f"{len(value)} entries")
+    screen = Console()
+    screen.print(table)
+    if guarantee["type"] == "none":
+        screen.print("certificate: none; this is a simulation on data declared public")
+    elif guarantee["type"] == "cryptographic":
+        screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
+    else:
+        screen.print(
+            f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']};"
+            f" protects {guarantee['neighbours']}"
+        )
+    if out is not None:
+        screen.print(f"written to {out}")
+
+
+def show_jobs(found: list[dict[str, Any]]) -> None:
+    table = Table("id", "kind", "state", "epsilon", "created")
+    for job in found:
+        table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"])
+    Console().print(table)
+
+
+def show_keys(keys: list[dict[str, Any]]) -> None:
+    table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
+    now = datetime.now(UTC).isoformat()
+    for one in keys:
+        state = "revoked" if one["revoked_at"] else "expired" if (one["expires_at"] or "9") < now else "good"
+        times = [(one[name] or "")[:16].replace("T", " ") for name in ("created_at", "expires_at", "last_used_at")]
+        table.add_row(one["id"], one["principal"], one["role"], *times, state)
+    Console().print(table)
+
+
+def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
+    table = Table("id", "datasets", "unit", "cap", "spent", "reserved", "largest request")
+    for budget in budgets:
+        names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
+        figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
+        table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
+    Console().print(table)
+
+
+def show_entries(entries: list[dict[str, Any]]) -> None:
+    table = Table("seq", "kind", "job", "epsilon (1e-9)", "at", "hash")
+    for entry in entries:
+        price = entry["price"].get("epsilon", "")
+        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, entry["at"], entry["hash"][:12])
+    Console().print(table)
+
+
+def show_session(found: dict[str, Any]) -> None:
+    title = f"Session {found['id']} of {found['kind']}: {found['state']}, round {found['round']}"
+    table = Table("agent", "fingerprint", "on the roster", "accepted", title=title)
+    for one in found["agents"]:
+        table.add_row(
+            one["name"], one["fingerprint"], *("yes" if one[name] else "" for name in ("on_roster", "accepted"))
+        )
+    Console().print(table)
+
+
+def show_audit(rows: list[Any]) -> None:
+    table = Table("attacked", "lower bound", "charged epsilon", "delta", "verdict")
+    for row in rows:
+        found = row.row
+        verdict = found.verdict if not row.planted else "caught" if row.as_expected else "MISSED"
+        bound, charged = f"{found.lower_bound:.4f}", f"{found.price_epsilon:.4f}"
+        table.add_row(found.name, bound, charged, f"{found.delta:.0e}", verdict)
+    Console().print(table)
+
+
+def show_report(found: Any) -> None:
+    from discreet.reproduce.report import shown  # noqa: PLC0415
+
+    table = Table(title=found.source, caption=f"seeds: {found.seeds}")
+    for column in ("figure", "paper", "honest", "ours", ""):
+        table.add_column(column, overflow="fold")
+    for line in found.lines:
+        table.add_row(line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note)
+    console = Console()
+    console.print(table)
+    for what, why in found.unreproduced:
+        console.print(f"not reproduced, {what}: {why}")

@@ -1,0 +1,89 @@
+"""What needs no server: attacks on the mechanisms, the papers' figures, files of other formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discreet.cli.options import JsonFlag, StateOption
+from discreet.cli.servers import settings_of
+from discreet.cli.showing import show_audit, show_report, tell
+from discreet.errors import NotFound
+
+app = typer.Typer()
+converters = typer.Typer(no_args_is_help=True, help="Read other formats.")
+
+
+@app.command()
+def audit(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Parts of mechanisms' or kinds' names; all by default")
+    ] = None,
+    short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
+    faults: Annotated[bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")] = False,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
+    from discreet.state import private_folder  # noqa: PLC0415
+    from discreet.usecases import audits  # noqa: PLC0415
+
+    rows = list(audits.run_audits(names or [], short=short, faults=faults))
+    if not rows:
+        raise NotFound("there is no such mechanism or kind")
+    if save:
+        audits.save(private_folder(settings_of(state).state), rows, short=short, names=names or [])
+    tell([row.to_json() for row in rows], as_json, lambda: show_audit(rows))
+    if not all(row.as_expected for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def reproduce(
+    papers: Annotated[list[str] | None, typer.Argument(help="hassan, hale, xie, tsao, huo; all by default")] = None,
+    full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
+    from discreet import reproduce as studies  # noqa: PLC0415
+
+    chosen = papers or list(studies.NAMES)
+    if unknown := sorted(set(chosen) - set(studies.NAMES)):
+        raise NotFound(f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}")
+    reports = []
+    for name in chosen:
+        found = studies.reproduce(name, full=full)
+        reports.append(found)
+        if out is not None:
+            found.write(out)
+        if not as_json:
+            show_report(found)
+    if markdown is not None:
+        markdown.write_text(studies.document(reports, full=full))
+    if as_json:
+        tell([found.to_json() for found in reports], as_json, lambda: None)
+
+
+@converters.command("tntp")
+def convert_tntp(
+    net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
+    trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
+    round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
+) -> None:
+    """The TNTP format of the field, as a job body with its dataset."""
+    from discreet.tntp import convert  # noqa: PLC0415
+
+    body = convert(net.read_text(), trips.read_text(), epsilon=epsilon, round_trips=round_trips)
+    text = json.dumps(body, separators=(",", ":"))
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text)
