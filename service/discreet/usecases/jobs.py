@@ -118,7 +118,7 @@ async def submit(
     if found.outcome == "reused":
         raise _key_reused()
     if found.outcome == "dataset_gone":
-        raise NotFound("the dataset was deleted", pointer="/problem/dataset")
+        raise NotFound(f"there is no dataset {order.dataset_id}", pointer="/problem/dataset")
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.standings)
         raise budgets.refusal(found.standings, total)
