@@ -19,11 +19,11 @@ import sys
 import tempfile
 import time
 import timeit
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -45,12 +45,14 @@ TURNS = 3
 
 
 def run() -> list[dict[str, Any]]:
-    """Messages a second and bytes a round, the echo's, and what signatures take."""
+    """Messages a second, processor time and bytes a message, the echo's, and what signatures take."""
     sign, verify = _signature_seconds()
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder, _service(Path(folder)) as service:
         turns = [(service.session(), _echo(service.bytes_each_way)) for _ in range(TURNS)]
-    turns.sort(key=lambda turn: turn[0][0] / turn[1])
-    (rate, size), peer = turns[TURNS // 2]
+    turns.sort(key=lambda turn: turn[0].rate / turn[1].rate)
+    ours, echo = turns[TURNS // 2]
+    rate, peer, size = ours.rate, echo.rate, service.bytes_beside
+    seconds, peer_seconds = (min(run.seconds for run in runs) for runs in zip(*turns, strict=True))
     return [
         {
             "benchmark": f"federation, {AGENTS} agents, every message signed",
@@ -60,6 +62,15 @@ def run() -> list[dict[str, Any]]:
             "peer": "grpc.aio echo of the same size",
             "peer_value": peer,
             "ratio": rate / peer,
+        },
+        {
+            "benchmark": "federation, processor time of the server a message",
+            "ours": seconds * 1e6,
+            "unit": "us",
+            "note": f"least of {TURNS}; {verify * 1e6:.0f} us for the signature; without child and database",
+            "peer": "grpc.aio echo of the same size",
+            "peer_value": peer_seconds * 1e6,
+            "ratio": seconds / peer_seconds,
         },
         {
             "benchmark": "federation, bytes of one agent's round beside its payload",
@@ -75,6 +86,19 @@ def run() -> list[dict[str, Any]]:
             f" {verify * rate:.0%} of the server's core",
         },
     ]
+
+
+class Run(NamedTuple):
+    """Messages a second, and seconds of processor time that the server process took for one."""
+
+    rate: float
+    seconds: float
+
+
+def _processor_seconds(pid: int) -> float:
+    """What all threads of a process have used so far."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _signature_seconds() -> tuple[float, float]:
@@ -93,15 +117,20 @@ def _signature_seconds() -> tuple[float, float]:
 class Service:
     """A service on a durable database of its own."""
 
-    def __init__(self, settings: Settings, port: int) -> None:
-        self._settings, self._port = settings, port
+    def __init__(self, settings: Settings, port: int, pid: int) -> None:
+        self._settings, self._port, self._pid = settings, port, pid
         self.bytes_each_way = (0, 0)
 
-    def session(self) -> tuple[float, float]:
-        """Messages a second, and bytes beside the payload of one agent's round."""
+    @property
+    def bytes_beside(self) -> int:
+        """Of one agent's round, both directions, without the payload."""
+        return sum(self.bytes_each_way) - 16
+
+    def session(self) -> Run:
+        """One session, from its second round on."""
         return asyncio.run(self._session())
 
-    async def _session(self) -> tuple[float, float]:
+    async def _session(self) -> Run:
         from discreet.usecases import access, sessions
         from discreet.usecases.services import open_services
 
@@ -131,15 +160,20 @@ class Service:
                     signature=key.sign(signing.roster(document)),
                     owner_key=key.public_key,
                 )
+                used: list[float] = []
                 spans = await asyncio.gather(
-                    *(agent.participate(stubs[number % 4]) for number, agent in enumerate(agents))
+                    *(
+                        agent.participate(stubs[number % 4], lambda: used.append(_processor_seconds(self._pid)))
+                        for number, agent in enumerate(agents)
+                    )
                 )
             finally:
                 for channel in channels:
                     await channel.close()
         self.bytes_each_way = agents[0].sizes
         seconds = max(last for _, last in spans) - min(first for first, _ in spans)
-        return AGENTS * (ROUNDS - 1) / seconds, sum(agents[0].sizes) - 16
+        messages = AGENTS * (ROUNDS - 1)
+        return Run(messages / seconds, (max(used) - min(used)) / messages)
 
 
 async def _submit(services: Any, owner: Any) -> str:
@@ -191,12 +225,12 @@ class _Agent:
             )
         )
 
-    async def participate(self, stub: Any) -> tuple[float, float]:
-        """When the second round came, and when the end."""
+    async def participate(self, stub: Any, note: Callable[[], None]) -> tuple[float, float]:
+        """When the second round came, and when the end; `note` is called at both."""
         call, session = stub.Participate(), self.link.session
         first = await call.read()
         challenge = pb.OperatorContent.FromString(first.content).challenge
-        self._sequence, self._nonce = 0, challenge.nonce
+        self._sequence, self._statement = 0, signing.messages(session, challenge.nonce)
         hello = pb.Hello(session=session, public_key=self.identity.public_key, nonce=challenge.nonce)
         await call.write(self._signed(0, hello=hello))
         begun = 0.0
@@ -217,6 +251,7 @@ class _Agent:
             elif kind == "round":
                 if content.round.number == 1:
                     begun = time.perf_counter()
+                    note()
                 answers = signing.digest(content.round.broadcast)
                 answer = self._signed(
                     content.round.number, contribution=pb.Contribution(body=bytes(8), answers=answers)
@@ -225,12 +260,13 @@ class _Agent:
                 await call.write(answer)
             elif kind == "end":
                 assert content.end.state == "succeeded", content.end.code
+                note()
                 return begun, time.perf_counter()
 
     def _signed(self, number: int, **content: Any) -> pb.AgentMessage:
         data = pb.AgentContent(**content).SerializeToString()
         now = time.time_ns() // 1_000_000
-        statement = signing.message(self.link.session, self._nonce, self._sequence, number, now, data)
+        statement = self._statement(self._sequence, number, now, data)
         self._sequence += 1
         return pb.AgentMessage(
             content=data,
@@ -267,7 +303,7 @@ def _service(folder: Path) -> Iterator[Service]:
         )
         try:
             _await(port)
-            yield Service(ready.model_copy(update={"rpc_address": f"127.0.0.1:{port}"}), port)
+            yield Service(ready.model_copy(update={"rpc_address": f"127.0.0.1:{port}"}), port, process.pid)
         finally:
             end(process, (signal.SIGTERM, 30.0))
 
@@ -275,8 +311,8 @@ def _service(folder: Path) -> Iterator[Service]:
 # The peer -----------------------------------------------------------------------------------------------------------
 
 
-def _echo(sizes: tuple[int, int]) -> float:
-    """Messages a second through an echo on as many streams."""
+def _echo(sizes: tuple[int, int]) -> Run:
+    """The same through an echo on as many streams."""
     port = _free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.federation", str(port), str(sizes[1])],
@@ -284,12 +320,12 @@ def _echo(sizes: tuple[int, int]) -> float:
     )
     try:
         _await(port)
-        return asyncio.run(_drive(port, bytes(sizes[0])))
+        return asyncio.run(_drive(port, process.pid, bytes(sizes[0])))
     finally:
         end(process, (signal.SIGTERM, 5.0))
 
 
-async def _drive(port: int, message: bytes) -> float:
+async def _drive(port: int, pid: int, message: bytes) -> Run:
     channels = [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=OWN_CONNECTION) for _ in "1234"]
 
     async def one(channel: Any, rounds: int) -> None:
@@ -301,9 +337,11 @@ async def _drive(port: int, message: bytes) -> float:
 
     try:
         await asyncio.gather(*(one(channels[number % 4], 3) for number in range(AGENTS)))
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), _processor_seconds(pid)
         await asyncio.gather(*(one(channels[number % 4], ROUNDS) for number in range(AGENTS)))
-        return AGENTS * ROUNDS / (time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        messages = AGENTS * ROUNDS
+        return Run(messages / seconds, (_processor_seconds(pid) - used) / messages)
     finally:
         for channel in channels:
             await channel.close()

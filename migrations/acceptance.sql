@@ -64,7 +64,7 @@ LANGUAGE plpgsql AS $$
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent}.
+-- session, terms, budget, traceparent, seal}.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -80,6 +80,7 @@ DECLARE
   request bytea;
   session text;
   traceparent text;
+  seal text;
   known bytea;
   tag integer;
 BEGIN
@@ -91,6 +92,7 @@ BEGIN
     request := decode(one ->> 'digest', 'hex');
     session := one ->> 'session';
     traceparent := one ->> 'traceparent';
+    seal := one ->> 'seal';
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
@@ -139,6 +141,9 @@ BEGIN
     IF traceparent IS NOT NULL THEN
       INSERT INTO job_events (job_id, seq, event, data)
         VALUES (job, 0, 'trace', jsonb_build_object('traceparent', traceparent));
+    END IF;
+    IF seal IS NOT NULL THEN
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, -1, 'seal', jsonb_build_object('mac', seal));
     END IF;
     IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[

@@ -26,6 +26,7 @@ from discreet.privacy import ledger_chain
 from discreet.settings import Settings
 from discreet.solve import _DATASET, _JOB
 from discreet.state import RESTORING
+from discreet.storage import secrets
 from discreet.storage.tenants import Principal
 from discreet.up import embedded
 from discreet.usecases import access, datasets, jobs, restoring, running
@@ -297,3 +298,40 @@ def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: P
     assert killed.returncode == -9
     with pytest.raises(DiscreetError, match=r"a restore into .* did not finish"), embedded(settings):
         pass
+
+
+def test_keys_and_objects_that_go_while_a_backup_is_made(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is copied first. A dataset deleted after that takes its object along, and the backup goes on; a
+    master key retired after that would leave contents that nobody can open, and the backup says so."""
+    settings = settings_of(history.state)
+    place, kept = history.state / "secrets.json", (history.state / "secrets.json").read_bytes()
+    objects = history.state / "objects"
+    objects.mkdir()
+    for number in range(2):
+        (objects / f"dst_{number}").write_bytes(b"sealed")
+    program, copy = backup._program, backup.shutil.copy2
+
+    def while_it_is_copied(source: Any, target: Any) -> Any:
+        if Path(source).parent == objects:
+            Path(source).unlink()
+        return copy(source, target)
+
+    def dumped(*arguments: Any) -> None:
+        program(*arguments)
+        old = secrets.load(place).content_key_id
+        secrets.rotate(place, "content")
+        secrets.retire(place, "content", old)
+
+    monkeypatch.setattr(backup.shutil, "copy2", while_it_is_copied)
+    try:
+        backup.backup(settings, tmp_path / "first")
+        assert sorted((tmp_path / "first/state/objects").iterdir()) == []
+        monkeypatch.setattr(backup, "_program", dumped)
+        with pytest.raises(DiscreetError, match="a master key was retired meanwhile"):
+            backup.backup(settings, tmp_path / "second")
+        assert not (tmp_path / "second").exists()
+    finally:
+        place.write_bytes(kept)
+        objects.rmdir()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from discreet.api.problem_details import CODES
 from tests.conftest import Installation
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +39,11 @@ def test_papers_name_modules_that_exist() -> None:
     ):
         base = ROOT / "clients/python" if name.startswith("discreet_client") else ROOT / "service/discreet"
         assert (base / name).exists(), name
+
+
+def test_the_page_of_the_api_lists_every_code() -> None:
+    listed = re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \| (.*) \|$", text("api"), re.MULTILINE)
+    assert sorted(listed) == sorted((code, str(known.status), known.title) for code, known in CODES.items())
 
 
 def text(page: str) -> str:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidInput
 from discreet.strict_json import MAX_DEPTH, Number, loads
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
 
@@ -48,6 +49,12 @@ def test_non_finite_numbers_come_through_as_such(text: bytes) -> None:
         (b"\xff", ""),
         (b"1" * 10_000, ""),
         (b'{"a": 01}', ""),
+        (b"  ", ""),
+        (b"\xef\xbb\xbf{}", ""),
+        (rb'{"a": ["x", {"b": "\u0000"}]}', "/a/1/b"),
+        (rb'{"a": {"b\u0000": 1}}', "/a"),
+        (rb'["\ud800 alone"]', "/0"),
+        (rb'{"\udc00": 1}', ""),
     ],
 )
 def test_refuses(body: bytes, pointer: str) -> None:
@@ -55,6 +62,10 @@ def test_refuses(body: bytes, pointer: str) -> None:
         loads(body)
     assert refused.value.issues[0].pointer == pointer
     assert refused.value.code == "invalid_json"
+
+
+def test_texts_that_only_look_unstorable() -> None:
+    assert loads(rb'["\\u0000", "\ud83d\ude00"]') == ["\\u0000", "\U0001f600"]
 
 
 def test_brackets_in_strings_are_no_depth() -> None:

@@ -15,6 +15,7 @@ is refused by everything else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -32,12 +33,14 @@ from discreet.errors import DiscreetError, StateHeld
 from discreet.postgres import APP, DATABASE, ENVIRONMENT, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, running_url
 from discreet.settings import Settings
 from discreet.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
+from discreet.storage import secrets
 from discreet.storage.schema import revisions
 from discreet.usecases import restoring
 from discreet.usecases.services import open_services
 
 FORMAT = 1
 DUMP, MANIFEST = "database.dump", "manifest.json"
+SECRETS = "secrets.json"
 
 VOLATILE = frozenset(
     (
@@ -85,8 +88,11 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
         with _database(settings) as (ready, superuser):
             # First the heads: the snapshot that follows has all that they name.
             heads = asyncio.run(_heads(ready))
+            needed = secrets.load(settings.secrets_path).content_keys.keys()
             _program("pg_dump", superuser, "--format=custom", f"--file={draft / DUMP}")
             _copy(settings, draft / "state")
+            if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
+                raise DiscreetError("a master key was retired meanwhile, which the copied database needs: start again")
         manifest = {
             "format": FORMAT,
             "discreet": version("discreet"),
@@ -206,11 +212,17 @@ def _copy(settings: Settings, target: Path) -> None:
         if path.name in VOLATILE or path.name.endswith(".new") or path.is_symlink():
             continue
         if path.is_dir():
-            shutil.copytree(path, target / path.name)
+            shutil.copytree(path, target / path.name, copy_function=_copy_file)
         else:
-            shutil.copy2(path, target / path.name)
-    if settings.secrets_path.parent.resolve() != settings.state.resolve():
-        shutil.copy2(settings.secrets_path, target / "secrets.json")
+            _copy_file(path, target / path.name)
+    if not (target / SECRETS).exists():  # they lie elsewhere, or under another name
+        shutil.copy2(settings.secrets_path, target / SECRETS)
+
+
+def _copy_file(source: str | Path, target: str | Path) -> None:
+    """A file that is erased at this moment, as the object of a deleted dataset, is in the backup or is not."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(source, target)
 
 
 def _manifest(place: Path) -> dict[str, Any]:

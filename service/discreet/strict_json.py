@@ -1,23 +1,32 @@
-"""JSON from outside, read strictly: no duplicate keys, no deep nesting, and numbers that keep their own digits.
+"""JSON from outside, read strictly: no duplicate keys, no deep nesting, no text that nothing can store, and numbers
+that keep their own digits.
 
 Python's reader takes `NaN`, silently keeps the last of two equal keys and turns `0.1000000000000000055` into `0.1`.
 Here a number with a fraction or an exponent is a `Number`: a float that remembers its text, so that money-like
 fields (epsilon, delta) are read as the decimals that were written. NaN, Infinity and 1e999 become non-finite
-numbers, which every field refuses by name.
+numbers, which every field refuses by name. Texts hold no NUL and no half of a surrogate pair: no database and no UTF-8
+can hold them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from collections.abc import Iterable
+from itertools import accumulate, islice
 from typing import Any
 
 from discreet.errors import FieldIssue, InvalidInput, Limit
+from discreet.field_issues import escape
 
 MAX_DEPTH = 64
+MOST_ISSUES = 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""NUL and halves of surrogate pairs, which no text of the database holds."""
+_MAYBE_NO_TEXT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
+"""Their escapes, and those of whole pairs."""
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 
@@ -41,6 +50,10 @@ class _Repeated(dict[str, Any]):
 
 def loads(body: bytes) -> Any:
     """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8."""
+    if body.startswith(BYTE_ORDER_MARK):
+        raise InvalidInput("the body begins with a byte order mark: send UTF-8 without it", code="invalid_json")
+    if not body.strip():
+        raise InvalidInput("the body is empty: JSON is needed", code="invalid_json")
     depth = _depth(body)
     if depth > MAX_DEPTH:
         limit = Limit("json_depth", "levels of nesting", MAX_DEPTH, depth)
@@ -72,40 +85,12 @@ def loads(body: bytes) -> Any:
             (FieldIssue(f"{path}/{escape(mark.key)}", "this key stands twice") for path, mark in _find(value)),
             code="invalid_json",
         )
+    if _MAYBE_NO_TEXT.search(body):
+        found = list(islice(_unstorable(value), MOST_ISSUES))
+        if found:
+            says = "a text with U+0000 or with half of a surrogate pair: leave that character out"
+            raise InvalidInput((FieldIssue(path, says) for path in found), code="invalid_json")
     return value
-
-
-def escape(key: object) -> str:
-    """A key as a token of a JSON pointer (RFC 6901)."""
-    return str(key).replace("~", "~0").replace("/", "~1")
-
-
-def pointer(location: Iterable[object]) -> str:
-    """A JSON pointer from keys and positions."""
-    return "".join(f"/{escape(part)}" for part in location)
-
-
-def issues_of(errors: Iterable[Mapping[str, Any]], body: Any) -> list[FieldIssue]:
-    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions."""
-    issues = []
-    for error in errors:
-        path: list[object] = []
-        here = body
-        location = list(error["loc"])
-        for position, part in enumerate(location):
-            in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
-            if in_list or (isinstance(here, dict) and part in here):
-                here = here[part]
-            elif position < len(location) - 1 or error["type"] != "missing":
-                continue  # a branch of a union, not a field
-            path.append(part)
-        detail = error["msg"].removeprefix("Value error, ")
-        if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
-            path.append(error["ctx"]["discriminator"].strip("'"))
-            expected = error["ctx"].get("expected_tags")
-            detail = f"must be one of {expected}" if expected else "needed here"
-        issues.append(FieldIssue(pointer(path), detail))
-    return issues
 
 
 def _depth(body: bytes) -> int:
@@ -119,3 +104,19 @@ def _find(value: Any, path: str = "") -> Iterable[tuple[str, _Repeated]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in items:
         yield from _find(child, f"{path}/{escape(key)}")
+
+
+def _unstorable(value: Any, path: str = "") -> Iterable[str]:
+    """Where texts stand that no database takes; of a key the object that has it."""
+    if isinstance(value, str):
+        if _NO_TEXT.search(value):
+            yield path
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            if _NO_TEXT.search(key):
+                yield path
+            else:
+                yield from _unstorable(child, f"{path}/{escape(key)}")
+    elif isinstance(value, list):
+        for place, child in enumerate(value):
+            yield from _unstorable(child, f"{path}/{place}")

@@ -25,7 +25,7 @@ import pytest
 from discreet import faults
 from discreet.errors import Conflict, InvalidInput, PayloadTooLarge, Unavailable
 from discreet.problems.base import unpack
-from discreet.storage import sealing
+from discreet.storage import bindings, sealing
 from discreet.storage.secrets import Kind, stage
 from discreet.usecases import datasets, rotation
 from discreet.usecases.services import Services, open_services
@@ -518,11 +518,9 @@ def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callab
         dataset = client.register(bodies.dataset())
     secrets = inside(stored, secrets_of)
     staged = stage(stored.settings.secrets_path, "content")
-    wrapped = sealing.wrap(
-        replace(inside(stored, secrets_of), content_key_id=staged),
-        dataset["id"],
-        sealing.unwrap(secrets, secrets.content_key_id, dataset["id"], *of(sql, dataset["id"])),
-    )
+    row = row_of(sql, dataset["id"])
+    data_key, _ = bindings.unwrap(secrets, row)
+    wrapped = bindings.wrap(replace(inside(stored, secrets_of), content_key_id=staged), row, data_key)
     sql("UPDATE datasets SET content_key_id = %s, wrapped_key = %s WHERE id = %s", staged, wrapped, dataset["id"])
     with pytest.raises(Conflict, match="1 rows cannot be read"):
         retired(stored, "content", staged)
@@ -542,9 +540,15 @@ def test_rotation_names_the_content_that_does_not_open(stored: Installation, sql
         assert inside(stored, rotation.rewrap) == 0
 
 
-def of(sql: Callable[..., Any], dataset_id: str) -> tuple[bytes]:
-    ((wrapped,),) = sql("SELECT wrapped_key FROM datasets WHERE id = %s", dataset_id)
-    return (bytes(wrapped),)
+def row_of(sql: Callable[..., Any], dataset_id: str) -> dict[str, Any]:
+    """What binds a dataset's key, and the key."""
+    names = ("id", "tenant_id", "account_id", "kind", "mode", "public", "digest", "content_key_id", "wrapped_key")
+    (row,) = sql(
+        "SELECT id, tenant_id, account_id, kind, mode, public, digest, content_key_id, wrapped_key FROM datasets"
+        " WHERE id = %s",
+        dataset_id,
+    )
+    return dict(zip(names, row, strict=True))
 
 
 def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> None:

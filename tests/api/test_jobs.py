@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import io
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -256,6 +257,36 @@ def test_versions_of_one_source_share_an_account(api_only: Installation) -> None
             client.register(bodies.dataset(account=first["account"]))
 
 
+def test_versions_with_other_neighbours_have_an_account_of_their_own(api_only: Installation) -> None:
+    """Prices of one account add up, which says something of one neighbouring relation only: what is epsilon for a
+    trajectory added is up to twice that for one replaced."""
+
+    def walks(*, states: int, **more: Any) -> dict[str, Any]:
+        rows = [
+            {"trajectory": walk, "step": 0, "state": walk % states, "next_state": 0, "reward": 0.0, "terminal": True}
+            for walk in range(4)
+        ]
+        return {
+            "name": "walks",
+            "kind": "off_policy_evaluation",
+            "public": {"unit": "trajectory", "states": states, "reward_bound": 1, "horizon": 5, **more},
+            "content": {"transitions": rows},
+        }
+
+    with api_only.client() as client:
+        first = client.register({**walks(states=2), "cap": {"epsilon": 1, "delta": 0}})
+        with pytest.raises(ApiError) as refused:
+            client.register({**walks(states=3, trajectories=4), "account": first["account"]})
+        assert (refused.value.status, refused.value.code) == (409, "unit_differs")
+        assert "replaced" in str(refused.value)
+        again = client.register({**walks(states=4), "account": first["account"]})
+        assert again["account"] == first["account"]
+        client.delete_dataset(first["id"])
+        client.delete_dataset(again["id"])
+        with pytest.raises(ApiError):  # what they have spent is spent for their neighbours
+            client.register({**walks(states=3, trajectories=4), "account": first["account"]})
+
+
 def as_file(trips: list[dict[str, int]], kind: str) -> bytes:
     if kind == "json":
         return json.dumps({"trips": trips}).encode()
@@ -304,13 +335,13 @@ def known(api_only: Installation) -> Iterator[dict[str, Any]]:
 
 BAD_JOBS = [
     ("/problem/network/links/2/head", 9, "node 9 of 4 nodes"),
-    ("/problem/network/links/2/head", 0, "greater than or equal to 1"),
+    ("/problem/network/links/2/head", 0, "at least 1"),
     ("/problem/network/links/2/head", "two", "integer"),
     ("/problem/network/links/0/tail", 2, "itself"),
     ("/problem/network/links/0/capacity", 0, "greater than 0"),
     ("/problem/network/links/0/capacity", -5, "greater than 0"),
-    ("/problem/network/links/1/free_flow_time", -1, "greater than or equal to 0"),
-    ("/problem/network/links/1/speed", 50, "not permitted"),
+    ("/problem/network/links/1/free_flow_time", -1, "at least 0"),
+    ("/problem/network/links/1/speed", 50, "no such field"),
     ("/problem/network/nodes", 2, "3 zones"),
     ("/problem/network/first_through_node", 7, "4 nodes"),
     ("/problem/network/links", [], "no path leads from zone"),
@@ -321,18 +352,18 @@ BAD_JOBS = [
     ("/problem/latency", {"type": "quadratic"}, "'affine', 'bpr'"),
     ("/privacy/epsilon", 0, "greater than 0"),
     ("/privacy/epsilon", -0.1, "greater than 0"),
-    ("/privacy/epsilon", 1e30, "less than or equal to"),
+    ("/privacy/epsilon", 1e30, "at most"),
     ("/privacy/epsilon", 1e300, "finite"),
     ("/privacy/epsilon", 1e-300, "at most 9 decimals"),
     ("/privacy/epsilon", "0.1", "JSON number"),
     ("/privacy/epsilon", True, "JSON number"),
     ("/privacy/epsilon", None, "JSON number"),
     ("/privacy/delta", 1, "less than 1"),
-    ("/privacy/delta", -1e-9, "greater than or equal to 0"),
+    ("/privacy/delta", -1e-9, "at least 0"),
     ("/privacy/delta", 1e-19, "at most 18 decimals"),
     ("/privacy/unit", "person", "unit of this dataset is request"),
     ("/seed", 3, "simulation"),
-    ("/extra", 1, "not permitted"),
+    ("/extra", 1, "no such field"),
 ]
 
 
@@ -396,6 +427,58 @@ def test_bodies_that_are_no_strict_json(
     assert says in issue["detail"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("/v1/plans", {"problem": {"kind": "routing", "dataset": "dst_\0"}}, "/problem/dataset"),
+        ("/v1/datasets", {"name": "a\0b"}, "/name"),
+        ("/v1/caps", {"scope": "principal", "principal": "\ud800"}, "/principal"),
+        ("/v1/keys", {"role": "analyst", "principal": "a\0"}, "/principal"),
+    ],
+)
+def test_texts_that_no_database_takes(api_only: Installation, path: str, body: dict[str, Any], pointer: str) -> None:
+    with api_only.http() as http:
+        answer = http.post(path, content=json.dumps(body))
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+    assert [issue["pointer"] for issue in answer.json()["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"Content-Encoding": "gzip"}, "compressed body (gzip)"),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, "takes JSON"),
+    ],
+)
+def test_bodies_that_are_something_else(api_only: Installation, headers: dict[str, str], says: str) -> None:
+    with api_only.http() as http:
+        answer = http.post("/v1/plans", content=b"\x1f\x8b", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_json")
+    assert says in answer.json()["detail"]
+
+
+def test_addresses_and_methods_that_are_not_there(api_only: Installation) -> None:
+    with api_only.http() as http:
+        for address in ("/v1/nothing", "/v1/plans/", "/v1/jobs/%00"):
+            answer = http.post(address, content=b"{}", headers={"Accept": "application/json"})
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert "/docs" in answer.json()["detail"]
+        answer = http.put("/v1/jobs", content=b"{}")
+    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == "GET, POST"
+    assert answer.json()["detail"] == "PUT is not possible here; possible: GET, POST"
+
+
+def test_events_after_more_than_there_can_be(api_only: Installation) -> None:
+    """Of a job that has ended, by a number that no event has: a whole, empty stream."""
+    with api_only.client() as client:
+        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]))
+        client.cancel(job["id"])
+    with api_only.http() as http:
+        answer = http.get(f"/v1/jobs/{job['id']}/events", headers={"Last-Event-ID": "9" * 30})
+    assert (answer.status_code, answer.text) == (200, "")
+
+
 def test_a_zone_without_a_path_is_named(api_only: Installation, known: dict[str, Any]) -> None:
     body = bodies.job(known["id"])
     links = body["problem"]["network"]["links"]
@@ -420,21 +503,21 @@ def test_a_body_over_the_limit(api_only: Installation, known: dict[str, Any]) ->
 
 
 BAD_DATASETS = [
-    ("/content/trips/4/count", -1, "greater than or equal to 0"),
+    ("/content/trips/4/count", -1, "at least 0"),
     ("/content/trips/4/count", 1.5, "integer"),
-    ("/content/trips/4/count", 10**10, "less than or equal to"),
+    ("/content/trips/4/count", 10**10, "at most"),
     ("/content/trips/4/origin", 4, "must be 1 to 3; found 4"),
     ("/content/trips/4/destination", 0, "must be 1 to 3; found 0"),
     ("/content/trips/4/period", 10, "must be 0 to 9; found 10"),
     ("/content/trips/4/person", "ann", "unit request has none"),
-    ("/content/trips/4/weight", 1, "not permitted"),
-    ("/content/trips", "none", "list"),
-    ("/public/zones", 0, "greater than or equal to 1"),
+    ("/content/trips/4/weight", 1, "no such field"),
+    ("/content/trips", "none", "array"),
+    ("/public/zones", 0, "at least 1"),
     ("/public/unit", "household", "request"),
     ("/public/period_minutes", "x", "number"),
     ("/cap/epsilon", 0, "greater than 0"),
     ("/cap/delta", 1.0, "less than 1"),
-    ("/name", "", "at least 1 character"),
+    ("/name", "", "not be empty"),
     ("/kind", "weather", "routing"),
     ("/mode", "test", "private"),
 ]
@@ -471,7 +554,10 @@ def test_bad_uploads(api_only: Installation) -> None:
         (as_parquet(with_value(table, -2)), "x.parquet", "/content/5/count", "found -2"),
         (as_parquet(with_value(table, float("nan"))), "x.parquet", "/content/5/count", "found nan"),
         (b"period,origin\n1,2,3\n", "x.csv", "/content", "cannot be read as CSV"),
-        (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "required"),
+        (b"period,origin,destination,count\n", "x.csv", "/content", "'period' is empty"),
+        (b"period,origin,destination,count\n0,1,2,\n", "x.csv", "/content", "'count' is empty"),
+        (b"period,origin,destination,count,count\n0,1,2,5,5\n", "x.csv", "/content", "'count' stands twice"),
+        (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "needed"),
     ]
     with api_only.http() as http:
         for content, filename, pointer, says in cases:
@@ -568,11 +654,17 @@ def test_contract_pages_answer(api_only: Installation) -> None:
     with api_only.http() as http:
         assert http.get("/healthz").json() == {"status": "ok"}
         assert http.get("/openapi.json").json()["openapi"].startswith("3.1")
-        assert "submit_job" in http.get("/docs").text
+        docs = http.get("/docs").text
         assert http.get("/").headers["location"] == "/login"
         assert "discreet_http_request_seconds" in http.get("/metrics").text
         assert http.get("/v1/nothing").json()["code"] == "not_found"
         assert http.put("/v1/jobs").json()["code"] == "method_not_allowed"
+    assert 'id="submit_job"' in docs
+    assert "Successful Response" not in docs
+    assert "`" not in docs.partition("<h2>Schemas")[0]
+    links, places = (set(re.findall(rf'{what}schema-(\w+)"', docs)) for what in ('href="#', 'id="'))
+    assert len(links) > 50
+    assert links <= places
 
 
 # Faults ------------------------------------------------------------------------------------------------------------

@@ -124,3 +124,13 @@ def test_no_server_is_said_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["solve"], ["solve", "/nowhere.json"], ["nonsense"], ["plan", "--what"]])
 def test_bad_usage_is_two(arguments: list[str]) -> None:
     assert discreet(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize("part", ["api", "rpc", "worker"])
+def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path) -> None:
+    """The state folder has no secrets."""
+    done = discreet(part, DISCREET_STATE=str(tmp_path), DISCREET_DATABASE_URL="postgresql+psycopg://u:p@127.0.0.1:1/x")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"discreet: there is no secrets file at {tmp_path}/secrets.json; `discreet up` makes one"
+    ]

@@ -21,7 +21,16 @@ import pyarrow as pa
 import pytest
 
 import discreet_client
-from discreet_client import AsyncClient, BudgetExhausted, Client, InvalidInput, JobFailed, NotFound, Unreachable
+from discreet_client import (
+    AsyncClient,
+    BudgetExhausted,
+    Client,
+    InvalidInput,
+    JobFailed,
+    NotFound,
+    Unauthenticated,
+    Unreachable,
+)
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
 from discreet_client.events import EventParser
@@ -537,3 +546,23 @@ def test_webhooks_are_verified() -> None:
         given: dict[str, Any] = {"secret": secret, "headers": headers, "body": body, "now": now, **bad}
         with pytest.raises(WebhookRefused, match=says):
             verify(given["secret"], given["headers"], given["body"], now=given["now"])
+
+
+@pytest.mark.parametrize("server", ["", "127.0.0.1:8080", "ftp://example.org"])
+def test_what_is_no_address_is_named(server: str) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(Unreachable, match="begins with http"):
+            kind(server, "dsc_key")
+
+
+@pytest.mark.parametrize("key", ["", " \n", "dsc_a b", "dsc_ä", "dsc_a\nX-Other: 1"])
+def test_what_is_no_key_is_named(key: str) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(Unauthenticated, match="API key") as refused:
+            kind("http://127.0.0.1:8080", key)
+        assert refused.value.code == "key_malformed"
+
+
+def test_a_key_read_with_its_line_break(api_only: Installation) -> None:
+    with Client(api_only.url + "/", api_only.owner_key + "\n") as client:
+        assert isinstance(client.budgets(), list)

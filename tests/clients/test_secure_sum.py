@@ -804,13 +804,13 @@ def test_the_journal_is_written_before_anything_is_sent() -> None:
     order: list[str] = []
 
     def tap(kind: Kind, agent: int, frame: bytes) -> bytes:
-        if agent == 0 and kind in (Kind.HELLO, Kind.CONTRIBUTION, Kind.AGREEMENT):
+        if agent == 0 and kind in (Kind.HELLO, Kind.DEAL, Kind.CONTRIBUTION, Kind.AGREEMENT):
             order.append(kind.name)
         return frame
 
     journals: list[Journal] = [Spy(order), MemoryJournal(), MemoryJournal()]
     run(3, parameters("masking", rounds=2, allow_dropout=True), tap, journals=journals)
-    assert order == ["epoch", "HELLO"] + ["contribution", "CONTRIBUTION", "set", "AGREEMENT"] * 2
+    assert order == ["epoch", "HELLO", "deal", "DEAL"] + ["contribution", "CONTRIBUTION", "set", "AGREEMENT"] * 2
 
 
 def epoch(

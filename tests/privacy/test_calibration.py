@@ -15,6 +15,7 @@ from discreet.privacy import calibration
 from discreet.privacy.calibration import discrete_gaussian, discrete_laplace, gaussian, laplace, least_variance
 from discreet.privacy.events import NotCertified
 from discreet.privacy.mechanism import MechanismEvent
+from discreet.privacy.noise import Noise
 from discreet.privacy.samplers import LARGEST_SCALE
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
 
@@ -216,3 +217,13 @@ def test_extreme_requests(epsilon: int, delta: int) -> None:
         fits(event, epsilon, delta)
         assert math.isfinite(event.scale)
         assert np.isfinite(event.delta(epsilon / EPSILON_UNIT))
+
+
+def test_noise_beyond_what_can_be_drawn_is_refused_before_anything_is_charged() -> None:
+    with pytest.raises(ValueError, match="more noise than can be drawn"):
+        calibration.discrete_laplace(2.0**25, 1, neighbours="one")
+    with pytest.raises(ValueError, match="more noise than can be drawn"):
+        calibration.discrete_gaussian(2.0**25, 1, 10**9, neighbours="one")
+    event = calibration.least_variance(1e5, 1e5, 1, 1, neighbours="one")
+    assert event.mechanism == "discrete_laplace"
+    Noise.secure().add(event, np.zeros(3, dtype=np.int64))

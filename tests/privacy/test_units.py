@@ -14,6 +14,7 @@ from discreet.privacy.units import (
     DELTA_UNIT,
     EPSILON_UNIT,
     Price,
+    Rounding,
     delta_units,
     display,
     epsilon_units,
@@ -115,3 +116,12 @@ def test_rho_of_a_pure_price_is_half_the_square_rounded_up(epsilon: int) -> None
 def test_float_below_is_the_nearest_double_not_above(value: Fraction) -> None:
     below = float_below(value)
     assert Fraction(below) <= value < Fraction(math.nextafter(below, math.inf))
+
+
+@pytest.mark.parametrize(("rounding", "units"), [("down", 0), ("up", 1)])
+def test_tiny_decimals_are_rounded_at_once(rounding: Rounding, units: int) -> None:
+    """A fraction of this number would have a denominator of gigabytes."""
+    assert delta_units(Decimal("1e-999999999"), rounding) == units
+    assert delta_units(Decimal("0e-999999999"), rounding) == 0
+    with pytest.raises(ValueError, match="negative"):
+        delta_units(Decimal("-1e-999999999"), rounding)

@@ -25,8 +25,11 @@ from discreet.problems.coupled_qp import USEFUL_NOISE, CoupledQp, _part
 from discreet.problems.numbers import Privacy
 from discreet.solvers.spds import solve
 from discreet_client import secure_sum
+from discreet_client.agent import coupled_qp as agents_part
+from discreet_client.federation.errors import AgentError
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import Parameters
+from discreet_client.updates import Box, QuadraticCost
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]
@@ -424,3 +427,24 @@ def test_noise_of_a_federated_job_is_charged_and_reaches_the_sums() -> None:
     sigma = run.plan.noise[0].standard_deviation
     assert np.all(error != 0)
     assert float(np.max(np.abs(error))) < 8 * sigma  # six draws: beyond with probability 1e-14
+
+
+def test_a_clip_beyond_the_slots_is_refused() -> None:
+    """An agent whose contribution were within the clip and beyond the slots would give up: that tells of its data."""
+    with pytest.raises(InvalidInput, match="the slots hold") as refused:
+        Federation(40, noise={"epsilon": 30, "delta": 1e-6, "clip": 1e9})
+    assert refused.value.issues[0].pointer == "/problem/noise/clip"
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
+    """It clips; without noise, where nothing but the sum's range protects, it says that its box is too large."""
+    data = (np.array([[1000.0]]), np.array([[1.0]]), QuadraticCost(np.zeros((0, 1)), np.ones(1)), Box(0.0, 1.0))
+    sums = secure_sum.Parameters(2, 3, 10.0, "masking", noise_sigma=sigma, clip=2 * sigma)
+    steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.0, "iterations": 3}
+    run = agents_part._Run(None, data, None)  # type: ignore[arg-type]
+    if sigma:
+        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums) is not None
+    else:
+        with pytest.raises(AgentError, match="the box is too large"):
+            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums)

@@ -119,6 +119,18 @@ def test_the_states_are_in_nothing_that_is_released() -> None:
     assert set(released) == {"steps", "multipliers", "outputs", "mean_multipliers", "mean_outputs"}
 
 
+def test_more_noise_than_is_drawn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that came to the limit would fail, and its objectives could decide whether."""
+    plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    draws = len(plan.noise) * SCHEDULE["iterations"]
+    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1800)
+    assert problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
+    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1801)
+    with pytest.raises(InvalidInput, match="more noise than is drawn") as refused:
+        problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/schedule/iterations"
+
+
 def test_the_radius_that_hides_everything_is_named() -> None:
     plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert any("needs its width times 54.77" in sentence for sentence in plan.assumptions)
@@ -157,7 +169,8 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, width))
 
     session = asked.open_session(plan, members)
-    roster = {"agents": [{"fingerprint": one.fingerprint, "name": one.name} for one in members]}
+    columns = ("fingerprint", "name", "announcement")
+    roster = {"agents": [{name: getattr(one, name) for name in columns} for one in members]}
     slopes = {"a": lambda x: 2 * (x - 3), "b": lambda x: 4 * (x - 4), "c": lambda x: 0.5 * math.exp(0.5 * x)}
     given_noise = Given(drawn)
     broadcast = session.opening(given_noise)
@@ -170,7 +183,7 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
             else:
                 kept[one.name] = multi_agent._moved(kept[one.name], slopes[one.name], number, broadcast)
         messages = {one.fingerprint: STATE.pack(kept[one.name]["x"]) for one in members}
-        if missing and number == 5:  # the cloud goes on with the state that it has
+        if missing and number == 5:  # the cloud goes on without its state
             del messages["fingerprint a"]
         broadcast = session.step(number, messages, given_noise)
         if number == 120:
@@ -195,14 +208,82 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     assert body["multipliers"] == kept["a"]["multipliers"] or len(body["multipliers"]) == 2
 
 
+def test_a_missing_agent_shows_its_last_state_to_nobody() -> None:
+    """Two agents that stood at the far ends of their range in round 0 and are missing then: same noise, same answers.
+
+    A state that is used again in every round would move the transcript by its distance once a round, and the price
+    is that of a trajectory whose l2 distance counts it once.
+    """
+    terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
+    asked = problem(dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4})
+    figures = [figure.model_dump() for figure in public().agents]
+    members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
+    plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
+    _, outputs = asked.solver_form(plan, {})
+    drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs)))
+    answers = []
+    for stood in (-1.0, 3.0):
+        session, noise = asked.open_session(plan, members), Given(drawn)
+        session.opening(noise)
+        session.step(0, {"a": STATE.pack(stood), "b": STATE.pack(1.0), "c": STATE.pack(1.0)}, noise)
+        again = asked.open_session(plan, members)
+        again.restore(session.state())
+        others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
+        # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
+        answers.append([again.step(number, others, noise)[: -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        ["0.000000001*a + 0.000000005 - 1e8"],  # a step function of a in doubles, with its step in the range
+        ["a + 1e9 - a - 1e9 - 1", "a + b - 4"],  # of no slope, so without noise, and yet not constant
+        ["exp(1e-12*a) - 2"],
+    ],
+)
+def test_constraints_that_floating_point_turns_into_steps_are_refused(constraints: list[str]) -> None:
+    """With the first one, served with noise of 4e-11, states 2.4499 and 2.451 gave outputs 1.5e-8 apart, always."""
+    part = public(agents=[{"name": name, "lower": -1, "upper": 5, "radius": 0.01} for name in "ab"])
+    with pytest.raises(InvalidInput, match="exactly enough") as refused:
+        problem(constraints=constraints).plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/constraints/0"
+
+
+def test_an_objective_that_a_release_could_not_read_is_refused_when_it_is_registered() -> None:
+    """As it is kept it is longer than as it came: 1e9 is 1000000000. Every job on it would have failed."""
+    with pytest.raises(InvalidInput, match="characters") as refused:
+        read(public(), {"a": "a" + "+1e9" * 999})
+    assert refused.value.issues[0].pointer == "/content/objectives/a"
+
+
+def test_objectives_too_large_to_compile_together_are_refused_when_they_are_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A release would fail of them (44 agents can do that with 4,000 characters each), and so tell what is in them."""
+    most = {name: " + ".join(f"({name} + {k})^63" for k in range(1, 4)) for name in "abc"}
+    content = read(public(), most)
+    asked = problem()
+    form, _ = asked.solver_form(asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)), {})
+    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size)
+    assert asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
+    with pytest.raises(InvalidInput, match="too large") as refused:
+        read(public(), most)
+    assert refused.value.issues[0].pointer == "/content/objectives"
+    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size - 1)
+    with pytest.raises(InvalidInput, match="too large"):
+        asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert content["objectives"].size == 3
+
+
 @pytest.mark.parametrize(
     ("announcement", "pointer"),
     [
         ({}, "/lower"),
-        ({"lower": 0, "upper": 0, "radius": 1}, "/"),
+        ({"lower": 0, "upper": 0, "radius": 1}, "/lower"),
         ({"lower": 0, "upper": 1, "radius": 0}, "/radius"),
         ({"lower": 0, "upper": 1, "radius": 1, "more": 1}, "/more"),
-        ("nothing", "/"),
+        ("nothing", ""),
     ],
 )
 def test_announcements_are_refused_by_field(announcement: Any, pointer: str) -> None:
@@ -245,7 +326,8 @@ def test_tables_and_bodies_are_the_same_dataset() -> None:
         ({"a": "__import__('os')"}, None, "/content/objectives/a"),
         ({"a": "a^a"}, None, "/content/objectives/a"),
         ({"a": "(" * 500 + "a" + ")" * 500}, None, "/content/objectives/a"),
-        ({"d": "d^2"}, None, "/content/objectives"),
+        ({"d": "d^2"}, None, "/content/objectives/d"),
+        ({"a": "a^2"}, {"d": 1}, "/content/initial/d"),
         ({"a": "a"}, {"a": 9}, "/content/initial/a"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from discreet.problems.off_policy_evaluation import (
     transitions_of,
 )
 from discreet.solvers import gradient_temporal_difference as gtd
-from discreet.solvers.value_features import Features, Identity
+from discreet.solvers import monte_carlo_regression as regression
+from discreet.solvers.value_features import Features, Fourier, Identity
 from tests.problems.exact import NoNoise
 
 EPSILON, DELTA = 10**9, 10**13
@@ -417,3 +419,107 @@ def test_any_release_gives_finite_bounded_values(noisy: list[int]) -> None:
     plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
     body = asked.finish(part, plan, {"sums": np.array(noisy)}, lambda *_: None).to_json()
     assert np.abs(body["values"]).max() <= 2 / (1 - 0.9) * (1 + 1e-9)
+
+
+def test_features_are_never_all_in_memory() -> None:
+    """100 long trajectories and 1,000 Fourier features: all features of both ends would be 320 MB, and with a content
+    of a sixtieth of what may be registered more than a child's memory. The release of two steps takes a few MB."""
+    part = public(features=3, horizon=1000)
+    generator = np.random.default_rng(0)
+    count = 20_000
+    content = {
+        "start": np.arange(0, count + 1, 200),
+        "x": generator.random((count, 3)),
+        "x_next": generator.random((count, 3)),
+        "reward": generator.random(count),
+        "terminal": np.zeros(count, dtype=bool),
+    }
+    features = {"type": "fourier", "order": 9, "low": [0, 0, 0], "high": [1, 1, 1]}
+    asked = problem(features=features, method="minibatch", steps=2, sampling=0.02, clip=1)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    asked.release(part, plan, content, Noise.secure())  # whatever is compiled or cached
+    tracemalloc.start()
+    try:
+        asked.release(part, plan, content, Noise.secure())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_features_of_a_row_do_not_depend_on_other_rows() -> None:
+    """To the last bit: what a trajectory adds to a sum is a function of that trajectory alone."""
+    features = Fourier(4, (0.0, -1.0), (1.0, 2.0))
+    points = np.random.default_rng(1).uniform(-1, 2, (1000, 2))
+    together = features(points)
+    alone = np.concatenate([features(row[None]) for row in points])
+    assert np.array_equal(together, alone)
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "pointer"),
+    [
+        # 1e7 passes over content of unknown size: a limit on time would tell how much there is.
+        (
+            {"features": 1},
+            {"features": {"type": "identity"}, "method": "minibatch", "sampling": 1, "steps": 10**7},
+            "steps",
+        ),
+        (
+            {"features": 3},
+            {"features": {"type": "fourier", "order": 9, "low": [0] * 3, "high": [1] * 3}, "method": "moments"},
+            "features",
+        ),
+        ({"trajectories": 10**5, "horizon": 10**6}, {"method": "gradient", "steps": 10**6}, "steps"),
+    ],
+)
+def test_work_that_some_content_could_not_be_done_in_time_is_refused(
+    part: dict[str, Any], values: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(InvalidInput, match="on the largest content") as refused:
+        problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == f"/problem/{pointer}"
+    smaller = {**part, "trajectories": 1000, "horizon": 5}
+    shorter = {**values, **({"steps": 1000} if "steps" in values else {})}
+    assert problem(**shorter).plan(public(**smaller), Budget(epsilon=EPSILON, delta=DELTA)).price
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ({"trajectories": 3}, {"method": "dp_lsw"}),
+        ({"trajectories": 3}, {"method": "gradient", "steps": 20}),
+        ({}, {"method": "minibatch", "steps": 20}),
+    ],
+)
+def test_no_last_bits_of_float_noise_are_released(part: dict[str, Any], values: dict[str, Any]) -> None:
+    """24 significant bits of noise that has 52: in the rest stands what it was added to."""
+    part_ = public(**part)
+    asked = problem(**values)
+    plan = asked.plan(part_, Budget(epsilon=EPSILON, delta=DELTA))
+    content = read(part_, rows_of([[(0, 1, 1.0)], [(1, 2, 0.5)], [(2, 3, -1.0)]]))
+    weights = asked.release(part_, plan, content, Noise.secure())["weights"]
+    assert np.count_nonzero(weights) == STATES
+    assert np.array_equal(weights, weights.astype(np.float32))
+
+
+def test_a_penalty_that_rounding_swallows_is_refused() -> None:
+    """With 5e-324 the equations were singular exactly where some state was never visited, and the job failed."""
+    asked = {"method": "dp_lsl", "regularization": 5e-324}
+    with pytest.raises(InvalidInput, match="at least") as refused:
+        problem(**asked).plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    assert refused.value.issues[0].pointer == "/problem/regularization"
+    moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
+    with np.errstate(all="ignore"):
+        found = regression.dp_lsl(moved, np.eye(STATES), 0.9, penalty=5e-324, smoothing=0.01, reward_bound=2)
+    assert found.theta.shape == (STATES,)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5])
+def test_regressions_take_any_discount(discount: float) -> None:
+    """Without a future a return is one reward: the largest is the bound."""
+    moved = transitions_of(read(public(), rows_of([[(0, 1, 1.0), (1, 1, 1.0)]])), 1.0)
+    found = regression.dp_lsw(moved, np.eye(STATES), discount, smoothing=0.01, reward_bound=2, horizon=2)
+    assert found.theta[:2] == pytest.approx([1 + discount, 1])
+    # Nobody or one visits each state: the spread, 2 times 2 (1 + discount), in each of three.
+    assert found.sensitivity == pytest.approx(4 * (1 + discount) * 3**0.5)

@@ -90,6 +90,49 @@ def test_one_person_moves_the_counts_by_at_most_the_clip(persons: dict[str, list
     assert (counts >= without).all()
 
 
+def test_a_record_beyond_64_bits_is_clipped_like_any_other() -> None:
+    """Five million rows of a million trips each fit into an upload; 2e6 times their sum does not fit into 64 bits."""
+    trips = np.array([[0, 1, 2, 2 * 10**13], [0, 2, 1, 10**13], [1, 1, 2, 10**13]], dtype=np.int64)
+    clipped = _clip(trips, np.array([0, 3]), 10**6)[:, 3]
+    assert clipped.tolist() == [500_000, 250_000, 250_000]
+
+
+def test_names_that_differ_in_a_zero_character_are_two_persons() -> None:
+    part = public(unit="person")
+    row = {"period": 0, "origin": 1, "destination": 2, "count": 3}
+    content = read(part, [{**row, "person": "a"}, {**row, "person": "a\0"}])
+    assert content["person_start"].tolist() == [0, 1, 2]
+
+
+def test_a_gradient_that_could_come_to_the_limit_of_time_is_refused() -> None:
+    links = [{"tail": a, "head": a % 100 + 1, "free_flow_time": 1.0, "capacity": 100} for a in range(1, 101)]
+    part = public(zones=100, periods=100_000, **BOUNDS)
+    asked = problem(**GRADIENT, network={"nodes": 100, "links": links})
+    with pytest.raises(InvalidInput, match="could take") as refused:
+        asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    assert refused.value.issues[0].pointer == "/problem/method"
+
+
+@pytest.mark.parametrize("time", [1.0, 1e9])
+def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
+    """Where latencies are so long that one step goes 1e9 times beyond any routing, a projection might fail, which would
+    tell about the trips: such a problem is refused from public figures."""
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": time, "capacity": 100}
+        for tail in (1, 2, 3)
+        for head in (1, 2, 3)
+        if tail != head
+    ]
+    part = public(**BOUNDS)
+    asked = problem(**GRADIENT, network={"nodes": 3, "links": links}, latency={"type": "affine", "factor": 0})
+    if time == 1:
+        assert asked.plan(part, Budget(epsilon=EPSILON, delta=10**13)).price
+        return
+    with pytest.raises(InvalidInput, match="larger regularization") as refused:
+        asked.plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    assert refused.value.issues[0].pointer == "/problem/regularization"
+
+
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=10), st.integers(1, 60))
 def test_clipping_keeps_exactly_the_clip_spread_over_the_record(counts: list[int], most: int) -> None:
     trips = np.array([[0, 1, 2, count] for count in counts])

@@ -148,3 +148,31 @@ def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedP
     with running.client() as client:
         assert client.result(job)["result"] == {"late": True}
     assert check_books(url, {"only": {job}}).outcomes == {"succeeded, charged": 1}
+
+
+def test_a_worker_that_can_make_no_children_charges_nobody(
+    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that makes them does not start, as with packages that do not fit each other: no data are touched."""
+    import asyncio
+
+    from discreet.usecases.services import open_services
+    from discreet.worker.children import Zygote
+    from discreet.worker.runner import Runner
+
+    (tmp_path / "broken" / "discreet").mkdir(parents=True)
+    (tmp_path / "broken" / "discreet" / "__init__.py").write_text("raise SystemExit(1)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    with running.client() as client:
+        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]), idempotency_key="only")["id"]
+
+    async def go() -> None:
+        async with open_services(running.settings) as services:
+            await Runner(services, Zygote()).run(job)
+
+    asyncio.run(go())
+    with running.client() as client:
+        ended = client.job(job)
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "solver_failed")
+    books = check_books(superuser_url(postgres, running.settings), {"only": {job}}, failed={job})
+    assert books.outcomes == {"failed, released": 1}

@@ -6,6 +6,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -195,8 +196,18 @@ def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> No
     assert refused(lambda: agent.enroll(tamper=True)) == (Code.UNAUTHENTICATED, "bad_signature")
     for bad in ("", "-1", "1e9", "NaN", "2000", "0." + "1" * 31):
         assert refused(lambda bad=bad: agent.enroll(cap_epsilon=bad)) == (Code.INVALID_ARGUMENT, "invalid_input")
-    for bad_json in (b"[]", b"{", b'{"zone": NaN}', b"{" * 100_000, b'{"radius": 1}'):
+    unstorable = (b'{"zone": 1e999}', b'{"zone": "\\u0000"}', b'{"zone": "\\ud800"}')
+    for bad_json in (b"[]", b"{", b'{"zone": NaN}', b"{" * 100_000, b'{"radius": 1}', *unstorable):
         assert refused(lambda bad=bad_json: agent.enroll(announcement=bad))[0] == Code.INVALID_ARGUMENT
+    for bad in ("", "a" * 201, "a\x00b", "a\nb", "honest\x1b[2K", "a\u202eb"):
+        assert refused(lambda bad=bad: agent.enroll(name=bad)) == (Code.INVALID_ARGUMENT, "invalid_input")
+    for session in ("ses_\x00", "", "ses_" + "a" * 1000, "job_1"):
+        stranger = make(first)
+        stranger.link = replace(stranger.link, session=session)
+        assert refused(stranger.enroll) == (Code.NOT_FOUND, "not_found")
+        stream = stranger.open()
+        stream.hello()
+        assert stream.refusal() == (Code.NOT_FOUND, "not_found")
     with shared.client() as client:
         assert client.session(job)["agents"] == []
     account = pb.Enrolled.FromString(agent.enroll(announcement=b'{"zone": 3}').content).account

@@ -232,6 +232,20 @@ def test_an_agent_that_comes_after_the_end_is_told(shared: Federation) -> None:
     assert agents[0].outcome() == first
 
 
+def test_an_agent_that_comes_again_before_the_roster_announces_what_it_has_now(shared: Federation) -> None:
+    """Else the owner would sign the old figures, and the agent refuse them."""
+    job = shared.submit(agents=1, rounds=1, mode="simulation")
+    agent = shared.agent(*shared.invite(job, 1), name=f"{job}-1", announcement={"zone": 1})
+    shared.joined(job, 1)
+    agent.kill()
+    agent.problem["announcement"] = {"zone": 2}
+    agent.start()
+    with shared.client() as client:
+        eventually(lambda: client.session(job)["agents"][0]["announcement"] == {"zone": 2}, "it has enrolled anew")
+    shared.approve(job)
+    assert agent.outcome()["state"] == "succeeded"
+
+
 def test_a_standing_group_needs_no_tokens(shared: Federation) -> None:
     first = shared.submit(agents=2, rounds=1, epsilon="0.3")
     agents = [shared.agent(token, name=f"{first}-{n}") for n, token in enumerate(shared.invite(first, 2))]

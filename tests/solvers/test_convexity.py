@@ -27,7 +27,7 @@ from discreet.solvers.convexity import (
     variables,
 )
 from discreet.solvers.expression_programs import compiled, evaluate
-from discreet.solvers.intervals import Box, Interval, bounds, supremum, value_bounds
+from discreet.solvers.intervals import Box, Interval, Work, bounds, supremum, value_bounds
 from discreet.solvers.lipschitz import NotLipschitz, jacobian_norm_bound, norm_bound, sensitivities
 from discreet.solvers.noise_split import equal_split, joint_distance, split
 from discreet_client.expressions import Expression, derivative, parse
@@ -395,3 +395,25 @@ def test_figures_that_make_no_sense() -> None:
         split([1.0] * 3, ok, [1.0, 0.0], 1.0)
     with pytest.raises(ValueError, match="mu must be positive"):
         equal_split([1.0] * 3, ok, 0.0)
+
+
+def test_suprema_share_their_work_and_stay_certified() -> None:
+    """Nothing left: each looks at one box, and what it says is still above the supremum."""
+    expression = parse("(x - y)^4 - 3*(x - y)^2 + x*y", NAMES)
+    exact = supremum(expression, BOX)
+    none_left = supremum(expression, BOX, together=Work(0))
+    assert none_left.upper > exact.upper * (1 + 1e-3)
+    pool = Work(10**9)
+    assert supremum(expression, BOX, together=pool) == exact
+    assert pool.left < 10**9
+
+
+def test_a_constraint_that_couples_a_hundred_agents_at_once_is_no_bomb() -> None:
+    """Its 5,050 second derivatives took half an hour of somebody's request; now they are refused after a second."""
+    names = tuple(f"x{i}" for i in range(100))
+    dense = parse("exp(" + "+".join(f"{name}/50" for name in names) + ") - 9", names)
+    with pytest.raises(NotLipschitz, match="couples too many agents"):
+        sensitivities([dense], names, dict.fromkeys(names, (0.5, 2.0)))
+    sparse = parse("+".join(f"{name}^4" for name in names), names)
+    found = sensitivities([sparse], names, dict.fromkeys(names, (0.5, 2.0)))
+    assert np.diag(found.gradients) == pytest.approx(np.full(100, 12 * 2.0**2), rel=1e-6)

@@ -270,12 +270,40 @@ def test_values_lie_on_the_grid_of_the_noise() -> None:
     problem = saddle_problem(*coupled())
     grid = 2.0**-8
     outputs = noised_outputs(problem, 4.0, 0.5, grid=grid)
-    z = np.random.default_rng(0).integers(-1000, 1000, noise_width(outputs)) * grid
+    z = np.random.default_rng(0).integers(-1000, 1000, noise_width(outputs)).astype(np.float64)
     released = cloud_outputs(problem, outputs, [0.3, 0.7, -0.9], z)
     steps = released / outputs.scale / grid
     np.testing.assert_array_equal(steps, np.rint(steps))
-    smooth = cloud_outputs(problem, noised_outputs(problem, 4.0, 0.5), [0.3, 0.7, -0.9], z)
+    smooth = cloud_outputs(problem, noised_outputs(problem, 4.0, 0.5), [0.3, 0.7, -0.9], z * grid)
     assert (abs(released - smooth) <= outputs.scale * grid / 2 + 1e-12).all()
+
+
+def test_no_low_bit_tells_how_a_sum_came_about() -> None:
+    """Value and noise with the same sum in steps give the same double, also where a step is no power of two: otherwise
+    one look at the last bits would tell many pairs of neighbours apart, whatever the noise."""
+    names, box = ("x",), {"x": (-1e6, 1e6)}
+    problem = saddle_problem({}, [parse("x", names)], names, box)
+    scale, grid = 0.3, 2.0**-24 / 3
+    outputs = noised_outputs(problem, scale, 0.0, grid=grid)
+    generator = np.random.default_rng(2)
+    for total in generator.integers(-(2**40), 2**40, 50).tolist():
+        places = generator.integers(-(2**40), 2**40, 20)
+        released = {
+            float(cloud_outputs(problem, outputs, [place * scale * grid], [float(total - place)])[0])
+            for place in places.tolist()
+        }
+        assert len(released) == 1
+
+
+def test_a_slope_that_is_no_number_moves_nobody() -> None:
+    """exp overflows to infinity, and infinity less infinity is no number: outputs must stay numbers."""
+    names, box = ("x",), {"x": (-5.0, 5.0)}
+    objective = parse("exp(800*x) + exp(-800*x) - 3*(exp(800*x) - exp(801*x))", names)
+    problem = saddle_problem({"x": objective}, [parse("x - 4", names)], names, box)
+    outputs = noised_outputs(problem, 1.0, 0.0)
+    path = run(problem, outputs, SCHEDULE, 20, generator=np.random.default_rng(0), states=[4.0], points=20)
+    assert np.isfinite(path.states).all()
+    assert np.isfinite(path.released).all()
 
 
 def quadratic(n: int) -> tuple[SaddleProblem, Floats, Box]:

@@ -276,3 +276,22 @@ def test_nobody_is_no_gradient() -> None:
         none, Tabular(2), 0.9, probability=0.5, steps=3, step_size=1.0, clip=1.0, noise_scale=0.0, generator=rng
     )
     np.testing.assert_array_equal(found, [0, 0])
+
+
+@pytest.mark.parametrize("probability", [1e-25, 1e-300, 5e-324])
+def test_gaps_beyond_64_bits_end_a_sample(probability: float) -> None:
+    """Rounded to an integer, such a gap is negative, and the next trajectory was read from before the data."""
+    data = one_reward_each(50)
+    rng = np.random.Generator(np.random.PCG64(1))
+    theta = minibatch(
+        data,
+        Tabular(50),
+        0.9,
+        probability=probability,
+        steps=200,
+        step_size=1.0,
+        clip=1.0,
+        noise_scale=0.0,
+        generator=rng,
+    )
+    assert np.array_equal(theta, np.zeros(50))

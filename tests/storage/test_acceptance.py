@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import datasets, jobs, ledger, queue, tenants
+from discreet.storage import bindings, datasets, jobs, ledger, queue, secrets, tenants
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.jobs import Order, Submission
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -249,16 +252,19 @@ def test_the_last_news_are_told_before_the_pool_closes(settings: Settings) -> No
     assert asyncio.run(go()) == "two"
 
 
-def test_trace_and_session_are_kept(settings: Settings) -> None:
+def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
     async def work(database: Database) -> None:
         carried = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        made = order("s", traceparent=carried, session_id="ses_1", terms={"agents": 3}, budget={"epsilon": "1"})
+        made = order(
+            "s", seal="5ea1", traceparent=carried, session_id="ses_1", terms={"agents": 3}, budget={"epsilon": "1"}
+        )
         found = await jobs.submit(database, made, tenant_id="ten_1", principal="p", accounts=[])
         assert found.row is not None
         assert found.row["state"] == "awaiting_agents"
         assert abs((found.row["created_at"] - datetime.now(UTC)).total_seconds()) < 3600
         async with database.transaction("ten_1") as connection:
             assert await jobs.find_trace(connection, "job_s") == carried
+            assert await jobs.find_seal(connection, "job_s") == "5ea1"
             seen = await jobs.events(connection, "job_s", 0)
             terms = (await connection.execute(text("SELECT terms, budget FROM sessions"))).one()
         assert [one["data"]["state"] for one in seen] == ["queued", "awaiting_agents"]
@@ -266,3 +272,21 @@ def test_trace_and_session_are_kept(settings: Settings) -> None:
         assert await count(database, "procrastinate_jobs") == 0
 
     run(settings, work)
+
+
+def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
+    """MAC over the canonical JSON of `[job, seed]`, with the whole job in one object."""
+    secrets.create(tmp_path / "secrets.json")
+    keys = secrets.SecretsFile(tmp_path / "secrets.json").current
+    job = {
+        "id": "job_1",
+        "tenant_id": "ten_1",
+        "dataset_id": None,
+        "kind": "routing",
+        "problem": {"z": [1.5, 2, 'a "quoted" ünit\n'], "a": {"b": None}},
+        "plan": {"noise": 1e-05, "large": 2**53},
+        "price": PRICE.to_json(),
+    }
+    said = json.dumps([{**job, "plan": {"noise": 1e-05, "large": 2.0**53}}, "7"], sort_keys=True, separators=(",", ":"))
+    expected = hmac.digest(keys.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
+    assert bindings.seal_job(keys, {**job, "seed": 7}) == expected

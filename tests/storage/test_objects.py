@@ -39,6 +39,15 @@ def test_age_is_that_of_the_object(tmp_path: Path) -> None:
     assert objects.older_than(3600) == ["dst_old"]
 
 
+def test_files_of_others_are_let_alone(tmp_path: Path) -> None:
+    """What else lies in the same place is nobody's orphan: the sweep neither removes it nor stumbles over it."""
+    objects = Objects(tmp_path.as_uri())
+    objects.write("dst_1", [b"x"])
+    for name in ("notes", "README.txt", ".nfs0001", "dst_1.part"):
+        (tmp_path / name).write_text("theirs")
+    assert objects.older_than(0) == ["dst_1"]
+
+
 def test_storage_that_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     objects = Objects((tmp_path / "file").as_uri())

@@ -44,8 +44,7 @@ class AsyncClient:
         self, server: str, key: str, *, timeout_seconds: float = 60.0, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._http = httpx.AsyncClient(
-            base_url=server,
-            headers={"Authorization": f"Bearer {key}"},
+            **calls.connection(server, key),
             timeout=timeout_seconds,
             trust_env=False,
             transport=transport,

@@ -18,7 +18,7 @@ import httpx
 from discreet_client import progress
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps
-from discreet_client.errors import JobFailed
+from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
 from discreet_client.rest import models
 from discreet_client.rest.api.budgets import get_budget, grant_budget, list_budgets, list_entries
 from discreet_client.rest.api.datasets import delete_dataset as erase_dataset
@@ -109,6 +109,18 @@ class _Body:
 
     def to_dict(self) -> Any:
         return self.values
+
+
+def connection(server: str, key: str) -> dict[str, Any]:
+    """Address and headers of a client. Unreachable and Unauthenticated where they cannot be meant: a line break that
+    was read with a key is not part of it."""
+    if not server.startswith(("http://", "https://")):
+        raise Unreachable(f"{server!r} is no address: it begins with http:// or https://")
+    key = (key or "").strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        problem = {"code": "key_malformed", "detail": "the API key is empty, or holds what no key holds"}
+        raise Unauthenticated(401, problem)
+    return {"base_url": server, "headers": {"Authorization": f"Bearer {key}"}}
 
 
 def _call(

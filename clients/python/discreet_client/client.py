@@ -44,8 +44,7 @@ class Client:
         self, server: str, key: str, *, timeout_seconds: float = 60.0, transport: httpx.BaseTransport | None = None
     ) -> None:
         self._http = httpx.Client(
-            base_url=server,
-            headers={"Authorization": f"Bearer {key}"},
+            **calls.connection(server, key),
             timeout=timeout_seconds,
             trust_env=False,
             transport=transport,

@@ -105,7 +105,7 @@ def _columns(content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         else:
             raise TypeError(f"column {name!r} has {values.ndim} dimensions")
     if len({len(values) for values in columns.values()}) != 1:
-        raise TypeError("columns of one length are needed")
+        raise TypeError(f"a content has one of the fields {', '.join(sorted(FIELDS))}, or columns of one length")
     return columns
 
 

@@ -33,6 +33,9 @@ MAX_NUMBER = 1e12
 MAX_DERIVED_NODES = 100_000
 """Nodes of a derivative, counted as a tree."""
 
+MAX_COMBINED = 16
+"""Numbers of one product that are multiplied exactly; the fractions double in length with each."""
+
 FUNCTIONS = ("exp", "log", "sqrt", "abs")
 DERIVED = ("sign", "jump")
 """What derivatives of abs need; not in the grammar. sign(0) = 0; jump, its derivative, is 0, but unbounded at 0."""
@@ -530,10 +533,12 @@ def multiply(*factors: Expression) -> Expression:
                 parts.append(part)
     if any(number.value == 0 for number in numbers):
         return ZERO
-    exact = Fraction(sign)
-    for number in numbers:
-        exact *= Fraction(number.value)
-    coefficient = _double(exact)
+    coefficient = None
+    if len(numbers) <= MAX_COMBINED:
+        exact = Fraction(sign)
+        for number in numbers:
+            exact *= Fraction(number.value)
+        coefficient = _double(exact)
     if coefficient is None:
         parts = [*numbers, *parts]
     elif abs(coefficient) != 1 or not parts:

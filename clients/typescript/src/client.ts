@@ -1,7 +1,7 @@
 /** The client: thin above openapi-fetch and the types of the contract. */
 
 import createFetcher, { type Client as Fetcher } from "openapi-fetch";
-import { apiError, JobFailed, retryAfter, type ProblemDocument } from "./errors.js";
+import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
 import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Solvable } from "./kinds.js";
 import { retrying, type Fetch } from "./retries.js";
@@ -57,7 +57,13 @@ export interface Discreet {
 
 export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(request) }: DiscreetOptions): Discreet {
   const root = baseUrl.replace(/\/+$/, "");
-  const headers = { Authorization: `Bearer ${key}` };
+  if (!/^https?:\/\//.test(root)) throw new Unreachable(`"${baseUrl}" is no address: it begins with http:// or https://`);
+  // A line break that was read with a key is not part of it.
+  const secret = (key ?? "").trim();
+  if (!/^[!-~]+$/.test(secret)) {
+    throw new Unauthenticated(401, { code: "key_malformed", detail: "the API key is empty, or holds what no key holds" });
+  }
+  const headers = { Authorization: `Bearer ${secret}` };
   const api = createFetcher<paths>({ baseUrl: root, headers, fetch: retrying(send) });
   const path = (id: string) => ({ params: { path: { job_id: id } } });
 

@@ -191,3 +191,14 @@ test("webhooks are verified", async () => {
   await assert.rejects(verifyWebhook(secret, headers, body, { now: 1614266000 }), WebhookRefused);
   await assert.rejects(verifyWebhook("whsec_AAAA", headers, body, { now: 1614265400 }), WebhookRefused);
 });
+
+test("an address and a key that cannot be meant are named", () => {
+  assert.throws(() => createDiscreet({ baseUrl: "127.0.0.1:8080", key }), Unreachable);
+  for (const wrong of ["", " \n", "dsc_a b", "dsc_a\nX-Other: 1"]) {
+    assert.throws(() => createDiscreet({ baseUrl, key: wrong }), Unauthenticated);
+  }
+});
+
+test("a key may be read with its line break", async () => {
+  assert.ok(Array.isArray(await createDiscreet({ baseUrl, key: `${key}\n` }).budgets()));
+});

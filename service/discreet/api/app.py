@@ -78,6 +78,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # one address for everything; a redirected POST would be lost on many clients
     )
     problem_details.install(app)
     for router in (
@@ -137,11 +138,19 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, p
     app = create_app(settings, pages)
 
     class Server(uvicorn.Server):
-        """uvicorn that ends the event streams before it waits for connections to close."""
+        """uvicorn that opens and closes what the application needs itself, so that a refusal to start is an error like
+        any other, and that ends the event streams before it waits for connections to close."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            async with contextlib.AsyncExitStack() as opened:
+                await opened.enter_async_context(app.router.lifespan_context(app))
+                await super().startup(sockets)
+                self._opened = opened.pop_all()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.hub.close()
             await super().shutdown(sockets)
+            await self._opened.aclose()
 
     config = uvicorn.Config(
         app,
@@ -150,6 +159,7 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, p
         log_level="warning",
         access_log=False,
         server_header=False,
+        lifespan="off",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     # Not by `fd=`, which uvicorn opens as a Unix socket: Nagle's algorithm then holds every answer for 40 ms.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -11,8 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
 from discreet.errors import InvalidInput, Limit, PayloadTooLarge
+from discreet.field_issues import Schema, issues_of
 from discreet.settings import Settings
-from discreet.strict_json import issues_of, loads
+from discreet.strict_json import loads
 
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread."""
@@ -27,11 +29,22 @@ def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise InvalidInput(issues_of(error.errors(include_url=False), value)) from error
+        raise InvalidInput(issues_of(error.errors(include_url=False), value, _schema(adapter))) from error
+
+
+@lru_cache(maxsize=64)
+def _schema(adapter: TypeAdapter[Any]) -> Schema:
+    """What a value may hold, for the names of its fields."""
+    return adapter.json_schema()
 
 
 async def read(request: Request, most: int) -> bytes:
     """The body, refused as soon as it is known to be over the limit."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise InvalidInput(f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json")
+    if request.headers.get("content-type", "").lower().startswith("multipart/"):
+        raise InvalidInput("a form with parts: this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most, int(declared)))

@@ -3,17 +3,92 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 _environment = Environment(loader=PackageLoader("discreet.api"), autoescape=select_autoescape())
 
+MOST_LETTERS = 4000
+"""Of an example; what is longer is in the contract itself."""
+_REFERENCE = re.compile(r'"#/components/schemas/(\w+)"')
+
+
+class Field(NamedTuple):
+    """One field of an object."""
+
+    name: str
+    kind: Markup
+    needed: bool
+    description: str
+
 
 def documentation_page(document: dict[str, Any]) -> HTMLResponse:
-    """Every operation with its parameters, answers and schemas."""
+    """Every operation with who may call it, parameters, fields, examples and answers; and every schema."""
+    schemas: Mapping[str, Any] = document["components"]["schemas"]
     page = _environment.get_template("documentation.html").render(
-        document=document, pretty=lambda value: json.dumps(value, indent=2, ensure_ascii=False)
+        document=document,
+        pretty=pretty,
+        example=example,
+        words=words,
+        kind=kind,
+        fields=lambda schema: fields(_resolved(schema, schemas)),
+        branches=lambda schema: _resolved(schema, schemas).get("oneOf", []),
     )
     return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+
+
+def pretty(value: Any) -> Markup:
+    """JSON in which the names of schemas lead to them."""
+    parts = _REFERENCE.split(json.dumps(value, indent=2, ensure_ascii=False))
+    return Markup("").join(_link(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+
+
+def example(value: Any) -> str:
+    """JSON for reading, long lists of numbers on one line; its beginning where it is very long."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = re.sub(r"\[[^\[\]{}\"]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}\n…"
+
+
+def words(text: str) -> Markup:
+    """A text with its `code` marked."""
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if place % 2 else part for place, part in enumerate(text.split("`")))
+
+
+def fields(schema: Mapping[str, Any]) -> list[Field]:
+    """The fields of an object's schema."""
+    needed = schema.get("required", ())
+    return [
+        Field(name, kind(one), name in needed, one.get("description", ""))
+        for name, one in schema.get("properties", {}).items()
+    ]
+
+
+def kind(schema: Mapping[str, Any]) -> Markup:
+    """What a value may be, in words and links."""
+    if "$ref" in schema:
+        return _link(schema["$ref"].rpartition("/")[2])
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return Markup(" or ").join(kind(one) for one in schema[union])
+    if "const" in schema:
+        return Markup("<code>{}</code>").format(schema["const"])
+    if "enum" in schema:
+        return Markup(" or ").join(Markup("<code>{}</code>").format(value) for value in schema["enum"])
+    if schema.get("type") == "array" and "items" in schema:
+        return Markup("array of {}").format(kind(schema["items"]))
+    return escape(schema.get("type", "any JSON"))
+
+
+def _link(name: str) -> Markup:
+    return Markup('<a href="#schema-{0}">{0}</a>').format(name)
+
+
+def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

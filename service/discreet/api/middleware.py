@@ -48,7 +48,9 @@ class Envelope:
         try:
             with _traced(method, scope) as span:
                 if "\0" in scope["path"]:
-                    await problem_details.document(404, "not_found", "Not Found")(scope, receive, sending)
+                    await problem_details.document(404, "not_found", problem_details.NOTHING_HERE)(
+                        scope, receive, sending
+                    )
                 else:
                     await self._app(scope, receive, sending)
                 span.update_name(f"{method} {_route(scope)}")

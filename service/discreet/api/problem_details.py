@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from discreet.errors import (
     BudgetExhausted,
@@ -31,7 +32,7 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
-from discreet.strict_json import pointer
+from discreet.field_issues import pointer, sentence
 from discreet.usecases.keyring import Rate
 
 log = structlog.get_logger()
@@ -60,7 +61,7 @@ class Code:
     """Further members of the example."""
 
 
-_POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "Input should be greater than 0"}]}
+_POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greater than 0"}]}
 
 CODES: dict[str, Code] = {
     # Requests that cannot be read at all
@@ -89,12 +90,12 @@ CODES: dict[str, Code] = {
         {"limit": {"setting": "rate_limit_requests", "unit": "requests", "allowed": 30000, "came": 30001}},
     ),
     # Fields
-    "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: Input should be greater than 0", _POINTED),
+    "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED),
     "invalid_parameter": Code(
         422,
         "A parameter is not valid",
-        "/query/page_size: Input should be less than or equal to 200",
-        {"errors": [{"pointer": "/query/page_size", "detail": "Input should be less than or equal to 200"}]},
+        "/query/page_size: must be at most 200",
+        {"errors": [{"pointer": "/query/page_size", "detail": "must be at most 200"}]},
     ),
     "invalid_page_token": Code(
         422,
@@ -116,7 +117,7 @@ CODES: dict[str, Code] = {
         {"limit": {"setting": "json_body_bytes", "unit": "bytes", "allowed": 32000000, "came": 40000000}},
     ),
     "not_found": Code(404, "There is no such object", "there is no such job"),
-    "method_not_allowed": Code(405, "Method not allowed", "Method Not Allowed"),
+    "method_not_allowed": Code(405, "Method not allowed", "PUT is not possible here; possible: GET, POST"),
     # States
     "too_many_webhooks": Code(409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"),
     "budget_exhausted": Code(
@@ -167,6 +168,8 @@ CODES: dict[str, Code] = {
     "internal": Code(500, "Internal error", "something went wrong; nothing was charged by this request"),
 }
 """Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
+
+NOTHING_HERE = "there is nothing at this address; /docs lists the calls"
 
 HEADERS: dict[str, dict[str, str]] = {
     "unavailable": {"Retry-After": "2"},
@@ -275,6 +278,12 @@ def of_error(error: DiscreetError) -> JSONResponse:
     return document(status, error.code, error.detail, issues, extra, headers)
 
 
+def _methods(request: Request) -> str:
+    """What the address of this request can be asked for. The framework names only the first route that it finds."""
+    routes = (route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in routes for method in getattr(route, "methods", None) or ()}))
+
+
 def rate_headers(rate: Rate) -> dict[str, str]:
     """What is left of a key's quota, as draft-ietf-httpapi-ratelimit-headers-10 writes it."""
     return {
@@ -293,13 +302,18 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         # Bodies are validated by `bodies`; what FastAPI itself refuses are parameters of path, query and header.
-        issues = [FieldIssue(pointer(issue["loc"]), issue["msg"]) for issue in error.errors()]
+        issues = [FieldIssue(pointer(issue["loc"]), sentence(issue)) for issue in error.errors()]
         return document(422, "invalid_parameter", f"{issues[0].pointer}: {issues[0].detail}", issues)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        return document(error.status_code, code, str(error.detail), headers=error.headers)
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return document(404, "not_found", NOTHING_HERE)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            possible = _methods(request)
+            detail = f"{request.method} is not possible here; possible: {possible}"
+            return document(405, "method_not_allowed", detail, headers={"Allow": possible})
+        return document(error.status_code, "http_error", str(error.detail), headers=error.headers)
 
     async def unavailable(request: Request, error: Exception) -> JSONResponse:
         if isinstance(getattr(error, "orig", error), psycopg.errors.DiskFull):

@@ -34,7 +34,7 @@ _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 async def registration(request: Request) -> Registration:
     """What the request registers, validated up to its content's rows, which are read when registering."""
     settings = request.app.state.services.settings
-    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+    if request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await _multipart(request, settings)
     body = await bodies.read(request, settings.json_body_bytes)
     return whole_registration((await bodies.parse(_WHOLE, body)).root)

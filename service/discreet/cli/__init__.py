@@ -7,6 +7,7 @@ need: the client of the HTTP API above all, which `servers.client_of` loads when
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -18,8 +19,26 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Private optimization as a service.",
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"discreet {version('discreet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Private optimization as a service. `discreet up` starts everything; `discreet solve FILE` runs one job."""
+
+
 # In the order of `discreet --help`.
 for commands in (installation.app, jobs.app, studies.app, access.app):
     app.add_typer(commands)

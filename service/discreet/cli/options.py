@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON")]
-StateOption = Annotated[Path | None, typer.Option("--state", help="State folder")]
+StateOption = Annotated[
+    Path | None, typer.Option("--state", help="State folder; by default `discreet` in the user's data folder")
+]
 ServerOption = Annotated[str | None, typer.Option("--server", envvar="DISCREET_URL", help="Address of a server")]
 KeyOption = Annotated[str | None, typer.Option("--key", envvar="DISCREET_KEY", help="API key")]
 PublicKeyOption = Annotated[

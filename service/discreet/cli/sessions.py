@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,8 +62,9 @@ def session_approve(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Fingerprints to approve (their beginnings); all by default"),
+        typer.Option("--agent", help="Fingerprints to approve (16 digits or more); all by default"),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing")] = False,
     save_as: Annotated[str | None, typer.Option(help="Keep these agents as a standing group of this name")] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,
@@ -72,19 +74,21 @@ def session_approve(
 ) -> None:
     """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins."""
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
+    from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
 
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
         found = client.session(job_id)
-        chosen = [
-            one
-            for one in found["agents"]
-            if agent is None or any(one["fingerprint"].startswith(beginning) for beginning in agent)
-        ]
-        for one in chosen:  # what the server says is not believed: the key must be the one of that name
-            if signing.fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
-                raise DiscreetError(f"the server shows another key under the fingerprint {one['fingerprint']}")
-        document = rosters.roster_document(found["id"], found["job"], found["kind"], chosen, found["parameters"])
+        try:
+            chosen = rosters.chosen(found["agents"], agent)
+        except NotTrusted as error:
+            raise DiscreetError(str(error)) from None
+        if not as_json:
+            # Agents believe the owner alone, and the owner sees here what the server would have it sign.
+            print("\n".join(["You sign:", *rosters.told(chosen, found["parameters"])]), file=sys.stderr)
+            if sys.stdin.isatty() and not yes:
+                typer.confirm("Sign it?", abort=True, err=True)
+        document = rosters.roster_document(found["id"], job_id, found["kind"], chosen, found["parameters"])
         done = client.approve_session(
             job_id,
             roster=document.decode(),

@@ -15,6 +15,11 @@ from rich.table import Column, Table
 console = Console(stderr=True)
 
 
+ID_LETTERS = 30
+FEW = 6
+"""Numbers of a result that are shown as they are."""
+
+
 def tell(value: Any, as_json: bool, show: Callable[[], object]) -> None:
     if as_json:
         print(json.dumps(value, indent=2, default=str))
@@ -58,14 +63,21 @@ def show_plan(answer: dict[str, Any]) -> None:
         out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
 
 
+def _whole(name: str) -> Column:
+    """A column of ids, which are there to be copied: never shortened, however narrow the terminal."""
+    return Column(name, no_wrap=True, min_width=ID_LETTERS)
+
+
 def show_answer(answer: dict[str, Any], out: Path | None) -> None:
     guarantee = answer["certificate"]["guarantee"]
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     for name, value in answer["result"].items():
         if isinstance(value, int | float | str):
             table.add_row(name, f"{value}")
+        elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
+            table.add_row(name, ", ".join(f"{one:.6g}" for one in value))
         elif value:
-            table.add_row(name, f"{len(value)} entries")
+            table.add_row(name, "1 entry" if len(value) == 1 else f"{len(value)} entries")
     screen = Console()
     screen.print(table)
     if guarantee["type"] == "none":
@@ -82,9 +94,9 @@ def show_answer(answer: dict[str, Any], out: Path | None) -> None:
 
 
 def show_jobs(found: list[dict[str, Any]]) -> None:
-    table = Table("id", "kind", "state", "epsilon", "created")
+    table = Table(_whole("id"), "kind", "state", "epsilon", "created")
     for job in found:
-        table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"])
+        table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"][:16])
     Console().print(table)
 
 
@@ -99,7 +111,7 @@ def show_keys(keys: list[dict[str, Any]]) -> None:
 
 
 def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
-    table = Table("id", "datasets", "unit", "cap", "spent", "reserved", "largest request")
+    table = Table(_whole("id"), "datasets", "unit", "cap", "spent", "reserved", "largest request")
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
@@ -108,19 +120,22 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:
-    table = Table("seq", "kind", "job", "epsilon (1e-9)", "at", "hash")
+    table = Table("seq", "kind", _whole("job"), "epsilon (1e-9)", "at", "hash")
     for entry in entries:
         price = entry["price"].get("epsilon", "")
-        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, entry["at"], entry["hash"][:12])
+        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, entry["at"][:19], entry["hash"][:12])
     Console().print(table)
 
 
 def show_session(found: dict[str, Any]) -> None:
     title = f"Session {found['id']} of {found['kind']}: {found['state']}, round {found['round']}"
-    table = Table("agent", "fingerprint", "on the roster", "accepted", title=title)
+    fingerprint = Column("fingerprint", overflow="fold", min_width=32)  # whole: it is there to be compared
+    table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            one["name"], one["fingerprint"], *("yes" if one[name] else "" for name in ("on_roster", "accepted"))
+            "".join(letter if letter.isprintable() else "?" for letter in one["name"]),
+            one["fingerprint"],
+            *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )
     Console().print(table)
 

@@ -21,7 +21,7 @@ Form = dict[str, str]
 
 
 def is_multipart(request: Request) -> bool:
-    return request.headers.get("content-type", "").startswith("multipart/form-data")
+    return request.headers.get("content-type", "").lower().startswith("multipart/form-data")
 
 
 async def read(request: Request, most: int | None = None) -> Form:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.dashboard import assets, rounding, words
+from discreet.figures.charts import distribution
 
 MENU = (
     ("/", "Budgets", ("owner", "analyst", "auditor")),
@@ -126,4 +127,9 @@ environment.filters.update(
     event_words=words.event,
     kind=words.kind,
     words=lambda text: str(text).replace("_", " "),
+    who=words.who,
+    distribution=distribution,
+    iterations=words.iterations,
+    factor=rounding.factor,
+    first_up=lambda text: text[:1].upper() + text[1:],
 )

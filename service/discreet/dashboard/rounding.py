@@ -24,6 +24,11 @@ def down(value: object) -> str:
     return _shown(_decimal(value), ROUND_FLOOR)
 
 
+def factor(value: object) -> str:
+    """e to the power of an epsilon, rounded up."""
+    return up((_decimal(value)).exp())
+
+
 def exact(value: object) -> str:
     """All digits."""
     return _written(_decimal(value))

@@ -34,6 +34,9 @@ KIND_NAMES = {
 }
 """A kind that is missing here shows its own name."""
 
+FINGERPRINT_DIGITS = 64
+MOST_LETTERS = 24
+
 NOISE = {
     "discrete_laplace": "integers with two-sided geometric (discrete Laplace) noise",
     "discrete_laplace_on_grid": "numbers on a fine grid with discrete Laplace noise",
@@ -49,6 +52,24 @@ NORMS = {
     "row": "moved within one row of shares",
     "smooth": "in units of a smooth bound on the local sensitivity",
 }
+
+
+ITERATIONS = {
+    "assignment": "Steps of the assignment, at most",
+    "horizon": "Steps of the horizon",
+}
+"""What a plan counts, where its own name does not say it."""
+
+
+def iterations(name: str) -> str:
+    return ITERATIONS.get(name, name.replace("_", " ").capitalize())
+
+
+def who(actor: str) -> str:
+    """Who made an entry, for tables: agents are known by 64 digits of a fingerprint, of which the first do."""
+    if len(actor) == FINGERPRINT_DIGITS and set(actor) <= set("0123456789abcdef"):
+        return f"agent {actor[:12]}…"
+    return actor if len(actor) <= MOST_LETTERS else f"{actor[:MOST_LETTERS]}…"
 
 
 def kind(name: str) -> str:

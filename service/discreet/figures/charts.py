@@ -54,10 +54,18 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
 
 
+def distribution(name: str) -> str:
+    """The name of a distribution or mechanism in words."""
+    text = name.removesuffix("_on_grid").replace("_", " ")
+    for person in ("laplace", "gaussian", "dirichlet", "poisson"):
+        text = text.replace(person, person.capitalize())
+    return text
+
+
 def noise_of(plan: dict[str, Any]) -> str:
     """The plan's noise in a sentence; empty where there is none."""
     for one in plan.get("noise", ()):  # the first says enough: others differ in scale alone
-        kind = one["distribution"].removesuffix("_on_grid").replace("_", " ")
+        kind = distribution(one["distribution"])
         deviation = f"{one['standard_deviation']:.3g}"
         return f" What was released has {kind} noise of standard deviation {deviation} on {one['quantity']}."
     return ""

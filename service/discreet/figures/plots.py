@@ -27,6 +27,8 @@ __all__ = ["Chart", "Table", "result_charts", "session_chart", "spending_chart"]
 Floats = NDArray[np.float64]
 
 MAX_PERIODS = 96
+MAX_TEXT = 28
+"""Letters of a constraint in a legend."""
 MAX_FRAME_NUMBERS = 60_000
 """Numbers in all frames of a policy: more are merged into blocks of states."""
 MAX_CURVES = 12
@@ -254,6 +256,7 @@ def _multi_agent_charts(problem: dict[str, Any], plan: dict[str, Any], result: d
             _convergence(
                 steps,
                 path,
+                constraints,
                 "The price that each constraint puts on the agents, step by step. It follows from the noised outputs "
                 f"of the cloud, which every agent sees: the unrest that stays is noise.{noise_of(plan)}",
             )
@@ -312,11 +315,11 @@ def _multi_agent_charts(problem: dict[str, Any], plan: dict[str, Any], result: d
     return charts
 
 
-def _convergence(steps: Sequence[int], path: Floats, caption: str) -> Chart:
-    """Multipliers float64[points, m]; of many constraints those that ever are largest."""
+def _convergence(steps: Sequence[int], path: Floats, constraints: Sequence[str], caption: str) -> Chart:
+    """Multipliers float64[points, m] of constraints that have texts; of many those that ever are largest."""
     chosen = np.sort(np.argsort(-path.max(axis=0), kind="stable")[:MAX_CURVES])
     more = "" if chosen.size == path.shape[1] else f" The {chosen.size} that rise highest of {path.shape[1]}."
-    names = [f"constraint {k}" for k in chosen.tolist()]
+    names = [_constraint(k, constraints[k]) for k in chosen.tolist()]
     return Chart(
         name="convergence",
         title="Multipliers, step by step",
@@ -332,6 +335,12 @@ def _convergence(steps: Sequence[int], path: Floats, caption: str) -> Chart:
         ),
         table=Table.of(("step", *names), [(step, *row) for step, row in zip(steps, path[:, chosen], strict=True)]),
     )
+
+
+def _constraint(number: int, text: str) -> str:
+    """A constraint by its number and as much of its text as a legend has room for."""
+    short = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+    return f"{number}: {short}" if text else f"constraint {number}"
 
 
 def _mean_noise(plan: dict[str, Any], constraints: int) -> Floats | None:
@@ -427,6 +436,7 @@ def _coupled_qp_charts(problem: dict[str, Any], plan: dict[str, Any], result: di
             charts.append(
                 _convergence(
                     *path,
+                    [""] * excess.size,
                     "The multipliers of the coupling constraints, step by step: the plaintext twin of the encrypted "
                     "run, done again on the public data of this simulation; the encrypted run rounds to 2^-"
                     f"{read.encryption.fraction_bits}.",

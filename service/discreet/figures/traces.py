@@ -55,7 +55,8 @@ def curve(
     """A line; `place` in the list of curves gives colour, dashes and marker. `steps`: constant until the next x."""
     symbol = SYMBOLS[place % len(SYMBOLS)]
     marked = len(x) <= MARKED and not steps
-    dash = DASHES[place % len(DASHES)] if dashed is None else ("dash" if dashed else "solid")
+    # Once all colours are used the dashes go on by one, so that no two curves of a chart look the same.
+    dash = DASHES[(place + place // len(LINES)) % len(DASHES)] if dashed is None else ("dash" if dashed else "solid")
     return {
         "type": "scatter",
         "mode": "lines+markers" if marked else "lines",

@@ -28,6 +28,7 @@ from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
+from discreet.privacy.samplers import LARGEST_SCALE
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
 
 MARGIN = 1e-9
@@ -127,7 +128,7 @@ def discrete_laplace(sensitivity: float, epsilon: int, *, neighbours: str, count
     """Integers of l1 sensitivity `sensitivity`, `count` releases, epsilon in units of 1e-9: pure."""
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
-    scale = float_above(Fraction(sensitivity) * count * EPSILON_UNIT / epsilon)
+    scale = _drawable(float_above(Fraction(sensitivity) * count * EPSILON_UNIT / epsilon))
     return DiscreteLaplace(sensitivity=sensitivity, scale=scale, count=count, neighbours=neighbours)
 
 
@@ -153,7 +154,7 @@ def discrete_gaussian(
     enumerable = sensitivity_l2**2 < LARGEST_ENUMERATED_SQUARE + 1 and continuous < LARGEST_ENUMERATED_SCALE
     if count == 1 and enumerable:
         scale = min(scale, smallest_scale(lambda s: event(s).delta(eps), target, continuous, scale))
-    return certified(event, scale)
+    return certified(event, _drawable(scale))
 
 
 @lru_cache(maxsize=4096)
@@ -326,11 +327,21 @@ def least_variance(
     laplace = discrete_laplace(sensitivity_l1, epsilon, neighbours=neighbours)
     if delta == 0:
         return laplace
-    gaussian = discrete_gaussian(sensitivity_l2, epsilon, delta, neighbours=neighbours)
+    try:
+        gaussian = discrete_gaussian(sensitivity_l2, epsilon, delta, neighbours=neighbours)
+    except ValueError:  # of more noise than can be drawn
+        return laplace
     # Laplace: 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)). Gaussian: at most scale² (Canonne et al. 2020, Cor. 9).
     half = 0.5 / laplace.scale
     variance = 0.0 if half > 300 else 0.5 / math.sinh(half) ** 2
     return laplace if variance <= gaussian.scale**2 else gaussian
+
+
+def _drawable(scale: float) -> float:
+    """`scale`, when the samplers draw noise of it: a job that has been charged must not find out that they do not."""
+    if scale > LARGEST_SCALE / 2:
+        raise ValueError("so little epsilon needs more noise than can be drawn")
+    return scale
 
 
 def _grid(sensitivity: float, rounded: float, scale: float) -> float:

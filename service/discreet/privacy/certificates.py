@@ -26,7 +26,10 @@ FAILURE_ASSUMPTION = (
 )
 FREE = ("none", "cryptographic")
 """Guarantees that have no epsilon and charge no account."""
-TIMING_ASSUMPTION = "the time that touching the data took is shown in multiples of {quantum:g} s only"
+TIMING_ASSUMPTION = (
+    "of the time that touching the data took no more is shown than how often {quantum:g} s must be doubled to be as"
+    " long"
+)
 
 
 def certificate(

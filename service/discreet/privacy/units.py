@@ -22,6 +22,8 @@ from typing import Literal
 EPSILON_UNIT = 10**9
 DELTA_UNIT = 10**18
 RHO_UNIT = 10**18
+_TINY = -1000
+"""Below this power of ten a decimal is less than any unit."""
 
 Number = Decimal | Fraction | float | int
 Rounding = Literal["up", "down"]
@@ -37,6 +39,9 @@ def exact(value: Number) -> Fraction:
 
 def to_units(value: Number, unit: int, rounding: Rounding) -> int:
     """`value` in integer multiples of `1/unit`. ValueError when it is negative or not finite."""
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _TINY:
+        # Smaller than any unit: rounded without making a fraction of as many digits as 1e-999999999 has zeros.
+        value = Fraction(0) if not value else Fraction(1 if value > 0 else -1, 2 * unit)
     scaled = exact(value) * unit
     if scaled < 0:
         raise ValueError(f"negative: {value}")

@@ -20,13 +20,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from discreet.errors import InvalidInput
+from discreet.field_issues import Misfit
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy
+from discreet.problems.numbers import Budget, Delta, Epsilon, Flag, Frozen, Positive, Privacy, Real
 
 Content = dict[str, NDArray[Any]]
 """Private content in its canonical form: arrays by name, the same for the same data in any order."""
@@ -39,11 +40,28 @@ Progress = Callable[[int, int], None]
 
 Mode = Literal["private", "simulation"]
 
+LARGEST_SCALE = 2.0**52
+"""Of noise, in integers or steps of its grid: what `privacy.samplers` draws. A plan beyond it is refused, so that no
+release fails after its price was reserved."""
+
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
 
+LONGEST_SECONDS = 1800
+"""Of a release, whatever the data, as estimated from public figures: half of the default wall limit of a child. One
+that came to the limit would fail, and so tell about its data; so a plan that could is refused."""
+
 PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""
+
+
+def _registered(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise ValueError("the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it")
+    return value
+
+
+DatasetId = Annotated[str, BeforeValidator(_registered)]
 
 
 class Cap(Frozen):
@@ -104,8 +122,12 @@ class Plan(Frozen):
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:
-        """A plan whose price, and what that rests on, is derived from its events."""
+        """A plan whose price, and what that rests on, is derived from its events. InvalidInput for too much noise."""
         events = tuple(events)
+        for event in events:
+            if event.noise.startswith("discrete_") and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE:
+                says = f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than can be drawn exactly"
+                raise InvalidInput(f"{says}; ask for a larger one", pointer="/privacy/epsilon")
         price = sum((event.price() for event in events), Price.zero())
         own = dict.fromkeys(sentence for event in events for sentence in event.assumptions())
         assumptions = (*fields.pop("assumptions", ()), *own)
@@ -175,7 +197,7 @@ class DatasetSettings(Frozen):
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None, description="The content is erased after so many days; absent: as the installation is set"
     )
-    delete_after_job: bool = Field(
+    delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"
     )
 
@@ -217,6 +239,12 @@ class Dataset(DatasetSettings):
     def describe(cls, public: Any, content: Content) -> Any:
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public
+
+    @classmethod
+    def relation(cls, public: Any) -> dict[str, Any]:
+        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
+        every fact that both have, or the sum of their prices would speak of no one relation."""
+        return {}
 
     def rows(self) -> Content:
         """The canonical content of this dataset."""
@@ -286,8 +314,8 @@ class FederationTerms(Frozen):
         default="abort",
         description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
     )
-    round_seconds: float = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
-    join_seconds: float = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
+    round_seconds: Real = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
+    join_seconds: Real = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
 
     @property
     def least(self) -> int:
@@ -401,7 +429,7 @@ class FederatedProblem(Problem):
     @model_validator(mode="after")
     def _terms_are_there(self) -> Self:
         if self.protocol == "federated" and self.federation is None:
-            raise ValueError("protocol `federated` needs `federation`, the terms of the session")
+            raise Misfit("federation", "protocol `federated` needs it: the terms of the session")
         return self
 
 

@@ -27,12 +27,13 @@ class Issues:
         self.first = first
         self._found: list[FieldIssue] = []
 
-    def where(self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any]) -> None:
-        """One issue for each row where `bad` holds, with the value that stands there."""
+    def where(
+        self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any] | None = None
+    ) -> None:
+        """One issue for each row where `bad` holds, with the value of `values` that stands there."""
         for row in np.flatnonzero(bad)[: MAX_ISSUES - len(self._found)]:
-            self._found.append(
-                FieldIssue(f"{self.prefix}/{self.first + row}/{column}", f"{detail}; found {values[row]!s:.40}")
-            )
+            found = "" if values is None else f"; found {values[row]!s:.40}"
+            self._found.append(FieldIssue(f"{self.prefix}/{self.first + row}/{column}", detail + found))
 
     def check(self) -> None:
         if self._found:
@@ -65,8 +66,10 @@ def integer_columns(
 
 
 def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str) -> None:
-    """InvalidInput for every column that is missing or not known."""
+    """InvalidInput for every column that is missing, not known, or there twice."""
+    names = table.column_names
     found = [
+        *(FieldIssue(prefix, f"column {name!r} stands twice") for name in sorted(set(names)) if names.count(name) > 1),
         *(FieldIssue(prefix, f"column {name!r} is missing") for name in needed if name not in table.column_names),
         *(
             FieldIssue(prefix, f"column {name!r} is not known here; needed: {', '.join(needed)}")
@@ -81,6 +84,8 @@ def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str],
 def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", first: int = 0) -> NDArray[Any]:
     """A column of integers or floats, none missing, in the type that it came in."""
     column = table.column(name)
+    if pa.types.is_null(column.type):  # what CSV makes of a column in which nothing stands
+        raise InvalidInput(f"column {name!r} is empty", pointer=prefix)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
     if column.null_count:

@@ -41,7 +41,7 @@ from discreet.problems.base import (
     unpack,
 )
 from discreet.problems.columns import MAX_ISSUES
-from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy
+from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy, Real
 from discreet.solvers.spds import Part, step_sizes
 from discreet_client import secure_sum
 from discreet_client.packing import OutOfRange, box_bound
@@ -70,9 +70,9 @@ FEASIBILITY_TOLERANCE = 1e-9
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
 
-Vector = tuple[float, ...]
+Vector = tuple[Real, ...]
 Matrix = tuple[Vector, ...]
-Side = Vector | float
+Side = Vector | Real
 
 
 class OperatorData(Frozen):
@@ -104,12 +104,12 @@ class FederatedAgents(Frozen):
 class QpSteps(Frozen):
     """Steps of the shrunken primal-dual subgradient method."""
 
-    primal: Annotated[float, Field(gt=0)] | tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
+    primal: Annotated[Real, Field(gt=0)] | tuple[Annotated[Real, Field(gt=0)], ...] | None = Field(
         default=None, description="alpha, for all or one an agent; from the problem's constants when not given"
     )
-    dual: Annotated[float, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
-    shrink: Annotated[float, Field(gt=0, le=1, description="tau")] = 1.0
-    regularization: Annotated[float, Field(ge=0, description="Added curvature; moves the answer by as much")] = 0.0
+    dual: Annotated[Real, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
+    shrink: Annotated[Real, Field(gt=0, le=1, description="tau")] = 1.0
+    regularization: Annotated[Real, Field(ge=0, description="Added curvature; moves the answer by as much")] = 0.0
     iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)]
 
 
@@ -128,7 +128,7 @@ class SumNoise(Frozen):
 
     epsilon: Epsilon
     delta: Annotated[Delta, Field(gt=0)]
-    clip: Annotated[float, Field(gt=0)] | None = Field(
+    clip: Annotated[Real, Field(gt=0)] | None = Field(
         default=None,
         description="Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes when "
         "not given, which a federated job cannot",
@@ -408,6 +408,9 @@ class CoupledQp(base.FederatedProblem):
                     says = f"{value:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
                     raise InvalidInput(says, pointer=f"/problem/operator/{name}/{place}")
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
+        if clip > bound:  # an agent with a longer contribution would have to give up, which would tell about its data
+            says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
+            raise InvalidInput(says, pointer="/problem/noise/clip")
         return self._plan(public.count, bound, clip, budget)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> base.Session:

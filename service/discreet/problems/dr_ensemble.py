@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import base
@@ -30,7 +31,7 @@ from discreet.problems.columns import (
     real_column,
     record_order,
 )
-from discreet.problems.numbers import Budget, Count, Frozen
+from discreet.problems.numbers import Budget, Count, Frozen, Real
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 from discreet.solvers.shrinkage import shrink
 from discreet.solvers.transition_counts import transition_sums
@@ -42,10 +43,12 @@ GRID = 1 << 20
 """Steps of the grid that a participant's histogram is rounded to, where lengths are not public."""
 MAX_STATES = 2000
 MAX_POLICY_CELLS = 20_000_000
+MAX_FIGURE = 1e12
+"""Of power, price and utility: the costs of a whole horizon stay finite numbers."""
 SUM_TOLERANCE = 1e-9
 SAMPLE_SEED = 20_201_114
 """Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
-Probability = Annotated[float, Field(gt=0, lt=1)]
+Probability = Annotated[Real, Field(gt=0, lt=1)]
 
 
 # The dataset --------------------------------------------------------------------------------------------------------
@@ -73,24 +76,25 @@ class DrEnsemblePublic(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.row_change is None and self.unit == "row":
-            raise ValueError("the unit row needs row_change")
+            raise Misfit("row_change", "the unit row needs row_change")
         if self.row_change is not None:
             if self.min_probability is None:
-                raise ValueError("row_change needs min_probability: the noise of a row rests on its least entry")
+                says = "row_change needs min_probability: the noise of a row rests on its least entry"
+                raise Misfit("min_probability", says)
             if self.row_change >= 2 * self.min_probability:
-                raise ValueError("row_change must be less than twice min_probability")
+                raise Misfit("row_change", "must be less than twice min_probability")
             if self.participants is not None or self.steps is not None:
-                raise ValueError("participants and steps are of trajectories, row_change of a transition matrix")
+                raise Misfit("row_change", "is of a transition matrix, participants and steps are of trajectories")
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
-                raise ValueError(f"the states of the support are 0 to {self.states - 1}")
+                raise Misfit("support", f"states are 0 to {self.states - 1}")
             if len(set(self.support)) != len(self.support):
-                raise ValueError("a transition stands twice in the support")
+                raise Misfit("support", "a transition stands twice")
             if len({origin for origin, _ in self.support}) != self.states:
-                raise ValueError("every state needs a transition in the support")
+                raise Misfit("support", "every state needs a transition")
         widest = int(self.mask().sum(axis=1).max())
         if self.min_probability is not None and self.min_probability * widest > 1:
-            raise ValueError(f"min_probability times the {widest} transitions of a state exceeds 1")
+            raise Misfit("min_probability", f"times the {widest} transitions of a state it exceeds 1")
         return self
 
     def mask(self) -> NDArray[np.bool_]:
@@ -107,7 +111,7 @@ class DrEnsembleContent(Frozen):
     """The private content: state sequences, one a participant, or a transition matrix."""
 
     trajectories: list[list[Count]] | None = None
-    transitions: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None
+    transitions: list[list[Annotated[Real, Field(ge=0, le=1)]]] | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -128,6 +132,12 @@ class DrEnsembleDataset(base.Dataset):
     @classmethod
     def read_public(cls, public: Any) -> DrEnsemblePublic:
         return DrEnsemblePublic.model_validate(public)
+
+    @classmethod
+    def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:
+        if public.row_change is not None:
+            return {"neighbours": "rows moved", "row_change": public.row_change}
+        return {"neighbours": "added or removed" if public.participants is None else "replaced"}
 
     @classmethod
     def read_rows(cls, public: DrEnsemblePublic, content: DrEnsembleContent) -> Content:
@@ -265,7 +275,7 @@ def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
 # The problem --------------------------------------------------------------------------------------------------------
 
 
-Numbers = tuple[float, ...]
+Numbers = tuple[Real, ...]
 
 
 class DrEnsemble(base.Problem):
@@ -279,7 +289,7 @@ class DrEnsemble(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = DrEnsembleDataset
 
     kind: Literal["dr_ensemble"]
-    dataset: str = Field(description="Id of a dataset of kind dr_ensemble")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
     power: Annotated[Numbers, Field(min_length=2, max_length=MAX_STATES, description="Power of each state")]
     price: Annotated[Numbers, Field(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money per unit of power in each step; the utility is then minus price times power"
@@ -287,20 +297,20 @@ class DrEnsemble(base.Problem):
     utility: Annotated[tuple[Numbers, ...], Field(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money by step and state, instead of `price`"
     )
-    discomfort_weight: Annotated[float, Field(gt=0, le=1e12, description="gamma, in the unit of utility")]
-    initial: Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(max_length=MAX_STATES)]
+    discomfort_weight: Annotated[Real, Field(gt=0, le=1e12, description="gamma, in the unit of utility")]
+    initial: Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], Field(max_length=MAX_STATES)]
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
-    concentration: Annotated[float, Field(gt=0, le=1e12)] | None = Field(
+    concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None, description="k of the last three policies; the Dirichlet mechanism's own when not given"
     )
     samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         default=None, description="Draws of the average policy; its closed form when not given"
     )
-    clip: Annotated[float, Field(gt=0, le=1)] | None = Field(
+    clip: Annotated[Real, Field(gt=0, le=1)] | None = Field(
         default=None, description="Public bound on the l2 norm of a participant's histogram; less noise, some bias"
     )
-    prior: Annotated[float, Field(ge=0, le=1e6)] = Field(
+    prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
         default=0.0, description="Added to each parameter of a Dirichlet draw; lets small epsilons be met"
     )
 
@@ -576,6 +586,10 @@ class DrEnsemble(base.Problem):
         for step, row in enumerate(self.utility or ()):
             if len(row) != n and len(found) < MAX_ISSUES:
                 found.append(FieldIssue(f"/problem/utility/{step}", f"the dataset has {n} states; found {len(row)}"))
+        utility = tuple(figure for row in self.utility or () for figure in row)
+        for name, values in (("power", self.power), ("price", self.price or ()), ("utility", utility)):
+            if max(map(abs, values), default=0) > MAX_FIGURE:
+                found.append(FieldIssue(f"/problem/{name}", f"figures are at most {MAX_FIGURE:g} large"))
         if abs(sum(self.initial) - 1) > SUM_TOLERANCE:
             found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {sum(self.initial):.12g}"))
         if method == "counts" and self.policy != "exact" and self.concentration is None:

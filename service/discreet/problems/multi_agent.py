@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit, issues_of, sentence
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems import base
 from discreet.problems.base import (
+    LONGEST_SECONDS,
     PRIVATE,
     Content,
     Member,
@@ -41,13 +43,14 @@ from discreet.problems.base import (
     unpack,
 )
 from discreet.problems.columns import check_names, real_column
-from discreet.problems.numbers import Budget, Frozen
-from discreet.solvers import saddle_point
+from discreet.problems.numbers import Budget, Frozen, Real
+from discreet.solvers import rounding, saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
+from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
 from discreet.solvers.intervals import Box
 from discreet.solvers.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.noise_split import split
-from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
+from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]
 
@@ -61,9 +64,14 @@ DRAWS_A_SECOND = 400_000
 MAX_COUPLINGS = 10_000
 """Constraints times agents squared: as many suprema may have to be bounded when planning."""
 ROUNDING = 1e-9
+"""Of the arithmetic with sensitivities and scales themselves."""
+MAX_PROGRAM = MAX_INSTRUCTIONS // 2
+"""Instructions of all constraints, and of all objectives: together what a program may have."""
+MAX_ROUNDING = 0.1
+"""Most that floating point may add to the distance of neighbours; the noise covers it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-Bound = Annotated[float, Field(ge=-1e6, le=1e6)]
+Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
 
 
 # The dataset --------------------------------------------------------------------------------------------------------
@@ -74,14 +82,14 @@ class Announcement(Frozen):
 
     lower: Bound
     upper: Bound
-    radius: Annotated[float, Field(gt=0, le=1e9)] = Field(
+    radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.lower < self.upper:
-            raise ValueError("lower must be below upper")
+            raise Misfit("lower", "lower must be below upper")
         return self
 
 
@@ -101,7 +109,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise ValueError("agents have distinct names")
+            raise Misfit("agents", "agents have distinct names")
         return self
 
     @property
@@ -116,7 +124,7 @@ class MultiAgentContent(Frozen):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
     objectives: dict[Name, Text]
-    initial: dict[Name, float] | None = None
+    initial: dict[Name, Real] | None = None
 
 
 class MultiAgentDataset(base.Dataset):
@@ -131,11 +139,17 @@ class MultiAgentDataset(base.Dataset):
         return MultiAgentPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:
+        radii = {f"radius of {agent.name}": agent.radius for agent in public.agents}
+        return {"neighbours": "states moved", **radii}
+
+    @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
-        found = []
-        texts, initial = [], []
-        unknown = (set(content.objectives) | set(content.initial or {})) - set(public.names)
-        found += [FieldIssue("/content/objectives", f"no agent is called {name}") for name in sorted(unknown)]
+        found: list[FieldIssue] = []
+        texts, initial, slopes = [], [], []
+        for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
+            unknown = sorted(set(given) - set(public.names))
+            found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
         for agent in public.agents:
             text = content.objectives.get(agent.name, "0")
             pointer = f"/content/objectives/{agent.name}"
@@ -143,6 +157,8 @@ class MultiAgentDataset(base.Dataset):
                 objective = parse(text, [agent.name])
                 prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
                 texts.append(str(objective))
+                parse(texts[-1], [agent.name])  # as a release will: 1e9 has become 1000000000, which may be too long
+                slopes.append(derivative(objective, agent.name))
             except ValueError as error:  # of the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
             start = (content.initial or {}).get(agent.name, (agent.lower + agent.upper) / 2)
@@ -152,6 +168,10 @@ class MultiAgentDataset(base.Dataset):
             initial.append(start)
         if found:
             raise InvalidInput(found)
+        try:  # now: a release that met it would fail because of the data
+            compiled(slopes, public.names, MAX_PROGRAM)
+        except ExpressionError as error:
+            raise InvalidInput(str(error), pointer="/content/objectives") from None
         return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
 
     @classmethod
@@ -174,10 +194,10 @@ class MultiAgentDataset(base.Dataset):
 class StepSchedule(Frozen):
     """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how many steps."""
 
-    gamma: Annotated[float, Field(gt=0, le=1e6)]
-    alpha: Annotated[float, Field(gt=0, le=1e6)]
-    c1: Annotated[float, Field(gt=0, lt=1)]
-    c2: Annotated[float, Field(gt=0, lt=1)]
+    gamma: Annotated[Real, Field(gt=0, le=1e6)]
+    alpha: Annotated[Real, Field(gt=0, le=1e6)]
+    c1: Annotated[Real, Field(gt=0, lt=1)]
+    c2: Annotated[Real, Field(gt=0, lt=1)]
     iterations: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
 
     @model_validator(mode="after")
@@ -199,7 +219,7 @@ class MultiAgent(base.FederatedProblem):
     Dataset: ClassVar[type[base.Dataset]] = MultiAgentDataset
 
     kind: Literal["multi_agent"]
-    dataset: str | None = Field(
+    dataset: base.DatasetId | None = Field(
         default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
     )
     constraints: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
@@ -210,9 +230,10 @@ class MultiAgent(base.FederatedProblem):
     @model_validator(mode="after")
     def _data_are_somewhere(self) -> Self:
         if (self.dataset is None) == (self.protocol == "job"):
-            raise ValueError("a dataset is needed with protocol `job`, and none with protocol `federated`")
+            raise Misfit("dataset", "needed with protocol `job`, and not with protocol `federated`")
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            raise ValueError(f"at most {MAX_ROUNDS} iterations with protocol `federated`: each is a round")
+            says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
+            raise Misfit("schedule/iterations", says)
         return self
 
     @classmethod
@@ -282,9 +303,12 @@ class MultiAgent(base.FederatedProblem):
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             raise InvalidInput(str(error), pointer=pointer) from None
+        if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
+            says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
+            raise InvalidInput(says, pointer="/problem/schedule/iterations")
         # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
         units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
-        units *= 1 + ROUNDING  # constraints are computed in floating point
+        units *= 1 + ROUNDING + self._rounding(g, names, box, units)
         return Plan.priced(
             [event],
             noise=tuple(
@@ -317,6 +341,34 @@ class MultiAgent(base.FederatedProblem):
                 "schedule": self.schedule.model_dump(),
             },
         )
+
+    def _rounding(self, constraints: list[Expression], names: tuple[str, ...], box: Box, units: Floats) -> float:
+        """How much further than 1, in l2, the whole transcript may move because outputs are computed in floating point.
+
+        Sensitivities are of the exact constraints. What is computed of them is off by up to `rounding_errors`, on both
+        neighbours, in every step, and dividing by the step of the noise's grid rounds once more.
+        """
+        problem = saddle_point.saddle_problem({}, constraints, names, box)
+        if problem.program.code.size > MAX_PROGRAM:
+            says = "the constraints and their derivatives are too large"
+            raise InvalidInput(says, pointer="/problem/constraints")
+        shape = saddle_point.noised_outputs(problem, 1.0, 1.0)
+        errors, sizes = rounding.rounding_errors(problem.program, box)
+        of = dict(zip(problem.program.outputs.tolist(), (errors + rounding.UNIT * sizes).tolist(), strict=True))
+        m, n = len(constraints), len(names)
+        square = 0.0
+        for place, k, i in zip(shape.register.tolist(), shape.constraint.tolist(), shape.agent.tolist(), strict=True):
+            unit = float(units[k] if i < 0 else units[m + k * n + i])
+            error = of.get(place, 0.0)
+            further = 0.0 if error == 0 else 2 * error / unit if unit > 0 else math.inf
+            square += self.schedule.iterations * further * further
+            if not square <= MAX_ROUNDING**2:
+                raise InvalidInput(
+                    f"'{constraints[k]}' cannot be computed exactly enough for its noise: terms are too large for what "
+                    "agents change in it",
+                    pointer=f"/problem/constraints/{k}",
+                )
+        return math.sqrt(square)
 
     def _layout(self, constraints: list[Expression], names: tuple[str, ...], box: Box) -> list[list[Any]]:
         """Constraint and agent of each output of a step; no agent: the constraint's value."""
@@ -388,7 +440,7 @@ class MultiAgent(base.FederatedProblem):
         assert isinstance(event, Gaussian)
         m, n = problem.constraints, len(problem.names)
         scales = event.scale * np.array(plan.parameters["units"])
-        # Values are rounded to the event's grid in its units; the noise lies on the same grid.
+        # Values are rounded to the event's grid in its units; the noise is in steps of the same grid.
         grid = event.grid / event.scale
         return saddle_point.noised_outputs(problem, scales[:m], scales[m:].reshape(m, n), grid=grid)
 
@@ -396,8 +448,11 @@ class MultiAgent(base.FederatedProblem):
         texts = zip(public.names, content["objectives"].tolist(), strict=True)
         problem, outputs = self.solver_form(plan, {name: parse(text, [name]) for name, text in texts})
 
+        (event,) = plan.events
+        assert isinstance(event, Gaussian)
+
         def draw(count: int, width: int) -> Floats:
-            return unit_noise(noise, outputs, count, width)
+            return grid_noise(noise, event, count, width)
 
         return saddle_point.run(
             problem,
@@ -468,12 +523,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             Announcement.model_validate(announcement)
         except ValidationError as error:
-            raise InvalidInput(
-                [
-                    FieldIssue("/" + "/".join(map(str, issue["loc"])), issue["msg"].removeprefix("Value error, "))
-                    for issue in error.errors(include_url=False)
-                ]
-            ) from None
+            raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
@@ -521,7 +571,7 @@ class MultiAgent(base.FederatedProblem):
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:
-            raise InvalidInput(error.errors(include_url=False)[0]["msg"], pointer="/roster/agents") from None
+            raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(self, plan, agents)
@@ -553,11 +603,15 @@ class CloudSession(Session):
 
     Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
     big-endian doubles. The opening has the first multipliers alone. Where rounds may lack agents, one that is missing
-    is taken to stand where it stood; before it has sent a state, in the middle of its range.
+    is taken to stand in the middle of its range, which is public. (Where it stood last is its secret: every round that
+    showed it again would add to what neighbours differ by, while the price is that of a state shown once.)
     """
 
     def __init__(self, problem: MultiAgent, plan: Plan, agents: Sequence[Member]) -> None:
         self._form, self._outputs = problem.solver_form(plan, {})
+        (event,) = plan.events
+        assert isinstance(event, Gaussian)
+        self._event = event
         self._schedule = problem.schedule.solver_form()
         self.rounds = problem.schedule.iterations
         place = {name: position for position, name in enumerate(self._form.names)}
@@ -565,7 +619,6 @@ class CloudSession(Session):
         recorded = saddle_point.thinned(self.rounds, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
-            "states": (self._form.lower + self._form.upper) / 2,
             "current": np.zeros(m),
             "steps": recorded,
             "multipliers": np.zeros((len(recorded), m)),
@@ -583,11 +636,12 @@ class CloudSession(Session):
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
         now, k = self._now, number + 1
+        states = (self._form.lower + self._form.upper) / 2
         for agent, message in messages.items():
-            now["states"][self._place[agent]] = STATE.unpack(message)[0]
-        now["states"] = np.clip(now["states"], self._form.lower, self._form.upper)
-        drawn = unit_noise(noise, self._outputs, 1, saddle_point.noise_width(self._outputs))[0]
-        released = saddle_point.cloud_outputs(self._form, self._outputs, now["states"], drawn)
+            states[self._place[agent]] = STATE.unpack(message)[0]
+        states = np.clip(states, self._form.lower, self._form.upper)
+        drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
+        released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
         gamma, alpha = self._schedule.at(k)
         m = self._form.constraints
         now["current"] = np.array(saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha))
@@ -607,13 +661,13 @@ class CloudSession(Session):
         self._now = unpack(state)
 
     def released(self) -> Released:
-        """Noised outputs and multipliers; the states stay here."""
+        """Noised outputs and multipliers."""
         return {name: array for name, array in self._now.items() if name not in ("states", "current")}
 
 
-def unit_noise(noise: Noise, outputs: saddle_point.Outputs, count: int, width: int) -> Floats:
-    """float64[count, width]: discrete Gaussian noise of deviation 1 on the grid of the outputs."""
-    return np.asarray(noise.discrete_gaussian(1 / outputs.grid, (count, width)) * outputs.grid, dtype=np.float64)
+def grid_noise(noise: Noise, event: Gaussian, count: int, width: int) -> Floats:
+    """float64[count, width]: discrete Gaussian noise in whole steps of the event's grid."""
+    return noise.discrete_gaussian(event.scale / event.grid, (count, width)).astype(np.float64)
 
 
 def doubles(values: Floats) -> bytes:

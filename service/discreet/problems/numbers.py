@@ -66,6 +66,9 @@ Delta = Annotated[
     _AS_FLOAT,
     WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
 ]
+Real = Annotated[float, Field(strict=True)]
+"""A JSON number: not a text that looks like one, and not `true`."""
+Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Ge(0), Le(10**9), Field(strict=True)]
 Positive = Annotated[int, Ge(1), Le(10**9), Field(strict=True)]
 

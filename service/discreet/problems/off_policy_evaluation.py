@@ -17,11 +17,23 @@ from pydantic import ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import Misfit
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.base import (
+    LONGEST_SECONDS,
+    PRIVATE,
+    Content,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+)
 from discreet.problems.columns import (
     Issues,
     check_bounds,
@@ -32,7 +44,7 @@ from discreet.problems.columns import (
     real_column,
     record_order,
 )
-from discreet.problems.numbers import Budget, Count, Frozen, Positive
+from discreet.problems.numbers import Budget, Count, Flag, Frozen, Positive, Real
 from discreet.solvers import gradient_temporal_difference as gtd
 from discreet.solvers import least_squares_temporal_difference as lstd
 from discreet.solvers import monte_carlo_regression as regression
@@ -45,11 +57,25 @@ Ints = NDArray[np.int64]
 MAX_STATES = 2000
 MAX_COLUMNS = 64
 MAX_FEATURES = 1000
+MAX_COORDINATE = 1e12
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+
+LARGEST_CONTENT = 1 << 30
+"""Bytes; `Settings.content_bytes` by default."""
+LEAST_BOUND = 1e-100
+"""Of own features: squares of smaller numbers vanish."""
+LEAST_PENALTY = 1e-6
+"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
+LEAST_SMOOTHING = 1e-7
+"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
+
+COARSE_BITS = 22
+COARSE_VALUES = 256
+"""Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their noise."""
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
@@ -78,40 +104,41 @@ class OffPolicyPublic(Frozen):
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
     )
     trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
-    reward_bound: Annotated[float, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
     topology: list[tuple[Count, Count]] | None = Field(
         default=None,
         description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
     )
-    rewards: list[float] | None = Field(
+    rewards: list[Real] | None = Field(
         default=None, description="Reward of each transition of the topology, where that is public"
     )
-    off_policy: bool | None = Field(
+    off_policy: Flag | None = Field(
         default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.states is None) == (self.features is None):
-            raise ValueError("either states or features is needed")
+            raise Misfit("states", "either states or features is needed")
         if self.neighbours == "replace" and self.trajectories is None:
-            raise ValueError("neighbours that replace one trajectory need a public number of trajectories")
+            raise Misfit("trajectories", "neighbours that replace one trajectory need their public number")
         if self.neighbours == "add_remove" and self.trajectories is not None:
-            raise ValueError("where neighbours add or remove a trajectory their number is private")
+            raise Misfit("trajectories", "where neighbours add or remove a trajectory their number is private")
         if self.topology is not None:
             if self.states is None:
-                raise ValueError("a topology is of tabular states")
+                raise Misfit("topology", "a topology is of tabular states")
             states = self.states
             if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
-                raise ValueError(f"a topology has pairs of states 0 to {states - 1}; {states} ends an episode")
+                says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
+                raise Misfit("topology", says)
             if len(set(self.topology)) != len(self.topology):
-                raise ValueError("a transition stands twice in the topology")
+                raise Misfit("topology", "a transition stands twice")
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
-                raise ValueError("rewards are one for each transition of the topology")
+                raise Misfit("rewards", "one for each transition of the topology is needed")
             if max(map(abs, self.rewards)) > self.reward_bound:
-                raise ValueError("a reward exceeds the reward bound")
+                raise Misfit("rewards", "a reward exceeds reward_bound")
         return self
 
     @property
@@ -125,7 +152,7 @@ class OffPolicyPublic(Frozen):
         return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
 
 
-Vector = list[float]
+Vector = list[Real]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -137,12 +164,12 @@ class TransitionRow(TypedDict):
     state: NotRequired[Count]
     x: NotRequired[Vector]
     action: NotRequired[Any]
-    reward: float
+    reward: Real
     next_state: NotRequired[Count]
     x_next: NotRequired[Vector]
     terminal: bool
-    behaviour: NotRequired[float]
-    target: NotRequired[float]
+    behaviour: NotRequired[Real]
+    target: NotRequired[Real]
 
 
 class OffPolicyContent(Frozen):
@@ -165,6 +192,10 @@ class OffPolicyDataset(base.Dataset):
         return OffPolicyPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
+        return {"neighbours": "replaced" if public.replaced else "added or removed"}
+
+    @classmethod
     def read_rows(cls, public: OffPolicyPublic, content: OffPolicyContent) -> Content:
         rows, prefix = content.transitions, "/content/transitions"
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
@@ -173,14 +204,14 @@ class OffPolicyDataset(base.Dataset):
         unknown = {"state", "next_state", "x", "x_next"} - {here, there}
         issues = Issues(prefix)
         for name in needed:
-            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row", rows)
+            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row")
         for name in unknown:
             says = f"this dataset's states are given as {here} and {there}"
-            issues.where(np.array([name in row for row in rows], bool), name, says, rows)
+            issues.where(np.array([name in row for row in rows], bool), name, says)
         if public.features is not None:
             for name in (here, there):
                 wrong = [len(row.get(name, ())) != public.features for row in rows]  # type: ignore[arg-type]
-                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed", rows)
+                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed")
         issues.check()
         whole, real = np.int64, np.float64
         columns: dict[str, NDArray[Any]] = {
@@ -193,7 +224,8 @@ class OffPolicyDataset(base.Dataset):
             columns[name] = np.array([row[name] for row in rows], dtype=kind)  # type: ignore[literal-required]
         if public.features is not None and not rows:
             columns |= {name: np.zeros((0, public.features)) for name in (here, there)}
-        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows]), return_inverse=True)
+        # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
+        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows], dtype=object), return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
@@ -373,15 +405,15 @@ class FourierFeatures(Frozen):
 
     type: Literal["fourier"]
     order: Annotated[int, Field(strict=True, ge=0, le=20)]
-    low: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
-    high: Annotated[tuple[float, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    low: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    high: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
 
 
 class IdentityFeatures(Frozen):
     """The coordinates of x themselves, rows longer than the public `bound` shortened to it."""
 
     type: Literal["identity"]
-    bound: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+    bound: Annotated[Real, Field(gt=0, le=1e9)] = 1.0
 
 
 Method = Literal["moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]
@@ -398,26 +430,26 @@ class OffPolicyEvaluation(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = OffPolicyDataset
 
     kind: Literal["off_policy_evaluation"]
-    dataset: str = Field(description="Id of a dataset of kind off_policy_evaluation")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
     features: Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
-    discount: Annotated[float, Field(ge=0, lt=1)]
+    discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
-    clip: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
+    clip: Annotated[Real, Field(gt=0, le=1e9)] | None = Field(
         default=None, description="Public bound on the l2 norm of what one trajectory adds"
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    step_size: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    sampling: Annotated[float, Field(gt=0, le=1)] | None = Field(
+    step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
+    sampling: Annotated[Real, Field(gt=0, le=1)] | None = Field(
         default=None, description="Probability with which a trajectory takes part in a step of `minibatch`"
     )
-    max_importance: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+    max_importance: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None, description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given"
     )
-    regularization: Annotated[float, Field(ge=0, le=1e12)] | None = Field(
+    regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
         description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
     )
-    initial: Annotated[tuple[float, ...] | tuple[tuple[float, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
+    initial: Annotated[tuple[Real, ...] | tuple[tuple[Real, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
         default=None,
         description="Public: a distribution over the states, or initial states x that are equally likely",
     )
@@ -522,6 +554,14 @@ class OffPolicyEvaluation(base.Problem):
             raise InvalidInput(issues)
         method = self._method(public)
         parameters = self._parameters(public, method)
+        seconds = self._longest_seconds(public, method, parameters)
+        if seconds > LONGEST_SECONDS:
+            raise InvalidInput(
+                f"on the largest content this could take {seconds:.3g} s, at most {LONGEST_SECONDS} are given whatever "
+                "the content: fewer features or steps, less sampling, or a dataset whose number of trajectories and "
+                "horizon are public and smaller",
+                pointer="/problem/features" if parameters["steps"] is None else "/problem/steps",
+            )
         neighbours = (
             "one person's trajectory replaced by another; the number of trajectories is public"
             if public.replaced
@@ -532,6 +572,9 @@ class OffPolicyEvaluation(base.Problem):
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             raise InvalidInput(f"{error}; {method} needs a larger epsilon or delta", pointer=pointer) from None
+        if method in ("dp_lsw", "dp_lsl") and getattr(event, "smoothing", 1.0) < LEAST_SMOOTHING:
+            says = f"{method} needs a larger epsilon for so many states"
+            raise InvalidInput(says, pointer="/privacy/epsilon")
         steps = parameters["steps"] or 0
         numbers = lstd.stacked_size(self._features(public).dimension) if method == "moments" else 0
         return Plan.priced(
@@ -561,6 +604,18 @@ class OffPolicyEvaluation(base.Problem):
             advice=self._advice(public, method, parameters, event),
             parameters={"method": method, **parameters},
         )
+
+    def _longest_seconds(self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any]) -> float:
+        """Of a release on as many rows as there may be, by public figures; measured on one core of 2024, doubled."""
+        row_bytes = 17 if public.states is not None else 17 + 16 * (public.features or 1)
+        rows = LARGEST_CONTENT / row_bytes
+        if public.trajectories is not None:
+            rows = min(rows, public.trajectories * public.horizon)
+        dimension = 0 if public.states is not None else self._features(public).dimension
+        if method in ("minibatch", "gradient"):
+            each = min(public.horizon, rows) if method == "gradient" else chosen["sampling"] * rows
+            return float(chosen["steps"] * each * (80 + 20 * dimension) * 1e-9)
+        return float(rows * (60 + 4 * dimension**2) * 1e-9)
 
     def _method(self, public: OffPolicyPublic) -> Method:
         if self.method != "auto":
@@ -695,17 +750,25 @@ class OffPolicyEvaluation(base.Problem):
         found = []
         tabular = isinstance(self.features, TabularFeatures)
         if tabular != (public.states is not None):
-            holds = f"{public.states} states" if public.states is not None else f"{public.features} coordinates"
-            found.append(FieldIssue("/problem/features/type", f"the dataset's states are {holds}"))
+            says = (
+                f"the dataset has {public.states} numbered states: use tabular"
+                if public.states is not None
+                else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
+            )
+            found.append(FieldIssue("/problem/features/type", says))
         if isinstance(self.features, FourierFeatures):
             k = len(self.features.low)
             if k != len(self.features.high) or k != (public.features or k):
                 found.append(FieldIssue("/problem/features/low", f"low and high need {public.features} figures each"))
             elif not all(low < high for low, high in zip(self.features.low, self.features.high, strict=True)):
                 found.append(FieldIssue("/problem/features/low", "must be below high"))
+            elif max(map(abs, (*self.features.low, *self.features.high))) > MAX_COORDINATE:
+                found.append(FieldIssue("/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"))
             if (self.features.order + 1) ** k > MAX_FEATURES:
                 says = f"{(self.features.order + 1) ** k} features; at most {MAX_FEATURES}"
                 found.append(FieldIssue("/problem/features/order", says))
+        if isinstance(self.features, IdentityFeatures) and self.features.bound < LEAST_BOUND:
+            found.append(FieldIssue("/problem/features/bound", f"at least {LEAST_BOUND:g}"))
         regression_method = self.method in ("dp_lsw", "dp_lsl")
         if public.off_policy and regression_method:
             says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
@@ -713,10 +776,15 @@ class OffPolicyEvaluation(base.Problem):
         if regression_method and not tabular:
             found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
         if self.method == "gradient" and not public.replaced:
-            says = "one uniform draw a step needs a public number of trajectories and neighbours that replace one"
+            says = (
+                "one uniform draw a step needs a public number of trajectories: register the data with "
+                "public.trajectories, or use moments or minibatch"
+            )
             found.append(FieldIssue("/problem/method", says))
         if self.max_importance is not None and not public.off_policy:
             found.append(FieldIssue("/problem/max_importance", "the dataset is on-policy: there are no ratios to cap"))
+        if self.method == "dp_lsl" and self.regularization is not None and self.regularization < LEAST_PENALTY:
+            found.append(FieldIssue("/problem/regularization", f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}"))
         if self.method == "dp_lsl" and self.regularization is None and not public.replaced:
             says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
             found.append(FieldIssue("/problem/regularization", says))
@@ -744,6 +812,8 @@ class OffPolicyEvaluation(base.Problem):
             if len(vectors) != len(self.initial) or any(len(row) != public.features for row in vectors) or not vectors:
                 says = f"initial states of {public.features} coordinates each are needed"
                 return [FieldIssue("/problem/initial", says)]
+            if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
+                return [FieldIssue("/problem/initial", f"coordinates are at most {MAX_COORDINATE:g} large")]
             return []
         numbers = [share for share in self.initial if not isinstance(share, tuple)]
         if len(numbers) != public.states or vectors:
@@ -782,13 +852,16 @@ class OffPolicyEvaluation(base.Problem):
             )
             return {"sums": noise.add(event, sums)}
         if chosen["method"] == "gradient":
-            return {"weights": self._descend(public, moved, chosen, event.scale, noise)}
+            found = self._descend(public, moved, chosen, event.scale, noise)
+            return {"weights": _coarse(found, chosen["step_size"] * event.scale)}
         if chosen["method"] == "minibatch":
             m = np.array([public.trajectories or moved.trajectories])
             if count:
                 m = noise.add(count[0], m)
-            return {"weights": self._sample(public, moved, chosen, event.scale, int(m[0]), noise), "trajectories": m}
-        return {"weights": self._regress(public, moved, event, noise)}
+            found = self._sample(public, moved, chosen, event.scale, int(m[0]), noise)
+            step = chosen["step_size"] / (chosen["sampling"] * max(int(m[0]), 1))
+            return {"weights": _coarse(found, step * event.scale), "trajectories": m}
+        return {"weights": _coarse(self._regress(public, moved, event, noise), public.reward_bound / COARSE_VALUES)}
 
     def _descend(
         self, public: OffPolicyPublic, moved: td.Transitions, chosen: dict[str, Any], scale: float, noise: Noise
@@ -886,6 +959,16 @@ class OffPolicyEvaluation(base.Problem):
         moments = lstd.unstacked(sums, dimension, public.reward_bound)
         ridge = STACKED_RIDGE * deviation * math.sqrt(dimension)
         return lstd.solve_moments(*moments, ridge if self.regularization is None else self.regularization)
+
+
+def _coarse(weights: Floats, unit: float) -> Floats:
+    """`weights` as multiples of about 2^-22 of the public `unit`, and in 24 significant bits.
+
+    Noise in floating point has gaps in its last bits, by which what it was added to could be told; these bits go.
+    """
+    grid = math.ldexp(1.0, math.frexp(unit)[1] - 1 - COARSE_BITS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (np.rint(weights / grid) * grid).astype(np.float32).astype(np.float64)
 
 
 def _cutoff(event: Event, numbers: int) -> float:

@@ -25,9 +25,20 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
-from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns
-from discreet.problems.numbers import Budget, Count, Frozen, Positive
+from discreet.problems.base import (
+    LONGEST_SECONDS,
+    PRIVATE,
+    Content,
+    NoiseSummary,
+    Output,
+    Plan,
+    Progress,
+    Released,
+    Resources,
+    Result,
+)
+from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns, owner_column
+from discreet.problems.numbers import Budget, Count, Frozen, Positive, Real
 from discreet.solvers import simplex
 from discreet.solvers import unit_flow_descent as descent
 from discreet.solvers.traffic_assignment import (
@@ -44,7 +55,7 @@ from discreet.solvers.unit_flow_projection import UnitFlows
 
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
-"""Most trips of one person, in one row and as a clip: 2 * 1e6 * the sum over a record stays within 64 bits."""
+"""Most trips of one person, in one row and as a clip."""
 MAX_ITERATIONS = 1000
 MERGE_ROWS = 1 << 20
 """Rows of an upload in batches that may wait to be summed."""
@@ -52,6 +63,9 @@ MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 PROJECTION_TOLERANCE = 1e-11
 STARTING_GAP = 1e-4
+MAX_REACH = 1e6
+"""Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
+numbers could fail, which would tell about the trips."""
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
 
@@ -65,7 +79,7 @@ class RoutingPublic(Frozen):
     unit: Literal["request", "person"] = Field(description="Whom a neighbouring dataset adds or removes")
     zones: Zones
     periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
-    period_minutes: Annotated[float, Field(gt=0, le=1e6)]
+    period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
     max_total: Positive | None = Field(
         default=None, description="Public bound on the trips of one period, which the content must keep"
     )
@@ -103,6 +117,10 @@ class RoutingDataset(base.Dataset):
         return RoutingPublic.model_validate(public)
 
     @classmethod
+    def relation(cls, public: RoutingPublic) -> dict[str, Any]:
+        return {"neighbours": "added or removed"}
+
+    @classmethod
     def read_rows(cls, public: RoutingPublic, content: RoutingContent) -> Content:
         rows = content.trips
         columns = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in _bounds(public)}  # type: ignore[literal-required]
@@ -114,7 +132,8 @@ class RoutingDataset(base.Dataset):
             issues.where(np.array([p is not None for p in persons], bool), "person", "unit request has none", persons)
         issues.check()
         check_bounds(columns, _bounds(public), "/content/trips")
-        names = np.array([str(p) for p in persons]) if public.unit == "person" else None
+        # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
+        names = np.array([str(p) for p in persons], dtype=object) if public.unit == "person" else None
         return _kept(public, _canonical(columns, names), "/content/trips")
 
     @classmethod
@@ -125,11 +144,7 @@ class RoutingDataset(base.Dataset):
         columns = integer_columns(table, _bounds(public), "/content", optional=("person",) if person else ())
         if not person:
             return _kept(public, _canonical(columns, None), "/content")
-        persons = table.column("person")
-        if persons.null_count:
-            raise InvalidInput("a person is missing", pointer="/content")
-        names = np.array(persons.cast(pa.string()).to_pylist())
-        return _kept(public, _canonical(columns, names), "/content")
+        return _kept(public, _canonical(columns, owner_column(table, "person", "/content")), "/content")
 
     @classmethod
     def read_batches(cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
@@ -158,7 +173,7 @@ def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
     }
 
 
-def _canonical(columns: dict[str, Ints], persons: NDArray[np.str_] | None) -> Content:
+def _canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
     """Trips summed by period and pair (and person), sorted: the same for the same trips, however they were written.
 
     Persons become numbers in the order of their records, so that neither order nor names of persons matter, and
@@ -219,8 +234,8 @@ class Link(Frozen):
 
     tail: Annotated[int, Field(strict=True, ge=1)]
     head: Annotated[int, Field(strict=True, ge=1)]
-    free_flow_time: Annotated[float, Field(ge=0, le=1e9)]
-    capacity: Annotated[float, Field(gt=0, le=1e12)]
+    free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
+    capacity: Annotated[Real, Field(gt=0, le=1e12)]
 
 
 class RoadNetwork(Frozen):
@@ -265,7 +280,7 @@ class AffineLatency(Frozen):
     """`t(y) = free_flow_time (1 + factor y / capacity)`."""
 
     type: Literal["affine"]
-    factor: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    factor: Annotated[Real, Field(ge=0, le=1e6)] = 1.0
 
     def solver_form(self) -> Latency:
         return Latency(coefficient=self.factor, power=1.0)
@@ -275,8 +290,8 @@ class BprLatency(Frozen):
     """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
 
     type: Literal["bpr"]
-    b: Annotated[float, Field(ge=0, le=1e6)] = 0.15
-    power: Annotated[float, Field(ge=1, le=20)] = 4.0
+    b: Annotated[Real, Field(ge=0, le=1e6)] = 0.15
+    power: Annotated[Real, Field(ge=1, le=20)] = 4.0
 
     def solver_form(self) -> Latency:
         return Latency(coefficient=self.b, power=self.power)
@@ -296,16 +311,16 @@ class Routing(base.Problem):
     Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
 
     kind: Literal["routing"]
-    dataset: str = Field(description="Id of a dataset of kind routing")
+    dataset: base.DatasetId = Field(description="Id of a dataset of kind routing")
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
     method: Literal["auto", "counts", "gradient"] = "auto"
-    regularization: Annotated[float, Field(gt=0, le=1e15)] | None = Field(
+    regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
     )
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
-    relative_gap: Annotated[float, Field(ge=1e-12, le=1e-2)] = 1e-10
+    relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -461,7 +476,13 @@ class Routing(base.Problem):
         network = self.network.arrays(public.zones)
         flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
         steps = terms.step_sizes(public.periods)
-        sensitivity = descent.sensitivity(terms, steps, flows.error_bound(PROJECTION_TOLERANCE))
+        reach = terms.reach(steps)
+        if not reach <= MAX_REACH:
+            says = f"a step may be {reach:.3g} times as long as any routing: a larger regularization is needed"
+            raise InvalidInput(says, pointer="/problem/regularization")
+        error = flows.error_bound(PROJECTION_TOLERANCE)
+        error += descent.rounding_bound(terms, steps, flows.pairs, network.tail.size)
+        sensitivity = descent.sensitivity(terms, steps, error)
         neighbours = "one trip added or removed"
         numbers = flows.pairs * network.tail.size
         try:
@@ -481,6 +502,11 @@ class Routing(base.Problem):
         ]
         # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
         seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
+        if seconds > LONGEST_SECONDS:
+            says = (
+                f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            )
+            raise InvalidInput(f"{says}; the method counts takes no time to speak of", pointer="/problem/method")
         return Plan.priced(
             [event],
             noise=(
@@ -548,15 +574,12 @@ class Routing(base.Problem):
             return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(np.float64)
 
         evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
-        start = self._assign(network, evenly, STARTING_GAP)
-        return descent.descend(
-            flows,
-            terms,
-            terms.step_sizes(public.periods),
-            demand,
-            flows.of_policy(start.paths),
-            tolerance=PROJECTION_TOLERANCE,
-        )
+        start = flows.of_policy(self._assign(network, evenly, STARTING_GAP).paths)
+        steps = terms.step_sizes(public.periods)
+        try:
+            return descent.descend(flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE)
+        except ValueError:  # not within MAX_REACH, as far as anybody has seen; whatever happens, a release is total
+            return start
 
     def diagnose(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """The trips that no noise was added to."""
@@ -651,6 +674,9 @@ def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
     def kept(edge: Ints) -> Ints:
         """How many of the trips that stay have a number below `edge`."""
         below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
+        # Beyond 64 bits in integers of any length: a record that wrapped around would count more than the clip.
+        for row in np.flatnonzero(total > (1 << 61) // most):
+            below[row] = (2 * most * int(edge[row]) + int(total[row]) - 1) // (2 * int(total[row]))
         return below
 
     clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])

@@ -115,6 +115,7 @@ class Coordinator:
         self._farewell: pb.OperatorMessage | None = None
         self._dismissed: DiscreetError | None = None
         self._reported = 0.0
+        self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
         self._leasing = asyncio.Lock()  # a new fencing token must not come between a renewal and its answer
 
@@ -255,6 +256,10 @@ class Coordinator:
         except BaseException:
             self.dismiss()
             raise
+        finally:
+            if self._reporting is not None:
+                self._reporting.cancel()
+                await asyncio.gather(self._reporting, return_exceptions=True)
 
     async def _go(self) -> None:
         await self._roster()
@@ -311,7 +316,7 @@ class Coordinator:
                     _, released = await child.ask({"release": True})
                     break
                 await self._keep(number, state, broadcast, transcript)
-                await self._report(number, rounds)
+                self._report(number, rounds)
         await self._stubbornly(
             lambda: sessions.keep_last(
                 self._services,
@@ -517,12 +522,19 @@ class Coordinator:
         )
         faults.point("coordinator.kept")
 
-    async def _report(self, number: int, rounds: int) -> None:
+    def _report(self, number: int, rounds: int) -> None:
+        """Say how far the session is, now and then; the agents do not wait for that."""
         now = time.monotonic()
-        if now - self._reported >= PROGRESS_SECONDS:
+        if now - self._reported >= PROGRESS_SECONDS and (self._reporting is None or self._reporting.done()):
             self._reported = now
+            self._reporting = asyncio.create_task(self._write_progress(number, rounds))
+
+    async def _write_progress(self, number: int, rounds: int) -> None:
+        try:
             async with self._services.database.transaction(SYSTEM) as connection:
                 await jobs.report(connection, self.held.job_id, self.held.attempt, number, rounds)
+        except Exception as error:  # the next one tells it
+            log.warning("progress not written", job=self.held.job_id, error=type(error).__name__)
 
     async def _read_again(self) -> None:
         """The same session as the database has it now, with a new fencing token."""

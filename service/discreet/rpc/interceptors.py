@@ -16,8 +16,7 @@ import traceback
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import psycopg
@@ -73,8 +72,7 @@ _streams = Gauge("discreet_rpc_streams", "Streams that are open")
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     """A message and the key that signed it."""
 
     session: str
@@ -241,6 +239,7 @@ class Signatures(Interceptor):
 
     async def _checked(self, requests: Any, nonce: bytes) -> AsyncIterator[Received]:
         session, key, name, expected = "", b"", "", 0
+        statement = signing.messages(session, nonce)
         async for message in requests:
             content = _parsed(pb.AgentContent, message.content)
             kind = content.WhichOneof("kind")
@@ -248,15 +247,13 @@ class Signatures(Interceptor):
                 if kind != "hello":
                     raise Unauthenticated("a stream begins with Hello", code="hello_expected")
                 session, key = content.hello.session, content.hello.public_key
-                name = signing.fingerprint(key)
+                name, statement = signing.fingerprint(key), signing.messages(session, nonce)
                 if content.hello.nonce != nonce:
                     raise Unauthenticated("this is the Hello of another stream", code="wrong_nonce")
             elif kind == "hello":
                 raise Conflict("a stream has one Hello", code="replayed")
-            statement = signing.message(
-                session, nonce, message.sequence, message.round, max(0, message.timestamp_ms), message.content
-            )
-            self._check(key, statement, message.signature, message.timestamp_ms)
+            signed_bytes = statement(message.sequence, message.round, max(0, message.timestamp_ms), message.content)
+            self._check(key, signed_bytes, message.signature, message.timestamp_ms)
             if message.sequence != expected:
                 raise Conflict(f"message {expected} was expected, not {message.sequence}", code="replayed")
             expected += 1

@@ -76,7 +76,7 @@ def prove_convex(expression: Expression, box: Box) -> None:
     if node.is_convex():
         return
     term = _not_convex(expression, box)
-    raise NotConvex(f"{_quoted(term)} is concave, not convex: the constraint must be convex", term)
+    raise NotConvex(f"{_quoted(term)} is concave: a convex expression is needed here", term)
 
 
 def _not_convex(expression: Expression, box: Box) -> Expression:

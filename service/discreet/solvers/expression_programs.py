@@ -58,10 +58,12 @@ class Program:
     outputs: Ints
 
 
-def compiled(expressions: Sequence[Expression], names: Sequence[str]) -> Program:
+def compiled(
+    expressions: Sequence[Expression], names: Sequence[str], most_instructions: int = MAX_INSTRUCTIONS
+) -> Program:
     """The program that computes all `expressions`, whose variables are among `names`, in this order.
 
-    Raises ExpressionError for more than MAX_INSTRUCTIONS, KeyError for a variable that is not among `names`.
+    Raises ExpressionError for more than `most_instructions`, KeyError for a variable that is not among `names`.
     """
     variables = {name: position for position, name in enumerate(names)}
     constants: dict[float, int] = {}
@@ -79,7 +81,7 @@ def compiled(expressions: Sequence[Expression], names: Sequence[str]) -> Program
             a, b = b, a
         key = code, a, b, c
         if key not in numbered:
-            if len(numbered) == MAX_INSTRUCTIONS:
+            if len(numbered) == most_instructions:
                 raise ExpressionError("the expressions and their derivatives are too large")
             numbered[key] = len(names) + len(numbered)
         return numbered[key]

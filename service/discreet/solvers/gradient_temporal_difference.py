@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.feature_access import Rows, add_scaled, dot
+from discreet.solvers.feature_access import Rows, add, at, dot
 from discreet.solvers.temporal_difference import Floats, Ints, Transitions, feature_rows
 from discreet.solvers.value_features import Features
 
@@ -126,23 +126,28 @@ def _add_clipped(
     w: Floats,
     primal: Floats,
     dual: Floats,
+    here: Floats,
+    ahead: Floats,
     total: Floats,
 ) -> None:
-    """Add one trajectory's B_i, clipped, to `total`; `primal` and `dual` are room for it. Not finite: nothing."""
+    """Add one trajectory's B_i, clipped, to `total`; `primal`, `dual`, `here` and `ahead` are room for it. Not finite:
+    nothing."""
     if end == begin:
         return
     primal[:] = 0.0
     dual[:] = 0.0
     for t in range(begin, end):
         weight = ratio[t] if ratio.size else 1.0
-        height = dot(rows, t, w)
-        error = dot(rows, t, theta) - reward[t]
+        phi = at(rows, t, here)
+        height = dot(phi, w)
+        error = dot(phi, theta) - reward[t]
         slope = weight * height
         if not terminal[t]:
-            error -= discount * dot(next_rows, t, theta)
-            add_scaled(next_rows, t, discount * slope, primal)
-        add_scaled(rows, t, -slope, primal)
-        add_scaled(rows, t, weight * error + height, dual)
+            following = at(next_rows, t, ahead)
+            error -= discount * dot(following, theta)
+            add(following, discount * slope, primal)
+        add(phi, -slope, primal)
+        add(phi, weight * error + height, dual)
     square = 0.0
     for i in range(theta.size):
         square += primal[i] * primal[i] + dual[i] * dual[i]
@@ -174,6 +179,7 @@ def _gradient(
     dimension = iterate.size // 2
     theta, w = iterate[:dimension], iterate[dimension:]
     primal, dual, total = np.empty(dimension), np.empty(dimension), np.empty(2 * dimension)
+    here, ahead = np.empty(dimension), np.empty(dimension)
     mean = np.zeros(dimension)
     averaged = 0
     trajectories = start.size - 1
@@ -196,6 +202,8 @@ def _gradient(
             w,
             primal,
             dual,
+            here,
+            ahead,
             total,
         )
         for j in range(total.size):
@@ -228,6 +236,7 @@ def _minibatch(
     dimension = iterate.size // 2
     theta, w = iterate[:dimension], iterate[dimension:]
     primal, dual, total = np.empty(dimension), np.empty(dimension), np.empty(2 * dimension)
+    here, ahead = np.empty(dimension), np.empty(dimension)
     mean = np.zeros(dimension)
     averaged = 0
     trajectories = start.size - 1
@@ -237,7 +246,11 @@ def _minibatch(
         total[:] = 0.0
         position = 0.0
         while True:
-            position += math.floor(math.log1p(-generator.random()) / rate)
+            gap = math.log1p(-generator.random()) / rate
+            # Before rounding: the integer of a gap beyond 64 bits would be negative, and lead out of the arrays.
+            if not gap < trajectories - position:
+                break
+            position += math.floor(gap)
             if position >= trajectories:
                 break
             i = int(position)
@@ -255,6 +268,8 @@ def _minibatch(
                 w,
                 primal,
                 dual,
+                here,
+                ahead,
                 total,
             )
             position += 1.0

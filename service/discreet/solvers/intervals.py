@@ -54,6 +54,14 @@ AT_ONCE = 256
 LIBRARY_ULPS = 8
 
 
+@dataclass
+class Work:
+    """What many suprema together may evaluate, in boxes times nodes. Once it is used up each looks at its whole box
+    alone: what comes out is certified, but above the supremum."""
+
+    left: int
+
+
 class Interval(NamedTuple):
     """Ends of N intervals: float64[N] each, perhaps infinite. Outside a function's domain: all reals."""
 
@@ -238,13 +246,18 @@ _CALLS = {"exp": _exp, "log": _log, "sqrt": _sqrt, "abs": _abs, "sign": _sign, "
 
 
 def supremum(
-    expression: Expression, box: Box, *, tolerance: float = TOLERANCE, most_boxes: int = MOST_BOXES
+    expression: Expression,
+    box: Box,
+    *,
+    tolerance: float = TOLERANCE,
+    most_boxes: int = MOST_BOXES,
+    together: Work | None = None,
 ) -> Supremum:
     """The supremum of `expression` over `box`, to `tolerance` relative where `most_boxes` suffice.
 
     Best-first branch and bound. A box's bound is the better of the natural and the mean-value form; where a partial
     derivative keeps its sign on a box, the box shrinks to its better face (Kearfott 1996, "Rigorous Global Search").
-    Raises ValueError for a box that is empty or not bounded.
+    `together`: shared with other suprema. Raises ValueError for a box that is empty or not bounded.
     """
     names = sorted(expression.names)
     for name in names:
@@ -257,6 +270,8 @@ def supremum(
     slopes = _slopes(expression, names)
     work = expression.size + sum(slope.size for slope in slopes if slope is not None)
     most_boxes = min(most_boxes, 1 + MOST_WORK // work)
+    if together is not None:
+        most_boxes = min(most_boxes, 1 + max(together.left, 0) // work)
     ends = np.array([box[name] for name in names], dtype=np.float64)
     lows, highs = ends[:, :1], ends[:, 1:]
     uppers = np.array([np.inf])
@@ -281,6 +296,8 @@ def supremum(
         chosen, rest = order[:AT_ONCE], order[AT_ONCE:]
         waiting = (lows[:, rest], highs[:, rest], uppers[rest])
         lows, highs, uppers = _split(lows[:, chosen], highs[:, chosen], uppers[chosen])
+    if together is not None:
+        together.left -= looked * work
     return Supremum(float(best), upper, dict(zip(names, best_point.tolist(), strict=True)))
 
 

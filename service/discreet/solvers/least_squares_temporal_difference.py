@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.feature_access import Rows, add_scaled
+from discreet.solvers.feature_access import Rows, add, at
 from discreet.solvers.temporal_difference import Floats, Ints, Transitions, feature_rows, indices
 from discreet.solvers.value_features import Features
 
@@ -288,17 +288,17 @@ def _stacked(
     total: Floats,
 ) -> None:
     one = np.zeros(total.size)
-    here, ahead = np.empty(dimension), np.empty(dimension)
+    here, ahead, room = np.empty(dimension), np.empty(dimension), np.empty(dimension)
     square = dimension * dimension
     for trajectory in range(start.size - 1):
         begin, end = start[trajectory], start[trajectory + 1]
         one[:] = 0.0
         for t in range(begin, end):
             here[:] = 0.0
-            add_scaled(rows, t, 1.0, here)
+            add(at(rows, t, room), 1.0, here)
             ahead[:] = here
             if not terminal[t]:
-                add_scaled(next_rows, t, -discount, ahead)
+                add(at(next_rows, t, room), -discount, ahead)
             weight = min(max(ratio[t], 0.0), max_ratio) if ratio.size else 1.0
             gain = weight * min(max(reward[t] / reward_bound, -1.0), 1.0)
             triangle = square + dimension
@@ -387,16 +387,16 @@ def _pooled(
     discount: float,
     total: Floats,
 ) -> None:
-    here, ahead = np.empty(dimension), np.empty(dimension)
+    here, ahead, room = np.empty(dimension), np.empty(dimension), np.empty(dimension)
     square = dimension * dimension
     for trajectory in range(start.size - 1):
         begin, end = start[trajectory], start[trajectory + 1]
         for t in range(begin, end):
             here[:] = 0.0
-            add_scaled(rows, t, 1.0, here)
+            add(at(rows, t, room), 1.0, here)
             ahead[:] = here
             if not terminal[t]:
-                add_scaled(next_rows, t, -discount, ahead)
+                add(at(next_rows, t, room), -discount, ahead)
             weight = (ratio[t] if ratio.size else 1.0) / (end - begin)
             triangle = square + dimension
             for i in range(dimension):

@@ -16,14 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.intervals import Box, supremum
+from discreet.solvers.intervals import Box, Work, supremum
 from discreet_client.expressions import ZERO, Expression, add, derivative, negate, power
 
 Floats = NDArray[np.float64]
 
 
+MOST_TOGETHER = 50_000_000
+"""Boxes times nodes that all suprema of one problem may evaluate beyond their first boxes."""
+
+MOST_DERIVED = 500_000
+"""Nodes of the second derivatives times the variables in each: what one look at each supremum costs."""
+
+
 class NotLipschitz(ValueError):
-    """A constraint, or its gradient, has no finite Lipschitz constant over the box."""
+    """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none within the work allowed."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +58,45 @@ def sensitivities(constraints: Sequence[Expression], names: Sequence[str], box: 
     """
     m, n = len(constraints), len(names)
     first = [[derivative(g, name) for name in names] for g in constraints]
-    second: dict[tuple[int, int, int], Expression] = {
-        (k, i, j): derivative(first[k][i], names[j]) for k in range(m) for i in range(n) for j in range(i, n)
-    }
+    second: dict[tuple[int, int, int], Expression] = {}
+    derived = 0
+    places = [(k, i, j) for k in range(m) for i in range(n) for j in range(i, n)]
+    for k, i, j in places:
+        second[k, i, j] = derivative(first[k][i], names[j])
+        derived += second[k, i, j].size * len(second[k, i, j].names)
+        if derived > MOST_DERIVED:
+            raise NotLipschitz(
+                f"'{str(constraints[k])[:80]}' couples too many agents at once: its second derivatives are too large "
+                "to be bounded; sums of terms in few agents each are cheaper"
+            )
+    together = Work(MOST_TOGETHER)
     value_entries = np.zeros((m, n))
     gradient_entries = np.zeros((m, n, n))
     for k, g in enumerate(constraints):
         for j in range(n):
-            value_entries[k, j] = _checked(norm_bound([first[k][j]], box), g, names[j])
+            value_entries[k, j] = _checked(norm_bound([first[k][j]], box, together), g, names[j])
         for i in range(n):
             for j in range(i, n):
-                bound = _checked(norm_bound([second[k, i, j]], box), g, names[i], names[j])
+                bound = _checked(norm_bound([second[k, i, j]], box, together), g, names[i], names[j])
                 gradient_entries[k, i, j] = gradient_entries[k, j, i] = bound
-    values = np.array([_column([first[k][j] for k in range(m)], value_entries[:, j], box) for j in range(n)])
+    values = np.array([_column([first[k][j] for k in range(m)], value_entries[:, j], box, together) for j in range(n)])
     gradients = np.zeros((n, n))
     for i in range(n):
         for j in range(i, n):
             vector = [second[k, i, j] for k in range(m)]
-            gradients[i, j] = gradients[j, i] = _column(vector, gradient_entries[:, i, j], box)
+            gradients[i, j] = gradients[j, i] = _column(vector, gradient_entries[:, i, j], box, together)
     return Sensitivities(values, gradients, value_entries, gradient_entries)
 
 
-def _column(vector: Sequence[Expression], entries: Floats, box: Box) -> float:
+def _column(vector: Sequence[Expression], entries: Floats, box: Box, together: Work) -> float:
     """A bound of the vector's norm, at most the norm of its entries' bounds: those need fewer boxes to come down."""
     apart = math.hypot(*entries.tolist()) * (1 + 1e-15 * (8 + len(entries)))
     if np.count_nonzero(entries) <= 1 or not any(part.names for part in vector):
         return apart
-    return min(apart, norm_bound(vector, box))
+    return min(apart, norm_bound(vector, box, together))
 
 
-def norm_bound(vector: Sequence[Expression], box: Box) -> float:
+def norm_bound(vector: Sequence[Expression], box: Box, together: Work | None = None) -> float:
     """An upper bound of sup ||vector||_2 over `box`; infinite where there is none."""
     parts = [part for part in vector if part != ZERO]
     if not parts:
@@ -88,10 +104,10 @@ def norm_bound(vector: Sequence[Expression], box: Box) -> float:
     if len(parts) == 1:
         # The modulus itself rather than its square: a square could overflow, and a root must be rounded.
         (part,) = parts
-        up = supremum(part, box).upper
-        down = supremum(negate(part), box).upper
+        up = supremum(part, box, together=together).upper
+        down = supremum(negate(part), box, together=together).upper
         return max(up, down, 0.0)
-    square = supremum(add(*(power(part, 2.0) for part in parts)), box).upper
+    square = supremum(add(*(power(part, 2.0) for part in parts)), box, together=together).upper
     return _root_up(square)
 
 

@@ -102,7 +102,10 @@ def dp_lsl(
     density = rho * counts
     dimension = state_features.shape[1]
     H = state_features.T @ (density[:, None] * state_features) + penalty / 2 * np.eye(dimension)
-    theta = np.asarray(np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64)
+    try:
+        theta = np.asarray(np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64)
+    except np.linalg.LinAlgError:  # a penalty so small that it is nothing beside rounding
+        theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
     # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2 smoothing).
     distance = np.arange(min(int(0.5 / smoothing) + 2, int(5e7)))
@@ -136,7 +139,9 @@ def _first_visits(
     if horizon is None:
         length = 1 / (1 - discount)
     else:
-        length = float(horizon) if discount == 1 else -math.expm1(horizon * math.log(discount)) / (1 - discount)
+        length = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
+        if 0 < discount < 1:
+            length = -math.expm1(horizon * math.log(discount)) / (1 - discount)
     low, high = min(lowest, 0.0) * length, max(reward_bound, 0.0) * length
     states = len(state_features)
     counts, sums = np.zeros(states), np.zeros(states)

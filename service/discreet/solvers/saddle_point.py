@@ -119,7 +119,8 @@ class Outputs(NamedTuple):
     `register`: int64[o], where the program has the exact value; -1 for a derivative that is zero and yet noised.
     `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o], deviation of the noise; 0: none.
     `noise`: int64[o], column of the noise that the output takes, -1 without noise. `grid`: values are rounded to
-    multiples of scale·grid before the noise, 0: not rounded.
+    multiples of scale·grid before the noise, which then counts these multiples; 0: not rounded, and the noise is in
+    units of the scale.
     """
 
     register: Ints
@@ -136,8 +137,8 @@ def noised_outputs(
     """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m, n], or broadcast to.
 
     An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole vectors). `grid`: for
-    noise that is itself a multiple of it, in units of the scale: a discrete Gaussian, whose sum with a value on the
-    same grid betrays no low bit of it.
+    noise that is a whole number of its steps, in units of the scale: a discrete Gaussian. Value and noise are added as
+    whole numbers of steps and only their sum is scaled, so no low bit of the result depends on how it came about.
     """
     m, n = problem.constraints, len(problem.names)
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
@@ -178,7 +179,8 @@ def noise_width(outputs: Outputs) -> int:
 
 
 def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike) -> Floats:
-    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation."""
+    """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of unit deviation, or
+    in steps of the grid where there is one."""
     z = np.asarray(noise, dtype=np.float64)
     registers = problem.program.registers.copy()
     registers[: len(problem.names)] = states
@@ -281,8 +283,9 @@ def run(
     """`steps` steps from `states` (the middle of the box when not given) and `multipliers`.
 
     Noise of unit deviation comes from `generator`, standard normal, drawn in the order of the outputs, or from
-    `noise(count, width)`, which returns that of the next `count` steps, float64[count, width]. `points`: length of the
-    path. `average`: the averages are over the last part of the steps, from `average` (0 <= . < 1) on.
+    `noise(count, width)`, which returns that of the next `count` steps, float64[count, width] (see `Outputs.grid`).
+    `points`: length of the path. `average`: the averages are over the last part of the steps, from `average`
+    (0 <= . < 1) on.
     `progress(done, steps)` is called now and then.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
@@ -388,7 +391,9 @@ def advance(
 def _released(exact: float, scale: float, grid: float, noise: float) -> float:
     """An exact value, rounded to its grid if there is one, with its noise."""
     if grid > 0.0:
-        return float(scale * (np.rint(exact / scale / grid) * grid + noise))
+        # The sum of two whole numbers: the same double for all pairs with this sum. A sum of their multiples is not.
+        step = scale * grid
+        return float(step * (np.rint(exact / step) + noise))
     return exact + scale * noise
 
 
@@ -453,7 +458,9 @@ def _advance(
         for o in range(m, width):
             pull[agent[o]] += released[o] * multipliers[constraint[o]]
         for i in range(n):
-            states[i] = min(max(states[i] - gamma_k * (pull[i] + alpha_k * states[i]), lower[i]), upper[i])
+            moved = states[i] - gamma_k * (pull[i] + alpha_k * states[i])
+            if not np.isnan(moved):  # an objective without a slope there moves nobody
+                states[i] = min(max(moved, lower[i]), upper[i])
         for j in range(m):
             multipliers[j] = max(multipliers[j] + gamma_k * (released[j] - alpha_k * multipliers[j]), 0.0)
         if k > average_from:

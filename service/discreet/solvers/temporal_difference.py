@@ -34,7 +34,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.value_features import Features, Tabular
+from discreet.solvers.feature_access import DenseRows, Rows
+from discreet.solvers.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,8 +134,9 @@ def bounded(transitions: Transitions, reward_bound: float, max_ratio: float) -> 
     return replace(transitions, reward=reward, ratio=ratio)
 
 
-def feature_rows(transitions: Transitions, features: Features) -> tuple[States, States]:
-    """What the kernels read: (N,) int32 state indices when tabular, else the (N, d) features, of both ends.
+def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Rows]:
+    """What the kernels read of both ends: (N,) int32 state indices when tabular, else the features, which are never all
+    in memory where they are more than the coordinates.
 
     The next end of a terminal transition is never read. IndexError for any other state out of range, since kernels do
     not look.
@@ -145,7 +147,11 @@ def feature_rows(transitions: Transitions, features: Features) -> tuple[States, 
             if index.size and not (index.min() >= 0 and index.max() < features.states):
                 raise IndexError(f"states are 0 to {features.states - 1}")
         return state, following
-    return features(transitions.state), features(transitions.next_state)
+    if isinstance(features, Fourier):
+        return features.rows(transitions.state), features.rows(transitions.next_state)
+    unused = np.empty(0)
+    here, there = features(transitions.state), features(transitions.next_state)
+    return DenseRows(here, unused, unused, -1), DenseRows(there, unused, unused, -1)
 
 
 def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:

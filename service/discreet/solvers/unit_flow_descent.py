@@ -80,6 +80,12 @@ class Terms:
         alpha = self.regularization
         return np.minimum(1 / (alpha * np.arange(1, periods + 1)), min(1.0, 2 * alpha) / self.smoothness)
 
+    def reach(self, steps: Floats) -> float:
+        """No entry of a point that is projected, `x - eta grad F`, is larger in modulus, for any allowed data."""
+        slope, constant = float(self.slope.max()), float(self.constant.max())
+        steepest = self.max_pair * (2 * slope * self.max_total + constant) + self.regularization
+        return 1 + float(np.max(steps)) * steepest
+
     def gradient(self, x: Floats, trips: Floats) -> Floats:
         """`grad F(x, Lambda)`: float64[p, m] at x for `trips` float64[p]."""
         marginal = 2 * self.slope * (trips @ x) + self.constant
@@ -108,6 +114,12 @@ def descend(
     return x
 
 
+def rounding_bound(terms: Terms, steps: Floats, pairs: int, links: int) -> float:
+    """How far in l2 a point that is computed may be from the exact one: in each entry some units in the last place of
+    `reach`, and those of a sum over all pairs."""
+    return float(2.0**-52 * (8 * terms.reach(steps) + pairs) * math.sqrt(pairs * links))
+
+
 def sensitivity(terms: Terms, steps: Floats, projection_error: float) -> float:
     """How far x_N may move in l2 when one trip is added to one period.
 
@@ -116,7 +128,8 @@ def sensitivity(terms: Terms, steps: Floats, projection_error: float) -> float:
 
         s = C max_t eta_t prod_{k > t} (1 - eta_k alpha)
 
-    and each projection, of which only the residual is known to be small, at most twice `projection_error`.
+    and each projection, of which only the residual is known to be small, at most twice `projection_error` (to which a
+    caller adds `rounding_bound`).
     """
     left = 1 - steps * terms.regularization
     later = np.concatenate([np.cumprod(left[::-1])[::-1][1:], [1.0]])

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.solvers.feature_access import DenseRows, fourier_all
+
 Floats = NDArray[np.float64]
 
 
@@ -77,13 +79,17 @@ class Fourier:
 
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, k]`; ValueError when k is another."""
-        x = np.asarray(state, dtype=np.float64)
+        rows = self.rows(state)
+        found = np.empty((len(rows.points), self.dimension))
+        fourier_all(*rows, found)
+        return found
+
+    def rows(self, state: ArrayLike) -> DenseRows:
+        """The same features of `state[N, k]`, to be computed row by row where they are needed."""
+        x = np.ascontiguousarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.low):
             raise ValueError(f"states have {len(self.low)} coordinates")
-        low, high = np.array(self.low), np.array(self.high)
-        scaled = np.clip((np.nan_to_num(x, nan=-np.inf, posinf=np.inf, neginf=-np.inf) - low) / (high - low), 0.0, 1.0)
-        # cos(pi c x) a coordinate by Chebyshev's recurrence would be faster and less exact; this runs once a dataset.
-        return np.asarray(np.cos(np.pi * (scaled @ self.coefficients.T)), dtype=np.float64)
+        return DenseRows(x, np.array(self.low), np.array(self.high), self.order)
 
 
 @dataclass(frozen=True)

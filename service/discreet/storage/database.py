@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import structlog
@@ -49,6 +49,7 @@ _TELL = text(
     " FROM unnest(CAST(:channels AS text[]), CAST(:payloads AS text[])) AS news(channel, payload)"
 )
 
+_SET_TENANT: LiteralString = "SELECT set_config('discreet.tenant', %(tenant)s, true)"
 _BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
 _BEGIN_SNAPSHOT = sql.SQL(
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, true)"
@@ -112,6 +113,34 @@ class Database:
     async def _ask(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[RowMapping]:
         async with self.engine.connect() as connection:
             return (await connection.execute(statement, values)).mappings().all()
+
+    async def change(self, tenant: str, statement: LiteralString, values: Mapping[str, Any]) -> int:
+        """How many rows one statement changed that sees the rows of `tenant`: a transaction of its own, in one round
+        trip of 0.4 ms of processor time where `transaction` takes 2.
+
+        `statement` is SQL for the driver, with `%(name)s` for values. Running it twice must be the same as once: where
+        the connection breaks, it is sent again.
+        """
+        # Two commands in one message are one transaction, and the second is planned and run after the first; a common
+        # table expression that sets the tenant may be read after the rows that it should show. Only a cursor that
+        # writes the values into the text sends two commands at once.
+        both = f"{_SET_TENANT}; {statement}"
+        for spare in range(self._pool_size, -1, -1):
+            async with self.engine.connect() as connection:
+                driver = await raw(connection)
+                try:
+                    cursor = await psycopg.AsyncClientCursor(driver).execute(
+                        both, {**values, "tenant": tenant}, prepare=False
+                    )
+                except psycopg.OperationalError as error:
+                    if not driver.closed or not spare:
+                        raise
+                    await connection.invalidate(error)
+                    continue
+                cursor.nextset()
+                faults.point("statement")
+                return cursor.rowcount
+        raise AssertionError("the last attempt returns or raises")
 
     async def _begun(self, begin: sql.Composed) -> AsyncConnection:
         """A connection on which a transaction was begun; those that the server has left behind are passed over."""

@@ -71,6 +71,17 @@ async def of_account(connection: AsyncConnection, account_ids: Iterable[str]) ->
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
+async def lock_account(connection: AsyncConnection, account_id: str) -> None:
+    """Hold other registrations on the same account until this transaction ends."""
+    await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id})
+
+
+async def publics_of_account(connection: AsyncConnection, account_id: str) -> list[Row]:
+    """Kind and public part of every dataset that the account has or had."""
+    statement = select(Dataset.kind, Dataset.public).where(Dataset.account_id == account_id)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
 async def held(connection: AsyncConnection, dataset_id: str) -> Row | None:
     """A dataset whose content is still there, for a job that was accepted in time."""
     return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))

@@ -45,6 +45,9 @@ ORDERS_TOGETHER = 16
 TRACE_SEQ = 0
 """The number of the event that says which trace a job belongs to; streams begin behind it."""
 
+SEAL_SEQ = -1
+"""The number of the event that holds the job's seal (see `bindings`); streams begin behind it too."""
+
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
@@ -104,6 +107,8 @@ class Order:
     budget: Mapping[str, str] | None = None
     traceparent: str | None = None
     """Goes with the job to whoever runs it."""
+    seal: str | None = None
+    """So does this: what `bindings` makes of the job; None of a federated one."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,7 @@ def _order_text(order: Order) -> str:
         "terms": None if order.terms is None else dict(order.terms),
         "budget": None if order.budget is None else dict(order.budget),
         "traceparent": order.traceparent,
+        "seal": order.seal,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 
@@ -220,6 +226,13 @@ async def find_trace(connection: AsyncConnection, job_id: str) -> str | None:
     statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == TRACE_SEQ)
     data = (await connection.execute(statement)).scalar_one_or_none()
     return None if data is None else str(data["traceparent"])
+
+
+async def find_seal(connection: AsyncConnection, job_id: str) -> str | None:
+    """The job's seal; None when an older version accepted it, or when it is federated."""
+    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == SEAL_SEQ)
+    data = (await connection.execute(statement)).scalar_one_or_none()
+    return None if data is None else str(data["mac"])
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -312,8 +325,8 @@ async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_se
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
     """Lock the job for this transaction if it is still this attempt's."""
-    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running").with_for_update()
-    return (await connection.execute(statement)).first() is not None
+    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
+    return (await connection.execute(statement.with_for_update(key_share=True))).first() is not None
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
@@ -397,7 +410,8 @@ async def add_event(connection: AsyncConnection, job_id: str, event: str, data: 
 
 
 async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row | None:
-    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update()
+    """The job, held until this transaction ends; rows that refer to it can be written meanwhile."""
+    statement = select(Job).where(Job.id == job_id, Job.tenant_id == tenant_id).with_for_update(key_share=True)
     row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else dict(row)
 

@@ -7,6 +7,7 @@ object without a row, whose key was never stored: nobody can read it, and the sw
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,9 @@ import fsspec
 
 from discreet.errors import Unavailable
 from discreet.storage.sealing import CHUNK_BYTES, SealBroken
+
+_NAME = re.compile(r"dst_[a-z0-9]+")
+"""What contents are stored under: everything else in the same place is somebody else's."""
 
 
 class Objects:
@@ -68,15 +72,12 @@ class Objects:
             raise Unavailable("object storage does not answer; try again") from error
 
     def older_than(self, seconds: float) -> list[str]:
-        """Names of the objects that were written at least so long ago."""
+        """Names of the objects that were written at least so long ago; files that no object of ours can be are not."""
         limit = datetime.now(UTC) - timedelta(seconds=seconds)
         try:
             found = self._files.ls(self._root, detail=True, refresh=True)
-            return [
-                str(entry["name"]).rstrip("/").rpartition("/")[2]
-                for entry in found
-                if entry["type"] == "file" and self._written(entry) <= limit
-            ]
+            files = ((str(entry["name"]).rpartition("/")[2], entry) for entry in found if entry["type"] == "file")
+            return [name for name, entry in files if _NAME.fullmatch(name) and self._written(entry) <= limit]
         except FileNotFoundError:  # nothing was ever stored
             return []
         except OSError as error:
@@ -91,7 +92,7 @@ class Objects:
         return at if at.tzinfo else at.replace(tzinfo=UTC)
 
     def _path(self, name: str) -> str:
-        if not name.replace("_", "").isalnum():
+        if not _NAME.fullmatch(name):
             raise ValueError("not the name of an object")
         return f"{self._root.rstrip('/')}/{name}"
 

@@ -44,18 +44,18 @@ def new_data_key() -> bytes:
     return random.token_bytes(KEY_BYTES)
 
 
-def wrap(secrets: Secrets, name: str, data_key: bytes) -> bytes:
-    """The data key of `name`, under the master key `secrets.content_key_id`."""
+def wrap(secrets: Secrets, name: str, data_key: bytes, terms: bytes = b"") -> bytes:
+    """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same terms only."""
     nonce = os.urandom(_NONCE_BYTES)
     cipher = AESGCM(secrets.content_keys[secrets.content_key_id])
-    return nonce + cipher.encrypt(nonce, data_key, _wrapped(name))
+    return nonce + cipher.encrypt(nonce, data_key, _wrapped(name, terms))
 
 
-def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes) -> bytes:
+def unwrap(secrets: Secrets, key_id: str, name: str, wrapped: bytes, terms: bytes = b"") -> bytes:
     """The data key that `wrap` wrapped under master key `key_id`; SealBroken when it does not open."""
     try:
         cipher = AESGCM(secrets.content_keys[key_id])
-        return cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], _wrapped(name))
+        return cipher.decrypt(wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:], _wrapped(name, terms))
     except (InvalidTag, KeyError, ValueError) as error:
         raise SealBroken() from error
 
@@ -203,8 +203,8 @@ def _place_nonce(index: int, last: bool) -> bytes:
     return index.to_bytes(_NONCE_BYTES - 1, "big") + bytes([last])
 
 
-def _wrapped(name: str) -> bytes:
-    return f"{name}\0data key".encode()
+def _wrapped(name: str, terms: bytes) -> bytes:
+    return f"{name}\0data key".encode() + (b"\0" + terms if terms else b"")
 
 
 # Under a master key -------------------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import SYSTEM, Database
 from discreet.storage.tables import FederatedSession, GroupMember, Job, SessionAgent, SessionToken
 
 Row = dict[str, Any]
@@ -52,7 +53,11 @@ async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
 
 
 async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
-    """The session, held until this transaction ends: enrolment and approval are one after another."""
+    """The session, held until this transaction ends: enrolment and approval are one after another.
+
+    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows that refer to the
+    job.
+    """
     statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
     return _one(await connection.execute(statement))
 
@@ -131,7 +136,10 @@ async def approve(
 
 async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float) -> tuple[Row, Row] | None:
     """Session and job when `holder` has the lease now, with a new fencing token in the job's `attempt`; None when
-    another holds it (which is asked for it) or the job has ended."""
+    another holds it (which is asked for it) or the job has ended. Job before session, as everybody locks them."""
+    locked = select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
+    if (await connection.execute(locked)).first() is None:
+        return None
     free = or_(
         FederatedSession.holder == holder,
         FederatedSession.lease_until.is_(None),
@@ -149,9 +157,10 @@ async def take(connection: AsyncConnection, job_id: str, holder: str, lease_seco
             update(FederatedSession).where(FederatedSession.job_id == job_id).values(wanted=holder)
         )
         return None
-    fenced = update(Job).where(Job.id == job_id, Job.state.in_(OPEN)).values(attempt=Job.attempt + 1).returning(Job)
+    fenced = update(Job).where(Job.id == job_id).values(attempt=Job.attempt + 1).returning(Job)
     job = _one(await connection.execute(fenced))
-    return None if job is None else (session, job)
+    assert job is not None
+    return session, job
 
 
 async def renew(
@@ -185,8 +194,8 @@ async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> No
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> Row | None:
     """Lock the job for this transaction if it is still this fencing token's and has not ended."""
-    statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN)).with_for_update()
-    return _one(await connection.execute(statement))
+    statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN))
+    return _one(await connection.execute(statement.with_for_update(key_share=True)))
 
 
 async def begin(connection: AsyncConnection, job_id: str) -> None:
@@ -195,6 +204,17 @@ async def begin(connection: AsyncConnection, job_id: str) -> None:
         .where(Job.id == job_id)
         .values(state="running", started_at=func.coalesce(Job.started_at, func.now()))
     )
+
+
+async def keep_round(
+    database: Database, job_id: str, attempt: int, *, number: int, key_id: str, sealed: bytes, transcript: bytes
+) -> bool:
+    """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in every round.
+
+    False when the job is no longer this fencing token's or has ended.
+    """
+    values = {"number": number, "key_id": key_id, "sealed": sealed, "transcript": transcript}
+    return bool(await database.change(SYSTEM, _KEEP_ROUND, {"job": job_id, "attempt": attempt, **values}))
 
 
 async def keep(
@@ -235,6 +255,18 @@ def _one(result: Any) -> Row | None:
     row = result.mappings().one_or_none()
     return None if row is None else dict(row)
 
+
+# The job's row is locked, so that it is looked at again after waiting for the next holder. Joined without the lock, the
+# statement would still see the attempt of before.
+_KEEP_ROUND: LiteralString = """
+    WITH held AS MATERIALIZED (
+      SELECT id FROM jobs WHERE id = %(job)s AND attempt = %(attempt)s AND state IN ('awaiting_agents', 'running')
+      FOR UPDATE
+    )
+    UPDATE sessions
+    SET round = %(number)s, content_key_id = %(key_id)s, sealed = %(sealed)s, transcript = %(transcript)s
+    FROM held WHERE sessions.job_id = held.id
+    """
 
 _ABANDONED = text(
     """

@@ -99,7 +99,13 @@ async def take(connection: AsyncConnection, most: int, lease_seconds: float) -> 
     return [dict(row) for row in rows.mappings()]
 
 
+async def _hold(connection: AsyncConnection, webhook_id: str) -> None:
+    """Lock a webhook before its messages, as its removal does: no two of them wait for each other."""
+    await connection.execute(select(Webhook.id).where(Webhook.id == webhook_id).with_for_update(key_share=True))
+
+
 async def delivered(connection: AsyncConnection, delivery: Row) -> None:
+    await _hold(connection, delivery["webhook_id"])
     await connection.execute(
         update(WebhookDelivery)
         .where(WebhookDelivery.id == delivery["id"])
@@ -120,6 +126,7 @@ async def failed(
     `gone`: its server said that it wants no more. Otherwise it is disabled when nothing has come through for
     `give_up_seconds`.
     """
+    await _hold(connection, delivery["webhook_id"])
     late = func.now() - func.make_interval(0, 0, 0, 0, 0, 0, give_up_seconds)
     await connection.execute(
         update(WebhookDelivery)

@@ -160,7 +160,7 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
     own_tenant = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(own_tenant or SYSTEM) as connection:
         if not await tenants.revoke_key(connection, key_id, own_tenant):
-            raise NotFound()
+            raise NotFound("there is no such key")
 
 
 async def bootstrap(services: Services, keys: Mapping[str, str]) -> bool:

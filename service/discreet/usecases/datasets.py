@@ -15,7 +15,7 @@ from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, N
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
-from discreet.storage import datasets, jobs, ledger, sealing
+from discreet.storage import bindings, datasets, jobs, ledger, sealing
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
@@ -184,20 +184,23 @@ async def _store(
                 actor=principal.name,
             )
         else:
-            await _check_account(connection, principal, account_id, sealed.public["unit"])
+            await _check_account(connection, principal, account_id, request.kind, sealed.public)
+        decided = {
+            "id": sealed.dataset_id,
+            "tenant_id": principal.tenant_id,
+            "account_id": account_id,
+            "kind": request.kind,
+            "public": sealed.public,
+            "mode": request.mode,
+            "digest": sealed.digest,
+        }
         row = await datasets.add(
             connection,
             sealed.parts() if object_name is None else (),
-            id=sealed.dataset_id,
-            tenant_id=principal.tenant_id,
-            account_id=account_id,
+            **decided,
             name=request.name,
-            kind=request.kind,
-            public=sealed.public,
-            mode=request.mode,
-            digest=sealed.digest,
             content_key_id=secrets.content_key_id,
-            wrapped_key=sealing.wrap(secrets, sealed.dataset_id, sealed.data_key),
+            wrapped_key=bindings.wrap(secrets, decided, sealed.data_key),
             sealed_bytes=sealed.sealed_bytes,
             object_name=object_name,
             expires_at=expires_at,
@@ -231,13 +234,17 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         parts = services.objects.read(row["object_name"])
 
     def opened() -> bytearray:
-        data_key = sealing.unwrap(secrets, row["content_key_id"], dataset_id, row["wrapped_key"])
+        data_key, _ = bindings.unwrap(secrets, row)
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)
 
 
-async def _check_account(connection: Any, principal: Principal, account_id: str, unit: str) -> None:
+async def _check_account(
+    connection: Any, principal: Principal, account_id: str, kind: str, public: dict[str, Any]
+) -> None:
+    """Conflict unless all entries of the account then speak of the same neighbours: their prices add up."""
+    unit = public["unit"]
     found = await ledger.accounts(connection, principal.tenant_id, scope="data", account_id=account_id)
     if not found:
         raise NotFound("there is no such account", pointer="/account")
@@ -245,6 +252,15 @@ async def _check_account(connection: Any, principal: Principal, account_id: str,
         raise Conflict(
             f"this account counts in the unit {found[0]['unit']}, the dataset in {unit}", code="unit_differs"
         )
+    await datasets.lock_account(connection, account_id)
+    ours = DATASETS[kind].relation(DATASETS[kind].read_public(public))
+    for other in await datasets.publics_of_account(connection, account_id):
+        model = DATASETS[other["kind"]]
+        theirs = model.relation(model.read_public(other["public"]))
+        for name in sorted(ours.keys() & theirs.keys()):
+            if ours[name] != theirs[name]:
+                says = f"neighbours of datasets on this account differ: {name} is {theirs[name]}, here {ours[name]}"
+                raise Conflict(says, code="unit_differs")
 
 
 async def find(services: Services, principal: Principal, dataset_id: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
+import anyio.to_thread
 import structlog
 
 from discreet import faults, telemetry
@@ -14,7 +15,7 @@ from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Privacy
-from discreet.storage import jobs, ledger, webhooks
+from discreet.storage import bindings, jobs, ledger, webhooks
 from discreet.storage.identifiers import new_id
 from discreet.storage.jobs import Order
 from discreet.storage.tenants import Principal
@@ -88,22 +89,40 @@ async def submit(
         return known
     total = planned.plan.total
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
+    large = len(request) > planning.SMALL_CHARACTERS
+    accepted: dict[str, Any] = {
+        "id": new_id("job"),
+        "tenant_id": principal.tenant_id,
+        "dataset_id": None if planned.dataset is None else planned.dataset.dataset_id,
+        "kind": problem.kind,
+        "problem": planned.texts.problem_seal,
+        "plan": planned.texts.plan_seal,
+        "price": total.to_json(),
+        "seed": seed,
+    }
+    seal = None
+    if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
+        if large:
+            seal = await anyio.to_thread.run_sync(bindings.seal_text, services.secrets, accepted)
+        else:
+            seal = bindings.seal_text(services.secrets, accepted)
     order = Order(
         key=idempotency_key,
         digest=digest,
-        job_id=new_id("job"),
-        dataset_id=None if planned.dataset is None else planned.dataset.dataset_id,
+        job_id=accepted["id"],
+        dataset_id=accepted["dataset_id"],
         kind=problem.kind,
         problem=planned.texts.problem,
         plan=planned.texts.plan_text,
         seed=seed,
         steps=planned.plan.resources.steps,
-        price=total.to_json(),
+        price=accepted["price"],
         events=planned.texts.events,
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
         traceparent=telemetry.traceparent(),
+        seal=seal,
     )
     found = await jobs.submit(
         services.database,

@@ -53,20 +53,22 @@ async def check_certificate(services: Services, principal: Principal, body: Any)
 
 
 async def _lines(services: Services, principal: Principal) -> AsyncGenerator[bytes, None]:
+    """One moment's ledger, without a transaction that lasts: what the head names never changes, so that its entries may
+    be read at any time. While the client reads, no connection is held; one that reads slowly is in nobody's way."""
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
-        yield ledger_chain.head_line(ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer))
-        for account, seq, _ in last:
-            for after in range(0, seq, PAGE):
-                rows = await ledger.entries(connection, account, after=after, size=PAGE)
-                yield b"".join(
-                    ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"]))
-                    for row in rows
-                )
+    yield ledger_chain.head_line(ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer))
+    for account, seq, _ in last:
+        for after in range(0, seq, PAGE):
+            async with services.database.transaction(principal.tenant_id) as connection:
+                rows = await ledger.entries(connection, account, after=after, size=min(PAGE, seq - after))
+            yield b"".join(
+                ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])) for row in rows
+            )
 
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    async with aclosing(rest):  # whoever stops reading gives the connection back
+    async with aclosing(rest):
         yield first
         async for part in rest:
             yield part

@@ -9,6 +9,7 @@ offered is not kept: `accept_jobs` asks that of its row, in the transaction that
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -20,7 +21,7 @@ from discreet.errors import FieldIssue, InvalidInput, NotFound
 from discreet.problems import DATASETS
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Budget, Privacy
-from discreet.storage import datasets
+from discreet.storage import bindings, datasets
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 
@@ -53,6 +54,9 @@ class Texts:
     plan_text: str
     events: str
     """Canonical JSON."""
+    problem_seal: str
+    """`bindings.canonical`, as of the plan."""
+    plan_seal: str
 
 
 @dataclass(frozen=True)
@@ -193,4 +197,7 @@ def _make(problem: Problem, dataset: Facts | None, budget: Budget, text: str) ->
     else:
         plan = problem.plan(None if dataset is None else dataset.public, budget)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
-    return Texts(text, plan, plan.model_dump_json(), events)
+    plan_text = plan.model_dump_json()
+    # Of the texts: they are what is stored, and what a worker will read.
+    seals = (bindings.canonical(json.loads(one)) for one in (text, plan_text))
+    return Texts(text, plan, plan_text, events, *seals)

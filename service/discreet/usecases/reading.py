@@ -172,15 +172,18 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
     import pyarrow as pa  # noqa: PLC0415
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
-    from discreet.strict_json import issues_of, loads  # noqa: PLC0415
+    from discreet.field_issues import issues_of  # noqa: PLC0415
+    from discreet.strict_json import loads  # noqa: PLC0415
 
     if job["format"] == "json":
         value = loads(file.read())
         annotation: Any = kind.model_fields["content"].annotation
+        adapter = TypeAdapter[Any](annotation)
         try:
-            return kind.read_rows(public, TypeAdapter[Any](annotation).validate_python(value))
+            return kind.read_rows(public, adapter.validate_python(value))
         except ValidationError as error:
-            raise InvalidInput(issues_of(error.errors(include_url=False), value)).under("/content") from None
+            issues = issues_of(error.errors(include_url=False), value, adapter.json_schema())
+            raise InvalidInput(issues).under("/content") from None
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     try:
         schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
@@ -242,7 +245,8 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
 
 
 def _unreadable(name: str) -> InvalidInput:
-    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}")])
+    hint = "; a name that ends in .csv or .json, or its Content-Type, says what else it is" if name == "Parquet" else ""
+    return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])
 
 
 def _write(target: int, part: bytes) -> None:

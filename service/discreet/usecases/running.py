@@ -1,6 +1,6 @@
 """A worker's steps, each one transaction under the job's fencing token.
 
-    claim → touch → keep_release → publish        the way of a job that succeeds
+    claim → open_content → touch → keep_release → publish        the way of a job that succeeds
     renew                                          meanwhile: the lease, and whether the job shall be cancelled
     count_failure, hand_back, cancel                the other ends; what ends the job settles it by the one rule
 
@@ -15,6 +15,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
+import structlog
+
 from discreet import faults
 from discreet.errors import DiscreetError, Unavailable
 from discreet.privacy import filters
@@ -22,17 +24,20 @@ from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION,
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
+from discreet.storage import bindings, jobs, ledger, queue, sealing
 from discreet.storage import datasets as dataset_rows
-from discreet.storage import jobs, ledger, queue, sealing
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.services import Services
 
+log = structlog.get_logger()
+
 ACTOR = "worker"
 
 FAILURES = {
     "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
+    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
     "data_erased": "the dataset was erased before the job could start",
     "content_unreadable": "the stored content of the dataset does not open: it was changed, or its key is gone",
     "content_unavailable": "the dataset's content did not come: its storage is silent, or its key is not known here",
@@ -80,6 +85,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if dataset is None and row["dataset_id"] is not None:
             await _end(connection, job_id, "failed", "data_erased")
             return None
+        if not bindings.is_accepted(services.secrets, row, await jobs.find_seal(connection, job_id), dataset):
+            log.error("the job is not as it was accepted", job=job_id)
+            await _end(connection, job_id, "failed", "job_altered")
+            return None
         stored = await jobs.find_release(connection, job_id)
         traceparent = await jobs.find_trace(connection, job_id)
     faults.point("claim.committed")
@@ -121,22 +130,23 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def touch(services: Services, held: Claim) -> bytes | bytearray:
-    """The content, opened, with `data_touched` committed before it is handed over: from then on the job is charged.
+async def open_content(services: Services, held: Claim) -> bytes | bytearray:
+    """The content, opened by this process, which shows nobody anything: one that does not open charges nothing.
 
-    It is opened first, by this process, which shows nobody anything: a content that does not open charges nothing.
-    SealBroken when it is not what was stored; Unavailable when it does not come now. Empty without a dataset.
+    Nothing may be done with it before `touch`. SealBroken when it is not what was stored; Unavailable when it does not
+    come now. Empty without a dataset.
     """
-    content: bytes | bytearray = b""
-    if held.dataset_id is not None:
-        content = await datasets.open_content(services, held.dataset_id)
+    return b"" if held.dataset_id is None else await datasets.open_content(services, held.dataset_id)
+
+
+async def touch(services: Services, held: Claim) -> None:
+    """Commit `data_touched`, before content is handed over: from then on the job is charged."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
     faults.point("touch.committed")
-    return content
 
 
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:

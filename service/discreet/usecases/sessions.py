@@ -47,6 +47,7 @@ TOKEN_BYTES = 24
 TOKEN_HOURS = 24
 MAX_TOKENS = 1000
 MAX_ANNOUNCEMENT_BYTES = 64 << 10
+_SESSION = re.compile(r"ses_[0-9a-z]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,30})?")
 READERS = ("owner", "analyst", "auditor")
 
@@ -206,10 +207,12 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
     """The agent's account and the job. The same agent may come again, with other figures until the roster is signed."""
     cap = _cap(request.cap_epsilon, request.cap_delta)
     announcement = _announcement(request.announcement)
-    if not 0 < len(request.name) <= 200 or not 0 < len(request.unit) <= 200:
-        raise InvalidInput("name and unit have 1 to 200 characters")
+    for text in (request.name, request.unit):
+        # Printable: the owner compares fingerprints in a terminal, where a name could write over them.
+        if not 0 < len(text) <= 200 or not text.isprintable():
+            raise InvalidInput("name and unit have 1 to 200 printable characters")
     async with services.database.transaction(SYSTEM) as connection:
-        found = await sessions.find_by_id(connection, request.session_id)
+        found = await _by_id(connection, request.session_id)
         session = None if found is None else await sessions.lock(connection, found["job_id"])
         if session is None:
             raise NotFound("there is no such session")
@@ -349,7 +352,7 @@ class Watched:
 async def session_of(services: Services, session_id: str, fingerprint: str) -> str:
     """The job of a session that this agent is enrolled in. NotFound and Forbidden otherwise."""
     async with services.database.transaction(SYSTEM) as connection:
-        session = await sessions.find_by_id(connection, session_id)
+        session = await _by_id(connection, session_id)
         if session is None:
             raise NotFound("there is no such session")
         if await sessions.agent(connection, session["job_id"], fingerprint) is None:
@@ -472,10 +475,16 @@ async def keep(
     plain = len(state).to_bytes(8, "big") + state + broadcast
     keys = services.secrets
     key_id, sealed = keys.content_key_id, sealing.seal_whole(keys, _sealed_name(held.job_id), plain)
-    async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
-        await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
-        faults.point("session.kept")
+    if not await sessions.keep_round(
+        services.database,
+        held.job_id,
+        held.attempt,
+        number=number,
+        key_id=key_id,
+        sealed=sealed,
+        transcript=transcript,
+    ):
+        raise LostJob()
 
 
 async def keep_last(
@@ -550,6 +559,11 @@ def read_problem(job: Mapping[str, Any]) -> FederatedProblem:
     return problem
 
 
+async def _by_id(connection: Any, session_id: str) -> dict[str, Any] | None:
+    """None also for what is no id: anybody may send any text."""
+    return await sessions.find_by_id(connection, session_id) if _SESSION.fullmatch(session_id) else None
+
+
 async def _find(
     connection: Any, principal: Principal, job_id: str, *, hold: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -605,7 +619,9 @@ def _check_roster(
         issues.append(FieldIssue("/roster/agents", "agents stand once each, sorted by fingerprint"))
     terms = FederationTerms.model_validate(session["terms"])
     if not terms.least <= len(names) <= terms.agents:
-        issues.append(FieldIssue("/roster/agents", f"{terms.least} to {terms.agents} agents, by the job's terms"))
+        asked = str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
+        says = f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has enrolled can be named"
+        issues.append(FieldIssue("/roster/agents", says))
     for fingerprint, *figures in listed:
         row = enrolled.get(fingerprint)
         if row is None or [row["name"], bytes(row["public_key"]), row["announcement"]] != figures:
@@ -691,6 +707,9 @@ def _announcement(data: bytes) -> Any:
         raise InvalidInput("the announcement is too long")
     try:
         read = json.loads(data or b"{}", parse_constant=_no_constant)
+        # What the database would not take: 1e999, half a surrogate pair, the character 0.
+        if "\\u0000" in json.dumps(read, ensure_ascii=False, allow_nan=False).encode().decode():
+            raise ValueError
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the announcement is not JSON") from error
     if not isinstance(read, dict):

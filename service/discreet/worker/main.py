@@ -43,9 +43,9 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
-        if count := await datasets.remove_orphans(services):
-            log.info("objects without a dataset removed", count=count)
         await webhooks.forget_old(services)
+        if count := await datasets.remove_orphans(services):  # last: it may wait for an object storage in vain
+            log.info("objects without a dataset removed", count=count)
 
     return app
 

@@ -25,6 +25,9 @@ log = structlog.get_logger()
 STORAGE_SECONDS = 2.0
 """Wait before the next attempt at a content whose storage does not answer."""
 
+OPENING_QUANTUM_SECONDS = 0.0625
+"""Of opening a content, before the ledger says that data are touched."""
+
 PROGRESS_SECONDS = 0.25
 """Progress is written at most so often."""
 
@@ -104,7 +107,11 @@ class Runner:
         released = held.released
         if released is None:
             began, started = time.time_ns(), time.monotonic()
-            content = await running.touch(self._services, held)
+            content = await running.open_content(self._services, held)
+            await self._zygote.start()  # a worker that can make no child has no use for the data: nothing is charged
+            # How long that took goes with the size of the content, and the ledger shows when the next step was.
+            await _pad(started, OPENING_QUANTUM_SECONDS)
+            await running.touch(self._services, held)
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
                 del content  # this process keeps it no longer than it must
@@ -200,10 +207,21 @@ class Runner:
         return leases.kept(held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds))
 
 
+def padded_seconds(elapsed: float, quantum: float) -> float:
+    """The quantum, or that doubled until it is no less than `elapsed`.
+
+    Multiples of the quantum would tell the time of a long release to a small part of itself, and whoever chooses its
+    parameters can make it long; of doublings there are a dozen between a quantum and any limit.
+    """
+    while quantum < elapsed:
+        quantum *= 2
+    return quantum
+
+
 async def _pad(started: float, quantum: float) -> float:
-    """Wait until a multiple of the quantum has passed since `started`, the seconds that it returns: how long the data
-    took is not shown."""
+    """Wait until `padded_seconds` have passed since `started`, which it returns: how long the data took is not
+    shown."""
     elapsed = time.monotonic() - started
-    padded = math.ceil(elapsed / quantum) * quantum
+    padded = padded_seconds(elapsed, quantum)
     await asyncio.sleep(padded - elapsed)
     return padded

@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
 from attrs import define, field
+from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.connection import Tls, connect
@@ -37,6 +38,9 @@ from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 from discreet_client.updates import QuadraticCost
+
+if TYPE_CHECKING:
+    from discreet_client.agent.coupled_qp import Demands
 
 SKEW_SECONDS = 30.0
 """The server's clock may differ by so much; it holds the agent to the same."""
@@ -79,6 +83,10 @@ class Round:
     job: str = ""
     identity: Identity | None = field(default=None, repr=False)
     """For kinds whose messages agents sign for each other."""
+    price: dict[str, str] = field(factory=dict)
+    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of 1e-18."""
+    on_saved: Callable[[], None] | None = field(default=None, repr=False)
+    """The step may set it: called when answer and state are on disk, before the answer is sent."""
 
 
 @define(frozen=True)
@@ -181,18 +189,24 @@ class Agent:
 
     def enroll(self) -> str:
         """Make this agent known to the session, once; the id of its account."""
-        return str(self._patiently(self._enroll))
+        with self._memory.alone():
+            return str(self._patiently(self._enroll))
 
     def participate(self, step: Step) -> Outcome:
         """Answer rounds until the session ends, through breaks of the connection and restarts of either side.
 
         Refused when the server refuses for good, LimitExceeded before anything is sent when the charge would pass the
-        limit, NotTrusted when the other side is not the pinned one or contradicts itself, Lost when it stays silent.
+        limit, NotTrusted when the other side is not the pinned one or contradicts itself, Lost when it stays silent,
+        AgentError when another process takes part with the same files, or what was decided cannot be written.
         Whatever `step` raises ends the agent: run it again to go on.
         """
-        self.enroll()
-        if self._memory.ended is None:
-            self._patiently(lambda: self._follow(step))
+        with self._memory.alone():
+            self._patiently(self._enroll)
+            if self._memory.ended is None:
+                try:
+                    self._patiently(lambda: self._follow(step))
+                except _StepRaised as raised:
+                    raise raised.error from None
         ended = self._memory.ended
         assert ended is not None
         return Outcome(ended.state, ended.code, ended.rounds, ended.broadcast, ended.transcript, self._memory.state)
@@ -206,16 +220,20 @@ class Agent:
         lower: ArrayLike = 0.0,
         upper: ArrayLike,
         primal: float | None = None,
+        demands: Demands | None = None,
     ) -> NDArray[np.float64]:
         """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together with the others.
 
         A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a variable.
-        `primal`: this agent's own step size instead of the job's. Nothing leaves this process but masked and encrypted
-        contributions to sums. AgentError when the session fails, or the data do not fit what the owner has signed.
+        `primal`: this agent's own step size instead of the job's. `demands`: how many agents, rounds and so on this one
+        takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and
+        encrypted contributions to sums. AgentError when the session fails, or the data do not fit what the owner has
+        signed.
         """
         from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
-        return coupled_qp.solve(self, A_u=A_u, A_g=A_g, cost=cost, lower=lower, upper=upper, primal=primal).x
+        data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper, "primal": primal}
+        return coupled_qp.solve(self, **data, demands=demands or coupled_qp.Demands()).x
 
     @property
     def roster(self) -> dict[str, Any]:
@@ -252,8 +270,8 @@ class Agent:
     # -- enrolment ----------------------------------------------------------------------------------------------------
 
     def _enroll(self) -> str:
-        if self._memory.account:
-            return self._memory.account
+        if self._memory.account and self._memory.roster:
+            return self._memory.account  # until then it may have other figures than when it enrolled first
         content = pb.Enrolment(
             token=self.link.token,
             name=self.name,
@@ -280,8 +298,7 @@ class Agent:
         enrolled = pb.Enrolled.FromString(answer.content)
         if not signing.is_signed(answer.public_key, statement, answer.signature) or enrolled.nonce != nonce:
             raise NotTrusted("the answer to the enrolment is not signed by the server")
-        self._memory.account = enrolled.account
-        self._memory.save()
+        self._memory.keep(account=enrolled.account)
         return str(enrolled.account)
 
     # -- one stream ---------------------------------------------------------------------------------------------------
@@ -320,9 +337,9 @@ class Agent:
             if not signing.is_signed(self._server_key, statement, message.signature):
                 raise NotTrusted("a message is not signed by the server")
             self._heard = time.monotonic()
-            content = pb.OperatorContent.FromString(message.content)
+            content = _parsed(message.content)
             kind = content.WhichOneof("kind")
-            yield str(kind), getattr(content, kind)
+            yield str(kind), getattr(content, str(kind), None)
 
     def _answer(self, kind: str, content: Any, step: Step) -> None:
         if kind == "start":
@@ -338,18 +355,19 @@ class Agent:
             raise NotTrusted("the roster is signed by another owner than the one that the token pins")
         if not signing.is_signed(start.owner_key, signing.roster(start.roster), start.roster_signature):
             raise NotTrusted("the roster is not signed by the owner")
-        roster = json.loads(start.roster)
-        members = {one["fingerprint"]: one for one in roster["agents"]}
-        own = members.get(self.identity.fingerprint)
-        if roster["session"] != self.link.session or own is None:
-            raise NotTrusted("the roster is that of another session, or this agent is not on it")
-        if base64.b64decode(own["key"]) != self.identity.public_key:
-            raise NotTrusted("the roster has another key under this agent's name")
         if self._memory.roster not in (b"", start.roster):
             raise NotTrusted("the roster is another one than before")
-        charge = json.loads(start.charge)
-        if (charge["session"], charge["agent"]) != (self.link.session, self.identity.fingerprint):
-            raise NotTrusted("the charge is meant for somebody else")
+        try:
+            roster = json.loads(start.roster)
+            self._check_own_entry(roster)
+            charge = json.loads(start.charge)
+            meant_for = charge["session"], charge["job"], charge["agent"]
+            json.loads(start.parameters or b"{}")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise NotTrusted("the server's roster, charge or parameters cannot be read") from None
+        # Also the job: an ended job's charge is given back under the name that the owner has signed.
+        if meant_for != (self.link.session, roster["job"], self.identity.fingerprint):
+            raise NotTrusted("the charge is meant for somebody else, or another job")
         if not signing.is_signed(self._server_key, signing.charge(start.charge), start.charge_signature):
             raise NotTrusted("the charge is not signed by the server")
         try:
@@ -358,8 +376,7 @@ class Agent:
             self._stream.send(decline=pb.Decline(code="limit_exceeded"))
             time.sleep(0.5)  # the stream is about to be closed; let the word go out
             raise
-        self._memory.roster = start.roster
-        self._memory.save()
+        self._memory.keep(roster=start.roster)
         self._start, self._roster, self._charge = start, roster, charge
         self._stream.send(
             accept=pb.Accept(
@@ -371,9 +388,29 @@ class Agent:
             )
         )
 
+    def _check_own_entry(self, roster: dict[str, Any]) -> None:
+        """NotTrusted unless the owner has signed this agent for this session, with its own key, name and figures."""
+        own: dict[str, Any]
+        for own in roster["agents"]:
+            if own["fingerprint"] == self.identity.fingerprint:
+                break
+        else:
+            raise NotTrusted("this agent is not on the roster")
+        if roster["session"] != self.link.session:
+            raise NotTrusted("the roster is that of another session")
+        if base64.b64decode(own["key"]) != self.identity.public_key:
+            raise NotTrusted("the roster has another key under this agent's name")
+        announced = json.loads(json.dumps(own["announcement"]), parse_int=float)  # 1 and 1.0 are one figure
+        if own["name"] != self.name or announced != json.loads(self._announcement, parse_int=float):
+            raise NotTrusted(
+                "the owner has signed another name, or other figures, than those that this agent announces"
+            )
+
     def _contribute(self, message: pb.Round, step: Step) -> None:
         if self._start is None:
             raise NotTrusted("a round came before the roster")
+        if message.number >= self._start.rounds:
+            raise NotTrusted(f"the server asks for round {message.number} of {self._start.rounds}")
         memory, answers = self._memory, signing.digest(message.broadcast)
         last = memory.sent
         if last is None or message.number > last.number:
@@ -390,10 +427,15 @@ class Agent:
                 roster_digest=signing.digest(self._start.roster),
                 job=self._charge["job"],
                 identity=self.identity,
+                price=self._charge["price"],
             )
-            body = step(current)
-            memory.sent, memory.state = Sent(message.number, body, answers), current.state
-            memory.save()
+            try:
+                body = step(current)
+            except (OSError, grpc.RpcError) as error:  # its own: not a break of this connection
+                raise _StepRaised(error) from error
+            memory.keep(sent=Sent(message.number, body, answers), state=current.state)
+            if current.on_saved is not None:
+                current.on_saved()
         elif message.number < last.number:
             raise NotTrusted(f"the server went back from round {last.number} to {message.number}")
         elif answers != last.answers:
@@ -405,8 +447,7 @@ class Agent:
     def _end(self, end: pb.End) -> None:
         if not end.charged and self._memory.sent is None and self._memory.roster:
             self.ledger.release(json.loads(self._memory.roster)["job"])
-        self._memory.ended = Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
-        self._memory.save()
+        self._memory.keep(ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript))
 
     def _meet(self, stub: Any) -> None:
         """Hear the server's challenge before anything is told."""
@@ -423,7 +464,7 @@ class Agent:
 
     def _challenge(self, message: pb.OperatorMessage) -> pb.Challenge:
         """The first message of a stream, when it is that of the pinned server and of now."""
-        challenge: pb.Challenge = pb.OperatorContent.FromString(message.content).challenge
+        challenge: pb.Challenge = _parsed(message.content).challenge
         self._check_server(challenge.public_key)
         if not signing.is_signed(challenge.public_key, signing.operator("", message.content), message.signature):
             raise NotTrusted("the challenge is not signed by the server")
@@ -436,19 +477,28 @@ class Agent:
             raise NotTrusted("this is not the server that the token pins")
 
 
+class _StepRaised(Exception):
+    """A step raised what a broken connection raises as well."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class _Stream:
     """The sending half of one stream: numbers and signs."""
 
     def __init__(
         self, identity: Identity, session: str, nonce: bytes, out: queue.SimpleQueue[pb.AgentMessage | None]
     ) -> None:
-        self._identity, self._session, self._nonce, self._out = identity, session, nonce, out
+        self._identity, self._out = identity, out
+        self._statement = signing.messages(session, nonce)
         self._sequence = 0
 
     def send(self, round_number: int = 0, **content: Any) -> None:
         data = pb.AgentContent(**content).SerializeToString()
         now = _now_ms()
-        statement = signing.message(self._session, self._nonce, self._sequence, round_number, now, data)
+        statement = self._statement(self._sequence, round_number, now, data)
         self._out.put(
             pb.AgentMessage(
                 content=data,
@@ -459,6 +509,14 @@ class _Stream:
             )
         )
         self._sequence += 1
+
+
+def _parsed(data: bytes) -> pb.OperatorContent:
+    try:
+        content: pb.OperatorContent = pb.OperatorContent.FromString(data)
+    except DecodeError:
+        raise NotTrusted("the server sent what is no message") from None
+    return content
 
 
 def _refusal(error: grpc.RpcError) -> Refused:

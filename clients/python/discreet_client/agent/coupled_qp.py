@@ -4,12 +4,19 @@ What the machine of `discreet_client.secure_sum` and the optimizer know is saved
 new process goes on from there, and what was decided but not saved nobody has seen. The session's folder then holds keys
 and x; its files are readable by their owner alone. An older copy of what was saved is refused by the journal beside
 it.
+
+An agent begins at a point of its box that it draws for itself. From a start that everybody knows, zero say, the first
+sum is the operator's c and d, and the same job without one of the agents shows by the difference of two sums what that
+one had contributed.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +33,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+PRICE_TOLERANCE = 1e-6
+"""Relative; the discrete curve that prices come from and the continuous one differ by less on any useful grid."""
+
 WINDOW_BITS = 6
 """Of the tables of powers: 6 MB for a key of 2048 bits, made in a tenth of a second, also after a restart."""
 
@@ -40,19 +50,48 @@ class Optimum:
     transcript: str
 
 
+@dataclass(frozen=True)
+class Demands:
+    """What this agent asks of the parameters that the owner has signed; it answers nothing where they fall short.
+
+    `agents`: on the roster, at least. `colluding`: agents that may pool what they know, at least. `rounds`: sums that
+    are opened, at most; None for any number. `noise`: whether the sums must be private in themselves.
+    """
+
+    agents: int = 3
+    colluding: int = 1
+    rounds: int | None = None
+    noise: bool = False
+
+    def check(self, sums: secure_sum.Parameters, agents: int) -> None:
+        """AgentError with the figures."""
+        if agents < self.agents:
+            raise AgentError(f"the owner has signed a roster of {agents} agents; this one asks for {self.agents}")
+        if sums.colluding < self.colluding:
+            raise AgentError(
+                f"the sums withstand {sums.colluding} colluding agents; this one asks for {self.colluding}"
+            )
+        if self.rounds is not None and sums.rounds > self.rounds:
+            raise AgentError(f"{sums.rounds} sums would be opened; this agent allows {self.rounds}")
+        if self.noise and not sums.noise_sigma:
+            raise AgentError("the sums have no noise; this agent asks for it")
+
+
 class _Journal:
     """The records of a session: those of answers that may have been sent lie in a file, those of the answer in hand in
-    the state that is saved with it.
+    the state that is saved with it, until that is done.
 
     `settled`: how many the file held when the state was saved. Raises Reused when it holds more than the state knows:
-    then the state is an older copy.
+    then the state is an older copy; and when it holds fewer: then the file is.
     """
 
     def __init__(self, file: secure_sum.MemoryJournal, settled: int, pending: list[str]) -> None:
         self.file, self.pending = file, pending
-        beyond = set(file.records()[settled:]) - set(pending)
-        if beyond:
+        held = file.records()
+        if set(held[settled:]) - set(pending):
             raise secure_sum.Reused("the saved session is older than its journal")
+        if len(held) < settled:
+            raise secure_sum.Reused("the journal is older than the saved session")
 
     def claim(self, record: str) -> None:
         if record in self.records():
@@ -63,7 +102,7 @@ class _Journal:
         return list(dict.fromkeys([*self.file.records(), *self.pending]))
 
     def settle(self) -> None:
-        """The last answer was saved and may be on its way."""
+        """The last answer was saved: it goes out next, or has gone."""
         known = set(self.file.records())
         for record in self.pending:
             if record not in known:
@@ -74,8 +113,14 @@ class _Journal:
 class _Run:
     """One agent's machine and optimizer, in this process or resumed from the last."""
 
-    def __init__(self, agent: Agent, data: tuple[Floats, Floats, QuadraticCost, Box], primal: float | None) -> None:
-        self._agent, self._data, self._primal = agent, data, primal
+    def __init__(
+        self,
+        agent: Agent,
+        data: tuple[Floats, Floats, QuadraticCost, Box],
+        primal: float | None,
+        demands: Demands = Demands(),
+    ) -> None:
+        self._agent, self._data, self._primal, self._demands = agent, data, primal, demands
         self._machine: secure_sum.Agent | None = None
         self._rounds: Rounds | None = None
         self._journal: _Journal | None = None
@@ -86,11 +131,14 @@ class _Run:
             self._journal.file.close()
 
     def step(self, current: Round) -> bytes:
+        if not current.state:
+            check_price(secure_sum.Parameters(**_signed_parameters(current.roster)["sums"]), current.price)
         machine = self._open(current.roster, current.state)
         assert self._journal is not None
         self._journal.settle()
         answer = machine.answer(current.broadcast)
         current.state = self._state()
+        current.on_saved = self._journal.settle
         return answer
 
     def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> Optimum:
@@ -105,10 +153,9 @@ class _Run:
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
         if self._machine is not None:
             return self._machine
-        parameters = roster.get("parameters")
-        if parameters is None:
-            raise NotTrusted("the owner has not signed the parameters of the sums")
+        parameters = _signed_parameters(roster)
         sums = secure_sum.Parameters(**parameters["sums"])
+        self._demands.check(sums, len(roster["agents"]))
         members = [bytes.fromhex(key) for key in _keys(roster)]
 
         def signed_by_owner(document: bytes) -> bool:
@@ -120,7 +167,12 @@ class _Run:
         saved: dict[str, Any] = json.loads(state) if state else {"settled": 0, "pending": []}
         path = self._agent.journal_path
         file = secure_sum.MemoryJournal() if path is None else secure_sum.FileJournal(path)
-        self._journal = _Journal(file, saved["settled"], saved["pending"])
+        try:
+            self._journal = _Journal(file, saved["settled"], saved["pending"])
+        except secure_sum.Reused:
+            if isinstance(file, secure_sum.FileJournal):
+                file.close()
+            raise
         self._machine = secure_sum.Agent(
             self._agent.identity.private_key,
             signed_by_owner,
@@ -141,11 +193,14 @@ class _Run:
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) != sums.dimension:
             raise AgentError(f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed {rows}")
         reach = float(np.max(box_bound(np.vstack([A_u, A_g]), box.lower, box.upper), initial=0.0))
-        if not reach <= sums.bound:
+        # With noise contributions are clipped to what the slots hold, and a refusal would tell about the data.
+        if not sums.noise_sigma and not reach <= sums.bound:
             raise AgentError(f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is too large")
         steps = parameters["steps"]
         chosen = Steps(self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"])
-        return Rounds(Participant(A_u, A_g, cost, box, chosen), steps["iterations"])
+        participant = Participant(A_u, A_g, cost, box, chosen)
+        participant.x = _somewhere(box, participant.x)
+        return Rounds(participant, steps["iterations"])
 
     def _state(self) -> bytes:
         assert self._machine is not None
@@ -172,6 +227,7 @@ def solve(
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
     primal: float | None = None,
+    demands: Demands = Demands(),
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
     k = np.asarray(cost.a_l).size
@@ -179,7 +235,7 @@ def solve(
     low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     run = None
     try:
-        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal)
+        run = _Run(agent, (matrices[0], matrices[1], cost, Box(low, high)), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
             raise AgentError(f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else ""))
@@ -192,15 +248,18 @@ def solve(
 
 
 def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal."""
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal, demands."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
         A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
         data = {name: problem[name] for name in ("A_u", "A_g", "upper")}
+        demands = Demands(**problem.get("demands", {}))
     except (KeyError, TypeError, ValueError) as error:
-        raise AgentError(f"the problem file needs A_u, A_g, a_l and upper: {error}") from error
+        raise AgentError(
+            f"the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: {error}"
+        ) from error
     data |= {"lower": problem.get("lower", 0.0), "primal": problem.get("primal")}
-    found = solve(agent, cost=QuadraticCost(A_q, a_l), **data)
+    found = solve(agent, cost=QuadraticCost(A_q, a_l), demands=demands, **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
@@ -211,3 +270,51 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
 
 def _keys(roster: dict[str, Any]) -> list[str]:
     return [base64.b64decode(one["key"]).hex() for one in roster["agents"]]
+
+
+def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:
+    parameters: dict[str, Any] | None = roster.get("parameters")
+    if parameters is None:
+        raise NotTrusted("the owner has not signed the parameters of the sums")
+    return parameters
+
+
+def _somewhere(box: Box, otherwise: Floats) -> Floats:
+    """A uniform point of the box, from the operating system's randomness; `otherwise` where it has no two ends."""
+    low, high = (
+        np.broadcast_to(np.asarray(side, dtype=np.float64), otherwise.shape) for side in (box.lower, box.upper)
+    )
+    drawn = np.array([secrets.randbits(53) for _ in range(otherwise.size)]) * 2.0**-53
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = low + (high - low) * drawn
+    return np.where(np.isfinite(found), np.clip(found, low, high), otherwise)
+
+
+def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
+    """NotTrusted when the booked price (units of the ledger) is less than what the signed noise costs.
+
+    The server names the price and the agent's limit rests on it; the noise is the agents' own. With sigma in each sum
+    from the honest agents, `rounds` sums and contributions of norm at most the clip: `delta >= Phi(mu/2 - eps/mu) -
+    e^eps Phi(-mu/2 - eps/mu)`, `mu = 2 clip sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
+    """
+    if not sums.noise_sigma:
+        return
+    epsilon, delta = int(price["epsilon"]) * 1e-9, int(price["delta"]) * 1e-18
+    mu = 2 * sums.clip * math.sqrt(sums.rounds) / sums.noise_sigma
+    least = _gaussian_delta(epsilon, mu)
+    if delta < least * (1 - PRICE_TOLERANCE):
+        raise NotTrusted(
+            f"the server charges epsilon {epsilon:g} and delta {delta:g}, but with the noise that the owner has signed "
+            f"delta is {least:.3g} at this epsilon"
+        )
+
+
+def _gaussian_delta(epsilon: float, mu: float) -> float:
+    """delta of a Gaussian mechanism, or a bound below it where the second term is beyond a double's range."""
+    inner, outer = (epsilon / mu + side * mu / 2 for side in (-1, 1))
+    tail = math.erfc(outer / math.sqrt(2))
+    if tail > 0 and epsilon < 700:
+        second = math.exp(epsilon) * tail
+    else:  # e^eps erfc(b/sqrt 2) = e^(-a²/2) erfcx(b/sqrt 2), and erfcx(x) < 1/(x sqrt pi)
+        second = math.exp(-(inner**2) / 2) / (outer * math.sqrt(math.pi / 2))
+    return max(0.0, (math.erfc(inner / math.sqrt(2)) - second) / 2)

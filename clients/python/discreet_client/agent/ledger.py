@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from discreet_client.federation import signing
-from discreet_client.federation.errors import LedgerBroken, LimitExceeded
-from discreet_client.federation.files import sync_folder
+from discreet_client.federation.errors import LedgerBroken, LimitExceeded, NotTrusted
+from discreet_client.federation.files import sync_folder, write_all
 from discreet_client.federation.identity import Identity
 
 GENESIS = bytes(32)
 EPSILON_UNIT, DELTA_UNIT = Decimal("1e-9"), Decimal("1e-18")
+_UNITS = re.compile(r"-?[0-9]{1,38}")
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,24 @@ class Ledger:
         self._limits = (_units(limit_epsilon, EPSILON_UNIT), _units(limit_delta, DELTA_UNIT))
 
     def charge(self, document: bytes, signature: bytes, server_key: bytes) -> Entry:
-        """Book a charge that the server signed, once for each job. LimitExceeded, and nothing written, over it."""
-        words = json.loads(document)
-        price = {name: int(words["price"].get(name, "0")) for name in ("epsilon", "delta")}
+        """Book a charge that the server signed, once for each job. LimitExceeded, and nothing written, over it.
+
+        NotTrusted for a document that this ledger could not read again, or that the server has not signed: booked, it
+        would break the ledger for every job.
+        """
+        job, price = _words(document)
         if min(price.values()) < 0:
             raise LimitExceeded("a charge is never negative")
+        if not signing.is_signed(server_key, signing.charge(document), signature):
+            raise NotTrusted("the charge is not signed by the server")
         with self._locked() as entries:
-            for entry in entries:
-                if entry.body["job"] == words["job"] and entry.body["kind"] == "charge":
-                    if entry.body["charge"] != document.decode():
-                        raise LimitExceeded("the server changed what this job costs after it was booked")
-                    return entry
+            booked = [entry for entry in entries if entry.body["job"] == job]
+            if any(entry.body["kind"] == "release" for entry in booked):
+                raise LimitExceeded("this job had ended, and what it costs was given back: it cannot go on")
+            for entry in booked:
+                if entry.body["charge"] != document.decode():
+                    raise LimitExceeded("the server changed what this job costs after it was booked")
+                return entry
             spent = _spent(entries)
             after = (spent[0] + price["epsilon"], spent[1] + price["delta"])
             for name, total, limit in zip(("epsilon", "delta"), after, self._limits, strict=True):
@@ -81,7 +90,7 @@ class Ledger:
             return self._append(
                 entries,
                 kind="charge",
-                job=words["job"],
+                job=job,
                 spent=after,
                 charge=document.decode(),
                 server_key=base64.b64encode(server_key).decode(),
@@ -145,7 +154,7 @@ class Ledger:
         }
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(file, _canonical(line) + b"\n")
+            write_all(file, _canonical(line) + b"\n")
             os.fsync(file)
         finally:
             os.close(file)
@@ -187,6 +196,21 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
         entries.append(entry)
         previous = entry_hash
     return entries
+
+
+def _words(document: bytes) -> tuple[str, dict[str, int]]:
+    """Job and price of a charge, exactly as the check of the ledger will read them."""
+    try:
+        words = json.loads(document.decode())
+        job, asked = words["job"], words["price"]
+        price = {name: asked[name] for name in ("epsilon", "delta")}
+        sound = isinstance(job, str) and all(isinstance(one, str) and _UNITS.fullmatch(one) for one in price.values())
+        job.encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sound = False
+    if not sound:
+        raise NotTrusted("the server's charge cannot be read")
+    return job, {name: int(units) for name, units in price.items()}
 
 
 def _spent(entries: list[Entry]) -> tuple[int, int]:

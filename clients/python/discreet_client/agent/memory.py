@@ -5,11 +5,17 @@ A new process goes on from here: it sends again the very bytes it had decided on
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from attrs import asdict, define, field
+from attrs import asdict, define, evolve, field
 
+from discreet_client.federation.errors import AgentError
 from discreet_client.federation.files import write_private
 
 
@@ -35,7 +41,7 @@ class Ended:
 
 @define
 class Memory:
-    """One session of one agent. `save` writes all of it at once."""
+    """One session of one agent. `keep` writes all of it at once."""
 
     path: Path
     account: str = ""
@@ -52,6 +58,8 @@ class Memory:
             read = json.loads(path.read_text())
         except FileNotFoundError:
             return cls(path)
+        except ValueError as error:
+            raise AgentError(f"{path} cannot be read") from error
         sent, ended = read["sent"], read["ended"]
         return cls(
             path,
@@ -66,12 +74,45 @@ class Memory:
             ),
         )
 
-    def save(self) -> None:
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the session against other processes, and reads again what one of them may have written.
+
+        Two that decide for one round each show what the difference of their answers shows. AgentError when it is held.
+        """
         if not self.durable:
+            yield
             return
-        fields = asdict(self, filter=lambda attribute, _: attribute.name not in ("path", "durable"))
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(self.path, json.dumps(fields, default=bytes.hex).encode())
+        file = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise AgentError(f"another process takes part in this session with {self.path}") from None
+            self._become(Memory.load(self.path))
+            yield
+        finally:
+            os.close(file)
+
+    def keep(self, **changes: Any) -> None:
+        """Change these fields, on disk first: what could not be written is not known here either, and never sent.
+
+        AgentError when the disk refuses it.
+        """
+        after = evolve(self, **changes)
+        if self.durable:
+            fields = asdict(after, filter=lambda attribute, _: attribute.name not in ("path", "durable"))
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_private(self.path, json.dumps(fields, default=bytes.hex).encode())
+            except OSError as error:
+                raise AgentError(f"{self.path} cannot be written: {error.strerror or error}") from error
+        self._become(after)
+
+    def _become(self, other: Memory) -> None:
+        for name in ("account", "roster", "sent", "state", "ended"):
+            setattr(self, name, getattr(other, name))
 
 
 def _bytes(text: str) -> bytes:

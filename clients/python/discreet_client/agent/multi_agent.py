@@ -16,7 +16,7 @@ from attrs import define
 
 from discreet_client.agent.agent import Agent, Round
 from discreet_client.expressions import derivative, parse, value
-from discreet_client.federation.errors import AgentError
+from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.updates import agent_step, tikhonov_sizes
 
 STATE = struct.Struct("!d")
@@ -40,10 +40,13 @@ def minimize(agent: Agent, slope: Callable[[float], float], *, initial: float | 
     """
 
     def step(current: Round) -> bytes:
-        if current.number == 0:
-            kept = _begun(current, initial)
-        else:
-            kept = _moved(json.loads(current.state), slope, current.number, current.broadcast)
+        try:
+            if not current.state:
+                kept = _begun(current, initial)
+            else:
+                kept = _moved(json.loads(current.state), slope, current.number, current.broadcast)
+        except (struct.error, LookupError, TypeError, ValueError, StopIteration) as error:
+            raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
         current.state = json.dumps(kept).encode()
         return STATE.pack(kept["x"])
 
@@ -57,13 +60,19 @@ def minimize(agent: Agent, slope: Callable[[float], float], *, initial: float | 
 def _begun(current: Round, initial: float | None) -> dict[str, Any]:
     """What is kept from round to round: state, multipliers, and the public figures that steps need."""
     parameters = current.parameters
-    name = next(str(one["name"]) for one in current.roster["agents"] if one["fingerprint"] == current.agent)
+    signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
+    name, announced = str(signed["name"]), signed["announcement"]
     low, high = next(ends for of, *ends in parameters["box"] if of == name)
+    if not announced["lower"] <= low <= high <= announced["upper"]:
+        raise NotTrusted(f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced")
     x = min(max((low + high) / 2 if initial is None else initial, low), high)
+    told = _doubles(current.broadcast)
+    # An agent that missed the first rounds hears the outputs of the last one before the multipliers.
+    multipliers = told[len(parameters["layout"]) :] if current.number else told
     own = [(place, constraint) for place, (constraint, of) in enumerate(parameters["layout"]) if of == name]
     return {
         "x": x,
-        "multipliers": _doubles(current.broadcast),
+        "multipliers": multipliers,
         "range": [low, high],
         "outputs": len(parameters["layout"]),
         "own": own,
@@ -79,7 +88,13 @@ def _moved(kept: dict[str, Any], slope: Callable[[float], float], k: int, broadc
         gradient[constraint] = answer[place]
     x = kept["x"]
     sizes = tikhonov_sizes(k, *kept["schedule"])
-    moved = agent_step(x, slope(x), gradient, kept["multipliers"], *sizes, *kept["range"])
+    # Where the objective has no slope it does not pull: a state that is no number would end the job there, and show
+    # everybody where this agent stands.
+    pull = slope(x)
+    pull = 0.0 if math.isnan(pull) else pull
+    moved = agent_step(x, pull, gradient, kept["multipliers"], *sizes, *kept["range"])
+    if not math.isfinite(moved):
+        moved = x
     return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
 
 

@@ -21,6 +21,12 @@ def write_private(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_all(file: int, data: bytes) -> None:
+    """All of `data`: on a full disk the first write may take a part and say so in nothing but its count."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
 def sync_folder(path: Path) -> None:
     """Make a rename or a new file inside the folder durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from discreet_client.federation.errors import BadLink
@@ -29,7 +29,7 @@ class Link:
     session: str
     server: str
     owner: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     tls: str = ""
 
     @property

@@ -7,12 +7,17 @@ Ed25519 throughout (RFC 8032). A key is known by its fingerprint, the SHA-256 of
 from __future__ import annotations
 
 import hashlib
+import struct
+from collections.abc import Callable
 from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PREFIX = b"discreet/federation/v1"
+
+_TURN = struct.Struct(">LQLQLQL")
+"""Sequence, round and time of a message with their lengths, and the length of the digest that follows."""
 
 
 def fingerprint(public_key: bytes) -> str:
@@ -52,6 +57,17 @@ def message(session: str, nonce: bytes, sequence: int, round_number: int, timest
     """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no message fits another
     stream; `sequence` counts the messages of the stream: none fits it twice."""
     return _statement(b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content))
+
+
+def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], bytes]:
+    """`message` for one stream, of (sequence, round_number, timestamp_ms, content): what its statements have in common
+    is written once."""
+    head = _statement(b"Participate", session, nonce)
+
+    def statement(sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
+        return head + _TURN.pack(8, sequence, 8, round_number, 8, timestamp_ms, 32) + hashlib.sha256(content).digest()
+
+    return statement
 
 
 def operator(session: str, content: bytes) -> bytes:

@@ -207,7 +207,10 @@ class Agent(Party):
             elif entry[:32] != self._exchange.public_key().public_bytes_raw():
                 raise Tampered("the X25519 key of this agent was replaced")
         self._expected = (Kind.DEALT,)
-        return self._deal() if self._who.parameters.dealer == self.index else b""
+        if self._who.parameters.dealer != self.index:
+            return b""
+        self._journal.claim(self._record("deal"))  # the keys that seal it serve once
+        return self._deal()
 
     def _deal(self) -> bytes:
         """Public part, then the secret sealed for each other agent in order."""

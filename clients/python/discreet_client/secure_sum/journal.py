@@ -58,7 +58,9 @@ class FileJournal(MemoryJournal):
 
     def claim(self, record: str) -> None:
         super().claim(record)
-        os.write(self._file, record.encode() + b"\n")
+        line = record.encode() + b"\n"
+        while line:  # a full disk may take a part of it first
+            line = line[os.write(self._file, line) :]
         os.fsync(self._file)
 
     def close(self) -> None:

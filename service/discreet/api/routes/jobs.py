@@ -24,6 +24,8 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 State = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
 MAX_KEY_LENGTH = 255
 KEEPALIVE_SECONDS = 15.0
+LAST_EVENT = 2**31 - 1
+"""The largest number that an event can have; who names a larger one has seen them all."""
 PARQUET = "application/vnd.apache.parquet"
 
 _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
@@ -183,6 +185,7 @@ async def watch_job(
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
     """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key."""
+    last_event_id = min(last_event_id, LAST_EVENT)
     await jobs.find(services, principal, job_id)
     hub, keyring, key = request.app.state.hub, request.app.state.keyring, bearer(request)
 

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from discreet.api import bodies
 from discreet.api.hub import ANY_JOB
+from discreet.api.routes.jobs import LAST_EVENT
 from discreet.api.schemas import SessionTokensRequest
 from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, paging, results, submissions
@@ -30,6 +31,8 @@ PAGE = 50
 STATES = ("queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled")
 FINAL = ("succeeded", "failed", "cancelled")
 KEEPALIVE_SECONDS = 15.0
+MOST_DATASETS = 200
+"""Of the newest datasets names are shown, of older ones ids."""
 BREATH_SECONDS = 1.0
 """The list is sent at most so often, however many jobs have news."""
 
@@ -46,10 +49,12 @@ async def show_jobs(
     """The jobs, newest first; the first page keeps itself up to date."""
     chosen = state if state in STATES else None
     rows = await jobs.page(services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1)
+    found = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     return render(
         request,
         "jobs.html",
-        jobs=[jobs.view(row) for row in rows[:PAGE]],
+        jobs=[_view(row, found) for row in rows[:PAGE]],
+        names=_names(found),
         more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
         states=STATES,
         state=chosen,
@@ -69,7 +74,8 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
             while not hub.closing and await is_logged_in(request):
                 changed.clear()
                 rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
-                now = {row["id"]: _row(jobs.view(row)) for row in reversed(rows)}
+                found = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+                now = {row["id"]: _row(_view(row, found), _names(found)) for row in reversed(rows)}
                 for job_id, html in now.items():
                     if shown.get(job_id) != html:
                         yield _event("row", {"id": job_id, "html": html})
@@ -83,8 +89,20 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
     return _stream(stream())
 
 
-def _row(job: dict[str, Any]) -> str:
-    return environment.get_template("jobs_row.html").render(job=job)
+def _row(job: dict[str, Any], names: dict[str, str]) -> str:
+    return environment.get_template("jobs_row.html").render(job=job, names=names)
+
+
+def _names(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Names of datasets by their ids."""
+    return {row["id"]: row["name"] for row in found}
+
+
+def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The job as the API shows it, and whether it is a simulation: then nothing is charged."""
+    declared = {one["id"]: one["mode"] for one in found}
+    mode = declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
+    return {**jobs.view(row), "simulation": mode == "simulation"}
 
 
 def _event(name: str, data: dict[str, Any], seq: int | None = None) -> str:
@@ -105,7 +123,7 @@ async def show_form(
     request: Request, services: CurrentServices, viewer: Submitter, dataset: str | None = None, kind: str | None = None
 ) -> Response:
     """The form of a job: an example of the kind on the chosen dataset."""
-    rows = await datasets.page(services, viewer.principal, None, 200)
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     chosen = next((row for row in rows if row["id"] == dataset), None)
     if chosen is not None:
         kind = chosen["kind"]
@@ -122,7 +140,7 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
     """Price first. A submission is taken only for the very text whose price was shown."""
     form = await forms.read(request)
     text = form.get("body", "")
-    rows = await datasets.page(services, viewer.principal, None, 200)
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     shown: dict[str, Any] = {"rows": rows, "text": text, "dataset": None, "kind": form.get("kind", "")}
     try:
         parsed = await submissions.read(text)
@@ -166,6 +184,7 @@ def _form(
         with_dataset=list(DATASETS),
         dataset=dataset,
         datasets=[datasets.view(row) for row in rows],
+        account_names={row["account_id"]: row["name"] for row in rows},
         text=text,
         priced=submissions.fingerprint(text),
         once=str(uuid.uuid4()),
@@ -197,7 +216,7 @@ async def watch_one(
     hub = request.app.state.hub
 
     async def stream() -> AsyncIterator[str]:
-        after = last_event_id
+        after = min(last_event_id, LAST_EVENT)
         with hub.waiting(job_id) as changed:
             while not hub.closing and await is_logged_in(request):
                 changed.clear()
@@ -268,14 +287,21 @@ async def _job_page(
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         _, text, certificate = await jobs.result(services, viewer.principal, job_id)
         result = await anyio.to_thread.run_sync(json.loads, text)
+    found = [] if row["dataset_id"] is None else await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    job = _view(row, found)
+    if certificate is not None and certificate["guarantee"]["type"] == "none":
+        job["simulation"] = True  # also when its dataset is gone
     federated = row["problem"].get("protocol") == "federated"
     return render(
         request,
         "job.html",
         status=200 if refused is None else submissions.status_of(refused),
-        job=jobs.view(row),
+        job=job,
+        names=_names(found),
         problem=row["problem"],
-        problem_text=submissions.as_text(row["problem"]),
+        problem_text=submissions.as_text(
+            submissions.shown(row["problem"], own=viewer.may("owner") or viewer.principal.name == row["principal"])
+        ),
         plan=row["plan"],
         result=result,
         certificate=certificate,

@@ -1,0 +1,237 @@
+"""What is wrong with the fields of a body: pydantic's errors as JSON pointers and sentences that name the next step."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from discreet.errors import FieldIssue
+
+Schema = Mapping[str, Any]
+
+MOST_NAMES = 20
+"""A sentence lists no more names than this."""
+NEEDED = {
+    "model": "a JSON object is needed",
+    "model_type": "a JSON object is needed",
+    "model_attributes_type": "a JSON object is needed",
+    "dict_type": "a JSON object is needed",
+    "list_type": "an array is needed",
+    "tuple_type": "an array is needed",
+    "string_type": "text is needed",
+    "string_unicode": "text in Unicode is needed",
+    "int_type": "an integer is needed",
+    "int_parsing": "an integer is needed",
+    "int_from_float": "an integer is needed",
+    "float_type": "a number is needed",
+    "float_parsing": "a number is needed",
+    "decimal_type": "a number is needed",
+    "decimal_parsing": "a number is needed",
+    "bool_type": "true or false is needed",
+    "bool_parsing": "true or false is needed",
+    "datetime_type": "a time such as 2026-11-21T15:00:00Z is needed",
+    "datetime_parsing": "a time such as 2026-11-21T15:00:00Z is needed",
+    "datetime_from_date_parsing": "a time such as 2026-11-21T15:00:00Z is needed",
+}
+"""Values of a wrong type, by pydantic's name of the error."""
+LIMITS = {
+    "greater_than": ("gt", "must be greater than"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be less than"),
+    "less_than_equal": ("le", "must be at most"),
+}
+
+
+class Misfit(ValueError):
+    """A field does not fit the others. Raised by a model's validator; `field` is its path below the model."""
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(detail)
+        self.field = tuple(field.split("/"))
+
+
+def escape(key: object) -> str:
+    """A key as a token of a JSON pointer (RFC 6901)."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer(location: Iterable[object]) -> str:
+    """A JSON pointer from keys and positions."""
+    return "".join(f"/{escape(part)}" for part in location)
+
+
+def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | None = None) -> list[FieldIssue]:
+    """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions.
+
+    With the JSON `schema` of the body a field that nobody knows is answered with the names of those that there are.
+    """
+    # Of the branches of a union the one that comes further says what is wrong; bad items are not counted as items.
+    found = [(_path(error, body), _detail(error, schema), error["type"] in {*NEEDED, "too_short"}) for error in errors]
+    issues: dict[tuple[object, ...], list[str]] = {}
+    for path, detail, weak in found:
+        if not (weak and any(_says_more(other, kind, path) for other, _, kind in found)):
+            issues.setdefault(path, []).append(detail)
+    return [FieldIssue(pointer(path), detail) for path, details in issues.items() for detail in _joined(details)]
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in words, whatever it was raised for."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in NEEDED:
+        return NEEDED[kind] + _instead(error.get("input"))
+    if kind in LIMITS:
+        name, words = LIMITS[kind]
+        return f"{words} {_figure(context[name])}"
+    match kind:
+        case "missing":
+            return "this field is needed"
+        case "extra_forbidden":
+            return "there is no such field here"
+        case "finite_number":
+            return "a finite number is needed"
+        case "too_short":
+            return f"at least {_counted(context['min_length'], 'item')} needed, not {context['actual_length']}"
+        case "too_long":
+            return f"at most {_counted(context['max_length'], 'item')} allowed"
+        case "string_too_short":
+            return "must not be empty" if context["min_length"] == 1 else f"at least {context['min_length']} characters"
+        case "string_too_long":
+            return f"at most {context['max_length']} characters are allowed"
+        case "string_pattern_mismatch":
+            return f"must match the pattern {context['pattern']}"
+        case "literal_error" | "enum":
+            return f"must be {context['expected']}"
+    return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
+
+
+def _path(error: Mapping[str, Any], body: Any) -> tuple[object, ...]:
+    path: list[object] = []
+    here = body
+    location = list(error["loc"])
+    for position, part in enumerate(location):
+        in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+        if in_list or (isinstance(here, dict) and part in here):
+            here = here[part]
+        elif position < len(location) - 1 or error["type"] != "missing":
+            continue  # a branch of a union, not a field
+        path.append(part)
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
+        path.append(_discriminator(error))
+    misfit = error.get("ctx", {}).get("error")
+    if isinstance(misfit, Misfit):
+        path.extend(misfit.field)
+    return tuple(path)
+
+
+def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
+    kind = error["type"]
+    if kind == "union_tag_invalid":
+        return f"must be one of {error['ctx']['expected_tags']}"
+    if kind == "union_tag_not_found":
+        tags = [repr(tag) for tag in _tags(schema, error["loc"])]
+        return f"this field is needed: one of {', '.join(tags)}" if tags else "this field is needed"
+    if kind == "extra_forbidden":
+        names = sorted(_fields(schema, error["loc"][:-1]))
+        near = difflib.get_close_matches(str(error["loc"][-1]), names, n=1)
+        if near:
+            return f"there is no such field here; did you mean `{near[0]}`?"
+        if 0 < len(names) <= MOST_NAMES:
+            return f"there is no such field here; there are {', '.join(names)}"
+    return sentence(error)
+
+
+def _says_more(path: tuple[object, ...], weak: bool, than: tuple[object, ...]) -> bool:
+    """Whether an issue at `path` says more than a weak one at `than`."""
+    return path[: len(than)] == than and (len(path) > len(than) or not weak)
+
+
+def _joined(details: Sequence[str]) -> Iterator[str]:
+    """What several branches of a union need in one sentence: `text is needed, not 3` and so on differ in the middle."""
+    different = list(dict.fromkeys(details))
+    alternatives = [one.partition(" is needed") for one in different]
+    if len(different) > 1 and all(middle for _, middle, _ in alternatives):
+        yield " or ".join(first for first, _, _ in alternatives) + " is needed" + alternatives[0][2]
+    else:
+        yield from different
+
+
+def _discriminator(error: Mapping[str, Any]) -> str:
+    return str(error["ctx"]["discriminator"]).strip("'")
+
+
+def _instead(value: object) -> str:
+    """What came in place of what is needed."""
+    match value:
+        case None:
+            return ", not null"
+        case bool():
+            return f", not {str(value).lower()}"
+        case int() | float() if len(str(value)) <= MOST_NAMES:
+            return f", not {value}"
+        case str():
+            return ", not text" if value else ", not an empty text"
+        case list():
+            return ", not an array"
+        case dict():
+            return ", not an object"
+    return ""
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what} is" if count == 1 else f"{count} {what}s are"
+
+
+# The schema ---------------------------------------------------------------------------------------------------------
+
+
+def _fields(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
+    """Names of the fields that there are at this location of pydantic's."""
+    node = _at(schema, location)
+    return () if node is None else node.get("properties", {}).keys()
+
+
+def _tags(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
+    """The values of the field that tells the branches of the union there apart."""
+    node = _at(schema, location)
+    return () if node is None else node.get("discriminator", {}).get("mapping", {}).keys()
+
+
+def _at(schema: Schema | None, location: Sequence[object]) -> Schema | None:
+    """The schema at a location, which also names branches of unions; None where the schema does not tell."""
+    if schema is None:
+        return None
+    node: Schema | None = _resolved(schema, schema)
+    for part in location:
+        if node is None:
+            return None
+        node = _step(schema, node, part)
+    return node
+
+
+def _step(schema: Schema, node: Schema, part: object) -> Schema | None:
+    if part in node.get("properties", {}):
+        return _resolved(schema, node["properties"][part])
+    if part in node.get("discriminator", {}).get("mapping", {}):
+        return _resolved(schema, {"$ref": node["discriminator"]["mapping"][part]})
+    if isinstance(part, int) and isinstance(node.get("items"), Mapping):
+        return _resolved(schema, node["items"])
+    for branch in (_resolved(schema, one) for one in (*node.get("anyOf", ()), *node.get("oneOf", ()))):
+        if branch.get("title") == part:
+            return branch
+        found = _step(schema, branch, part)
+        if found is not None:
+            return found
+    return None
+
+
+def _resolved(schema: Schema, node: Schema) -> Schema:
+    while "$ref" in node:
+        node = schema["$defs"][str(node["$ref"]).rpartition("/")[2]]
+    return node

@@ -1,0 +1,95 @@
+"""What was accepted, bound to the secrets: whoever can write rows and has not the secrets cannot make others of them.
+
+A dataset's data key is wrapped together with what decides how its content may be used: tenant, account, kind, mode,
+public part. A job is sealed with a MAC over what it will do: dataset, problem, plan, price, seed. A worker opens no
+content for a dataset or a job that is not the one that was accepted: a plan with less noise than the ledger charges
+for, or a private dataset that calls itself a simulation, would be a release that nobody pays for.
+
+Values are compared as they come back from JSONB: objects without order, numbers as the doubles that they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.storage import sealing
+from discreet.storage.secrets import Secrets
+
+_EXACT = 2**53
+_DATASET = ("id", "tenant_id", "account_id", "kind", "mode", "public")
+_JOB = ("dataset_id", "id", "kind", "plan", "price", "problem", "tenant_id")
+"""Sorted, as keys of canonical text are."""
+_TEXTS = ("plan", "problem")
+
+
+def terms(dataset: Mapping[str, Any]) -> bytes:
+    """32 bytes of what a dataset's row says of the use of its content."""
+    said = {name: dataset[name] for name in _DATASET}
+    return hashlib.sha256(canonical([said, bytes(dataset["digest"]).hex()]).encode()).digest()
+
+
+def wrap(secrets: Secrets, dataset: Mapping[str, Any], data_key: bytes) -> bytes:
+    """The data key of a dataset, wrapped by the master key in use and bound to the row's terms."""
+    return sealing.wrap(secrets, dataset["id"], data_key, terms(dataset))
+
+
+def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> tuple[bytes, bool]:
+    """The data key, and whether it is bound to the row's terms: those of datasets that were registered before
+    bindings are not, until a rotation of the master key wraps them again. SealBroken when it does not open."""
+    key_id, name, wrapped = dataset["content_key_id"], dataset["id"], bytes(dataset["wrapped_key"])
+    try:
+        return sealing.unwrap(secrets, key_id, name, wrapped, terms(dataset)), True
+    except sealing.SealBroken:
+        return sealing.unwrap(secrets, key_id, name, wrapped), False
+
+
+def seal_job(secrets: Secrets, job: Mapping[str, Any]) -> str:
+    """The MAC of a job's row, hexadecimal."""
+    return seal_text(secrets, {**job, "problem": canonical(job["problem"]), "plan": canonical(job["plan"])})
+
+
+def seal_text(secrets: Secrets, job: Mapping[str, Any]) -> str:
+    """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text already."""
+    members = (f'"{name}":{job[name] if name in _TEXTS else canonical(job[name])}' for name in _JOB)
+    # The seed apart and as text: it has more digits than a double.
+    said = f"[{{{','.join(members)}}},{canonical(str(job['seed']))}]"
+    return hmac.digest(secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
+
+
+def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, dataset: Mapping[str, Any] | None) -> bool:
+    """Whether this is the job that was accepted. One without a seal was accepted by an older version: it counts only on
+    data that are public, or on a dataset that is not bound yet either."""
+    if seal is not None:
+        return hmac.compare_digest(seal.encode(), seal_job(secrets, job).encode())
+    if dataset is None or dataset["wrapped_key"] is None:
+        return True
+    try:
+        return not unwrap(secrets, dataset)[1]
+    except sealing.SealBroken:
+        return True  # opening the content says what is wrong with it
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value, whether it comes from a request or from JSONB."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """The same value however a database writes its numbers: 1.0 and 1, 1e22 and its digits, -0.0 and 0."""
+    kind = type(value)
+    if kind is dict:
+        return {name: _plain(one) for name, one in value.items()}
+    if kind is list or kind is tuple:
+        return [_plain(one) for one in value]
+    if kind is float:
+        return int(value) if value.is_integer() and -_EXACT < value < _EXACT else value
+    if kind is int and not -_EXACT < value < _EXACT:
+        try:
+            return float(value)
+        except OverflowError:  # no double; JSONB keeps its digits
+            return value
+    return value

@@ -1,0 +1,218 @@
+"""Somebody writes rows who may: the service's own database role in other hands, or the database's administrator.
+
+Without the secrets they must not get a release that nobody paid for: neither by a plan with less noise than the ledger
+charges for, nor by a private dataset that calls itself a simulation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from discreet.api.bodies import validate
+from discreet.api.uploads import whole_registration
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.solve import _DATASET, _JOB
+from discreet.storage import bindings, sealing, secrets
+from discreet.storage.database import SYSTEM, libpq_url
+from discreet.storage.tenants import Principal
+from discreet.usecases import access, datasets, jobs, rotation, running
+from discreet.usecases.services import Services, open_services
+from tests import bodies
+from tests.reliability.chains import superuser_url
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[tuple[Services, Principal, str, str]]:
+    """Services, an owner, a dataset of its, and a job on it that waits."""
+    async with open_services(settings) as services:
+        owner = await access.local_owner(services)
+        row, _ = await datasets.register(
+            services, owner, whole_registration(validate(_DATASET, bodies.dataset(mode="private")).root)
+        )
+        yield services, owner, row["id"], await submit(services, owner, row["id"])
+
+
+async def submit(services: Services, owner: Principal, dataset: str, **more: Any) -> str:
+    request = validate(_JOB, {**bodies.job(dataset), **more})
+    row = await jobs.submit(
+        services,
+        owner,
+        idempotency_key=str(uuid.uuid4()),
+        request=uuid.uuid4().bytes,
+        problem=request.problem,
+        privacy=request.privacy,
+        seed=request.seed,
+    )
+    return str(row["id"])
+
+
+async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, str | None]:
+    row = await jobs.find(services, owner, job)
+    return row["state"], row["error_code"]
+
+
+def attack(settings: Settings, go: Callable[[Services, Principal, str, str], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with opened(settings) as parts:
+            await go(*parts)
+
+    asyncio.run(run())
+
+
+CHANGES = (
+    """UPDATE jobs SET plan = jsonb_set(plan, '{events,0,scale}', '0.000001')""",
+    """UPDATE jobs SET plan = jsonb_set(plan, '{parameters}', '{"scale": 0.000001}')""",
+    """UPDATE jobs SET problem = jsonb_set(problem, '{objective}', '"user_equilibrium"')""",
+    """UPDATE jobs SET seed = 1""",
+    """UPDATE jobs SET price = jsonb_set(price, '{epsilon}', '"1"')""",
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_job_that_was_changed_does_not_run(settings: Settings, change: str) -> None:
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as other:
+            other.execute("SET discreet.tenant = '*'")
+            assert other.execute(change).rowcount == 1
+        assert await running.claim(services, job) is None
+        assert await outcome(services, owner, job) == ("failed", "job_altered")
+        (account,) = {row["account_id"] for row in await _entries(services, job)}
+        assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"], account
+
+    attack(settings, go)
+
+
+def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
+    """A row of one's own, with a reservation on an account of one's own, and also with the seal of another job."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as other:
+            other.execute("SET discreet.tenant = '*'")
+            for name in ("job_mine1", "job_mine2"):
+                other.execute(
+                    "INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price)"
+                    " SELECT %s, tenant_id, dataset_id, principal, kind, problem, plan, price FROM jobs WHERE id = %s",
+                    (name, job),
+                )
+                amounts = json.dumps({"epsilon": "1", "delta": "1"})
+                other.execute(
+                    "SELECT ledger_open(%s, %s, 'data', %s, 'request', %s, %s, 'me', NULL)",
+                    (f"acc_{name}", owner.tenant_id, name, amounts, json.dumps({"basic": {"delta": "1"}})),
+                )
+                price = json.dumps(dict.fromkeys(("epsilon", "delta", "rho", "delta_z"), "0"))
+                other.execute("SELECT ledger_reserve(%s, %s, %s, '[]', 'me')", (name, [f"acc_{name}"], price))
+            other.execute(
+                "INSERT INTO job_events (job_id, seq, event, data)"
+                " SELECT 'job_mine2', seq, event, data FROM job_events WHERE job_id = %s AND seq < 0",
+                (job,),
+            )
+        for name in ("job_mine1", "job_mine2"):
+            assert await running.claim(services, name) is None
+            assert await outcome(services, owner, name) == ("failed", "job_altered")
+        held = await running.claim(services, job)  # and the one that was accepted does
+        assert held is not None
+        assert await running.open_content(services, held)
+
+    attack(settings, go)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE datasets SET mode = 'simulation'",
+        """UPDATE datasets SET public = jsonb_set(public, '{period_minutes}', '30')""",
+        "UPDATE datasets SET digest = sha256('')",
+    ],
+)
+def test_a_dataset_that_was_changed_does_not_open(postgres: EmbeddedPostgres, settings: Settings, change: str) -> None:
+    """Not even for a job that the service itself accepts afterwards."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            assert administrator.execute(change).rowcount == 1
+        for name in (job, await submit(services, owner, dataset)):
+            held = await running.claim(services, name)
+            assert held is not None
+            with pytest.raises(sealing.SealBroken):
+                await running.open_content(services, held)
+            assert "data_touched" not in {row["kind"] for row in await _entries(services, name)}
+
+    attack(settings, go)
+
+
+def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
+    postgres: EmbeddedPostgres, settings: Settings
+) -> None:
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        late = await submit(services, owner, dataset)
+        async with services.database.transaction(SYSTEM) as connection:
+            from discreet.storage import datasets as rows
+
+            row = await rows.held(connection, dataset)
+        assert row is not None
+        data_key, bound = bindings.unwrap(services.secrets, row)
+        assert bound
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            administrator.execute(
+                "UPDATE datasets SET wrapped_key = %s", (sealing.wrap(services.secrets, dataset, data_key),)
+            )
+            administrator.execute("DELETE FROM job_events WHERE seq < 0")
+        held = await running.claim(services, job)
+        assert held is not None
+        assert await running.open_content(services, held)
+        await rotation.rotate(services, settings.secrets_path, "content")
+        assert await running.claim(services, late) is None
+        assert await outcome(services, owner, late) == ("failed", "job_altered")
+        sealed = await running.claim(services, await submit(services, owner, dataset))
+        assert sealed is not None
+        assert await running.open_content(services, sealed)
+
+    attack(settings, go)
+
+
+NUMBERS = (
+    st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([-0.0, 1e22, 1e23, 5e-324, 1.7e308, 2**53, 10**400])
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
+VALUES = st.recursive(
+    NUMBERS | TEXTS | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_a_seal_holds_for_what_comes_back_from_the_database(settings: Settings) -> None:
+    keys = secrets.load(settings.secrets_path)
+    job = {"id": "job_1", "tenant_id": "ten_1", "dataset_id": None, "kind": "k", "price": {}, "seed": 2**63 - 1}
+
+    with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
+
+        @examples(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+        @given(VALUES)
+        def check(value: Any) -> None:
+            (back,) = connection.execute("SELECT %s::text::jsonb", (json.dumps(value),)).fetchone() or (None,)
+            sent, read = ({**job, "problem": one, "plan": {}} for one in (value, back))
+            assert bindings.seal_job(keys, sent) == bindings.seal_job(keys, read)
+
+        check()
+
+
+async def _entries(services: Services, job: str) -> list[dict[str, Any]]:
+    from discreet.storage import ledger
+
+    async with services.database.transaction(SYSTEM) as connection:
+        return await ledger.reservation(connection, job)

@@ -1,0 +1,138 @@
+"""A server that says what its script says, well signed: what the pinned operator could do to its agents."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from discreet_client.agent import Identity
+from discreet_client.federation import signing
+from discreet_client.federation.links import Link
+from discreet_client.federation.rosters import roster_document
+from discreet_client.stubs import federation_pb2 as pb
+from discreet_client.stubs import federation_pb2_grpc as rpc
+
+ANNOUNCED = {"lower": -1, "upper": 2.5, "radius": 1}
+
+
+@dataclass
+class Hostile(rpc.FederationServicer):
+    """`script` yields the server's messages after Hello, of one stream; what agents send is in `heard`."""
+
+    signer: Identity = field(default_factory=Identity.generate)
+    owner: Identity = field(default_factory=Identity.generate)
+    script: Callable[[Hostile, Listener], Iterator[dict[str, Any] | bytes]] | None = None
+    port: int = 0
+    heard: list[Any] = field(default_factory=list)
+    streams: int = 0
+
+    def link(self, session: str) -> str:
+        keys = self.signer.fingerprint, self.owner.fingerprint
+        return str(Link("127.0.0.1", self.port, session, *keys, token="t"))
+
+    def Enroll(self, request: Any, context: Any) -> Any:  # noqa: N802
+        content = pb.Enrolled(session=request.session, account="acc_1", nonce=request.nonce).SerializeToString()
+        signature = self.signer.sign(signing.enrolled(request.session, content))
+        return pb.EnrollResponse(public_key=self.signer.public_key, content=content, signature=signature)
+
+    def Participate(self, requests: Any, context: Any) -> Any:  # noqa: N802
+        now = time.time_ns() // 1_000_000
+        challenge = pb.Challenge(nonce=b"n" * 32, timestamp_ms=now, public_key=self.signer.public_key)
+        yield self.signed("", challenge=challenge)
+        hello = next(requests, None)
+        if hello is None:
+            return
+        session = pb.AgentContent.FromString(hello.content).hello.session
+        self.streams += 1
+        assert self.script is not None
+        for message in self.script(self, Listener(self, requests)):
+            if isinstance(message, bytes):
+                signature = self.signer.sign(signing.operator(session, message))
+                yield pb.OperatorMessage(content=message, signature=signature)
+            else:
+                yield self.signed(session, **message)
+
+    def signed(self, session: str, **content: Any) -> Any:
+        data = pb.OperatorContent(**content).SerializeToString()
+        return pb.OperatorMessage(content=data, signature=self.signer.sign(signing.operator(session, data)))
+
+    def start(
+        self,
+        session: str,
+        agent: Identity,
+        *,
+        epsilon: str = "0",
+        charged_job: str | None = None,
+        parameters: Any = None,
+        rounds: int = 3,
+        name: str = "agent",
+        announcement: Any = ANNOUNCED,
+        charge: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Start, of job `job_1` whatever the session is: the owner has signed that."""
+        key = base64.b64encode(agent.public_key).decode()
+        listed = {"name": name, "fingerprint": agent.fingerprint, "key": key, "announcement": announcement}
+        roster = roster_document(session, "job_1", "multi_agent", [listed])
+        words = {
+            "session": session,
+            "job": charged_job or "job_1",
+            "agent": agent.fingerprint,
+            "price": {"epsilon": epsilon, "delta": "0"},
+            **(charge or {}),
+        }
+        document = json.dumps(words).encode()
+        return {
+            "start": pb.Start(
+                roster=roster,
+                roster_signature=self.owner.sign(signing.roster(roster)),
+                owner_key=self.owner.public_key,
+                charge=document,
+                charge_signature=self.signer.sign(signing.charge(document)),
+                parameters=json.dumps(parameters or {}).encode(),
+                rounds=rounds,
+            )
+        }
+
+
+@dataclass
+class Listener:
+    """The agent's side of a stream, for scripts."""
+
+    server: Hostile
+    requests: Any
+
+    def hear(self) -> Any:
+        content = pb.AgentContent.FromString(next(self.requests).content)
+        said = getattr(content, str(content.WhichOneof("kind")))
+        self.server.heard.append(said)
+        return said
+
+
+@contextmanager
+def hostile() -> Iterator[Hostile]:
+    with ThreadPoolExecutor(8) as pool:
+        server = grpc.server(pool)
+        made = Hostile()
+        rpc.add_FederationServicer_to_server(made, server)
+        made.port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            yield made
+        finally:
+            server.stop(None).wait()
+
+
+def round_of(number: int, broadcast: bytes = b"b") -> dict[str, Any]:
+    return {"round": pb.Round(number=number, broadcast=broadcast, milliseconds=1000)}
+
+
+def end(*, charged: bool, state: str = "failed") -> dict[str, Any]:
+    return {"end": pb.End(state=state, code="", charged=charged)}

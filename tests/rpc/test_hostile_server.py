@@ -1,0 +1,273 @@
+"""The pinned server lies to its agents: each lie ends the agent, and costs it nothing that its ledger does not say."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round
+from discreet_client.agent.multi_agent import minimize
+from discreet_client.stubs import federation_pb2 as pb
+from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
+
+SPENT = 800_000_000
+
+
+@pytest.fixture
+def server() -> Iterator[Hostile]:
+    with hostile() as made:
+        yield made
+
+
+def agent_of(server: Hostile, folder: Path, session: str, **options: Any) -> Agent:
+    fields = {"patience_seconds": 3.0, "announcement": {**ANNOUNCED, "lower": -1.0}, **options}
+    return Agent.from_token(server.link(session), folder / "agent.key", **fields)
+
+
+def take_part(agent: Agent) -> Outcome:
+    return agent.participate(lambda current: b"answer %d" % current.number)
+
+
+def spend(server: Hostile, folder: Path) -> Agent:
+    """An honest session that costs the agent 0.8 of 1."""
+    agent = agent_of(server, folder, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, epsilon=str(SPENT))
+        listener.hear()
+        yield round_of(0)
+        listener.hear()
+        yield end(charged=True, state="succeeded")
+
+    server.script = script
+    assert take_part(agent).succeeded
+    assert spent(agent) == SPENT
+    return agent
+
+
+def spent(agent: Agent) -> int:
+    return agent.ledger.entries()[-1].spent[0]
+
+
+def test_the_end_of_one_session_gives_back_no_charge_of_another(server: Hostile, tmp_path: Path) -> None:
+    """The owner signs a second roster under the first job's name; the charge is of a job that costs nothing."""
+    spend(server, tmp_path)
+    agent = agent_of(server, tmp_path, "ses_2")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_2", agent.identity, charged_job="job_2")
+        listener.hear()
+        yield end(charged=False)
+
+    server.script = script
+    with pytest.raises(NotTrusted, match="or another job"):
+        take_part(agent)
+    assert spent(agent) == SPENT
+    assert len(agent.ledger.entries()) == 1
+
+
+def test_the_same_job_cannot_be_charged_in_another_session_either(server: Hostile, tmp_path: Path) -> None:
+    spend(server, tmp_path)
+    agent = agent_of(server, tmp_path, "ses_2")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_2", agent.identity, epsilon="0")
+        listener.hear()
+        yield end(charged=False)
+
+    server.script = script
+    with pytest.raises(LimitExceeded, match="after it was booked"):
+        take_part(agent)
+    assert spent(agent) == SPENT
+
+
+def test_an_ended_session_that_goes_on_gets_no_answer_for_nothing(server: Hostile, tmp_path: Path) -> None:
+    """The agent's memory of the end was lost, its ledger was not: the charge has been given back."""
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def ends(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, epsilon=str(SPENT))
+        listener.hear()
+        yield end(charged=False)
+
+    server.script = ends
+    assert not take_part(agent).succeeded
+    assert spent(agent) == 0
+    (tmp_path / "agent.state" / "ses_1.json").unlink()
+    server.heard.clear()
+
+    def goes_on(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, epsilon=str(SPENT))
+        listener.hear()
+        yield round_of(0)
+        listener.hear()
+
+    server.script = goes_on
+    with pytest.raises(LimitExceeded, match="given back"):
+        take_part(agent_of(server, tmp_path, "ses_1"))
+    assert not any(isinstance(said, pb.Contribution) for said in server.heard)
+
+
+def test_no_round_beyond_the_planned_ones(server: Hostile, tmp_path: Path) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, rounds=2)
+        listener.hear()
+        for number in (0, 1, 2):
+            yield round_of(number)
+            listener.hear()
+
+    server.script = script
+    with pytest.raises(NotTrusted, match="round 2 of 2"):
+        take_part(agent)
+    assert [said.body for said in server.heard[1:]] == [b"answer 0", b"answer 1"]
+
+
+@pytest.mark.parametrize("lie", [{"name": "another"}, {"announcement": {**ANNOUNCED, "radius": 0.01}}])
+def test_the_owner_has_signed_what_this_agent_has_announced(server: Hostile, tmp_path: Path, lie: Any) -> None:
+    """With a smaller radius than the agent's there would be less noise than it asks for."""
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, **lie)
+
+    server.script = script
+    with pytest.raises(NotTrusted, match="other figures"):
+        take_part(agent)
+    assert agent.ledger.entries() == []
+
+
+UNREADABLE: list[Any] = [
+    b"\xff\xff",
+    b"",
+    {"challenge": pb.Challenge()},
+    {"charge": {"price": {}}},
+    {"charge": {"price": []}},
+    {"charge": {"agent": None}},
+    {"parameters": b"["},
+    {"parameters": b"[" * 100_000},
+]
+
+
+@pytest.mark.parametrize("lie", UNREADABLE, ids=[str(n) for n in range(len(UNREADABLE))])
+def test_what_cannot_be_read_is_one_line_and_no_crash(server: Hostile, tmp_path: Path, lie: Any) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        if isinstance(lie, bytes) or "challenge" in lie:
+            yield lie
+            return
+        start = server.start("ses_1", agent.identity, charge=lie.get("charge"))
+        start["start"].parameters = lie.get("parameters", b"{}")
+        yield start
+
+    server.script = script
+    with pytest.raises(NotTrusted):
+        take_part(agent)
+    assert agent.ledger.entries() == []
+    spend(server, tmp_path)  # key, ledger and memory are as good as before
+
+
+def test_a_steps_own_error_is_not_taken_for_a_break(server: Hostile, tmp_path: Path) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity)
+        listener.hear()
+        yield round_of(0)
+        listener.hear()
+
+    def step(current: Round) -> bytes:
+        raise ConnectionRefusedError("the meter does not answer")
+
+    server.script = script
+    with pytest.raises(ConnectionRefusedError, match="meter"):
+        agent.participate(step)
+    assert server.streams == 1
+
+
+def test_two_processes_do_not_answer_for_one_agent(server: Hostile, tmp_path: Path) -> None:
+    first, second = (agent_of(server, tmp_path, "ses_1") for _ in range(2))
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", first.identity)
+        listener.hear()
+        yield round_of(0)
+        listener.hear()
+        yield end(charged=True)
+
+    def step(current: Round) -> bytes:
+        with pytest.raises(AgentError, match="another process"):
+            take_part(second)
+        return b"the first's"
+
+    server.script = script
+    first.participate(step)
+    assert [said.body for said in server.heard[1:]] == [b"the first's"]
+    assert take_part(second).state == "failed"  # it knows what the first has seen
+
+
+# multi_agent ------------------------------------------------------------------------------------------------------
+
+
+def parameters(low: float, high: float) -> dict[str, Any]:
+    schedule = {"gamma": 0.1, "alpha": 0.1, "c1": 0.5, "c2": 0.2}
+    return {"box": [["agent", low, high]], "layout": [[0, None], [0, "agent"]], "schedule": schedule}
+
+
+def cloud(server: Hostile, agent: Agent, low: float, high: float) -> None:
+    """Two rounds."""
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, parameters=parameters(low, high))
+        listener.hear()
+        yield round_of(0, struct.pack("!d", 0.0))
+        listener.hear()
+        yield round_of(1, struct.pack("!ddd", 0.0, 0.0, 0.0))
+        listener.hear()
+        yield end(charged=True)
+
+    server.script = script
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.5, 2.0), (-1.0, 3.0)])
+def test_the_range_is_within_the_announced_one(server: Hostile, tmp_path: Path, low: float, high: float) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+    cloud(server, agent, low, high)
+    with pytest.raises(NotTrusted, match="range"):
+        minimize(agent, lambda x: 2 * x)
+    assert len(server.heard) == 1
+
+
+def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(server: Hostile, tmp_path: Path) -> None:
+    """The state would be no number, the server would refuse it, and all would see where the agent stood."""
+    agent = agent_of(server, tmp_path, "ses_1")
+    cloud(server, agent, -1, 2.5)
+    minimize(agent, lambda x: float("nan"), initial=1.5)
+    sent = [struct.unpack("!d", said.body)[0] for said in server.heard[1:]]
+    assert sent[0] == 1.5
+    assert sent[1] == pytest.approx(1.5 - 0.1 * 0.1 * 1.5)  # without its own pull; the regularization remains
+
+
+def test_an_agent_that_missed_the_first_rounds_comes_in_later(server: Hostile, tmp_path: Path) -> None:
+    """Under `finish` the first round that it hears of need not be the first."""
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, parameters=parameters(-1, 2.5))
+        listener.hear()
+        for number in (1, 2):
+            yield round_of(number, struct.pack("!ddd", 5.0, 1.0, 7.0))
+            listener.hear()
+        yield end(charged=True)
+
+    server.script = script
+    minimize(agent, lambda x: 0.0, initial=1.5)
+    sent = [struct.unpack("!d", said.body)[0] for said in server.heard[1:]]
+    gamma, alpha = 0.1 * 2**-0.5, 0.1 * 2**-0.2
+    assert sent == [1.5, pytest.approx(1.5 - gamma * (1.0 * 7.0 + alpha * 1.5))]
