@@ -40,6 +40,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """`submit_job`, which stayed for older processes, is there as it was."""
     execute_script(TRIGGER)
+    execute_script("ALTER FUNCTION read_budgets(text, text) RESET enable_sort")
     execute_script(f"DROP FUNCTION {SIGNATURE}")
     text = script("ledger")
     begin = text.index("CREATE FUNCTION ledger_reserve(")
