@@ -3,7 +3,9 @@
     python -m benchmarks.ledger
 
 Ours is the whole of what `POST /v1/jobs` writes (idempotency record, reservation with its hash-chained entry on every
-account, job, queue entry, first event), called as the use case calls it, without HTTP. The peer inserts three rows of
+account, job, queue entry, first event), called as the use case calls it, without HTTP: submitters who meet on an
+account go together, as in an API process. The use case plans one problem again and again, so its plan is kept; it logs
+as the service does, to nowhere. The peer inserts three rows of
 the same sizes into plain tables, with nothing to check and nothing to lock. Same server, durable settings, same driver
 and pool, in short turns; a ratio is the median of the ratios of neighbouring turns, since machines have other work too.
 """
@@ -11,14 +13,15 @@ and pool, in short turns; a ratio is the median of the ratios of neighbouring tu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-import json
+import os
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
+from discreet import telemetry
 from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing import Routing
@@ -98,22 +102,25 @@ class Submissions:
         self.keys = itertools.count()
 
     async def prepare(self) -> None:
-        planned = await job_cases.make_plan(self.services, self.principal, self.problem, self.privacy, None)
+        planned = await self.services.planner.plan(
+            self.services.database, self.principal, self.problem, self.privacy, None
+        )
+        assert planned.dataset is not None
         self.own = planned.accounts[0]
         self.accounts = [self.own]
-        self.values: dict[str, Any] = {
-            "tenant_id": self.principal.tenant_id,
-            "principal": self.principal.name,
-            "digest": bytes(32),
-            "dataset_id": planned.dataset["id"],
-            "kind": self.problem.kind,
-            "problem": self.problem.model_dump(mode="json"),
-            "plan": planned.plan.model_dump(mode="json"),
-            "seed": None,
-            "steps": planned.plan.resources.steps,
-            "price": planned.plan.total.to_json(),
-            "events": [event.model_dump(mode="json") for event in planned.plan.events],
-        }
+        self.order = jobs.Order(
+            key="",
+            digest=bytes(32),
+            job_id="",
+            dataset_id=planned.dataset.dataset_id,
+            kind=self.problem.kind,
+            problem=planned.texts.problem,
+            plan=planned.texts.plan_text,
+            seed=None,
+            steps=planned.plan.resources.steps,
+            price=planned.plan.total.to_json(),
+            events=planned.texts.events,
+        )
         async with self.services.database.transaction(self.principal.tenant_id) as connection:
             standing = (await ledger.standings(connection, [self.own]))[self.own]
             cap = budgets.cap_of(standing)
@@ -132,19 +139,20 @@ class Submissions:
                 )
                 self.accounts.append(account)
         self.bare_values = {
-            "problem": json.dumps(self.values["problem"]),
-            "plan": json.dumps(self.values["plan"]),
+            "problem": self.order.problem,
+            "plan": self.order.plan,
             "body": "x" * 1200,  # about an entry's canonical JSON
             "digest": bytes(32),
         }
 
     async def submit(self, accounts: list[str]) -> None:
+        order = replace(self.order, key=f"bench {next(self.keys)}", job_id=new_id("job"))
         found = await jobs.submit(
             self.services.database,
-            key=f"bench {next(self.keys)}",
-            job_id=new_id("job"),
+            order,
+            tenant_id=self.principal.tenant_id,
+            principal=self.principal.name,
             accounts=accounts,
-            **self.values,
         )
         assert found.outcome == "accepted", found
 
@@ -156,7 +164,7 @@ class Submissions:
         return lambda: self.submit([self.draw.choice(self.accounts)])
 
     async def whole(self) -> None:
-        """The use case: look for the key, look for the dataset, plan, then the transaction."""
+        """The use case: plan, then the transaction."""
         key = f"bench {next(self.keys)}"
         await job_cases.submit(
             self.services,
@@ -297,7 +305,9 @@ def run() -> list[dict[str, Any]]:
             with Client(ready["api"], key) as client:
                 registered = client.register({**spec, "cap": {"epsilon": 1000, "delta": 0}})
             problem = Routing.model_validate({**body["problem"], "dataset": registered["id"]})
-            return asyncio.run(measure(settings, problem, ready["api"], key))
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+                telemetry.configure()
+                return asyncio.run(measure(settings, problem, ready["api"], key))
 
 
 def main() -> None:

@@ -164,6 +164,33 @@ def test_cancelling_before_data_are_touched_costs_nothing(api_only: Installation
         client.delete_dataset(dataset["id"])
 
 
+def test_what_was_accepted_is_answered_so_after_its_dataset_is_gone(api_only: Installation) -> None:
+    """The API plans from what it knows of a dataset; that it is still there, the acceptance itself looks."""
+    with api_only.client() as client, api_only.http() as http:
+        dataset = client.register(bodies.dataset(zones=4))
+        body = bodies.job(dataset["id"])
+
+        def post(key: str, body: Any) -> httpx.Response:
+            return http.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
+
+        accepted = post("gone 1", body)
+        assert accepted.status_code == 202
+        client.cancel(accepted.json()["id"])
+        http.delete(f"/v1/datasets/{dataset['id']}").raise_for_status()
+        before = kinds(client, dataset["account"])
+        again = post("gone 1", body)
+        assert (again.status_code, again.json()["id"]) == (202, accepted.json()["id"])
+        reused = post("gone 1", bodies.job(dataset["id"], epsilon=0.2))
+        assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
+        for answer in (post("gone 2", body), http.post("/v1/plans", json=body)):
+            assert answer.status_code == 404
+            assert answer.json()["errors"][0]["pointer"] == "/problem/dataset"
+        # Not one that planning refuses either: the key was used before.
+        wrong = post("gone 1", bodies.job(dataset["id"], max_trips_per_person=3))
+        assert (wrong.status_code, wrong.json()["code"]) == (422, "idempotency_key_reused")
+        assert kinds(client, dataset["account"]) == before
+
+
 def test_grants_are_entries_with_a_reason(api_only: Installation) -> None:
     with api_only.client() as client:
         dataset = client.register(bodies.dataset())

@@ -44,24 +44,21 @@ class Queue:
         made = []
         for _ in range(count):
             job = f"job_{tenant}_{next(self.numbers)}"
-            found = await jobs.submit(
-                self.database,
-                tenant_id=tenant,
-                principal="p",
+            order = jobs.Order(
                 key=job,
                 digest=bytes(32),
                 job_id=job,
                 dataset_id=None,
                 kind="routing",
-                problem={},
-                plan={},
+                problem="{}",
+                plan="{}",
                 seed=None,
                 steps=1,
-                accounts=[],
                 price=Price.zero().to_json(),
-                events=[],
+                events="[]",
                 **more,
             )
+            found = await jobs.submit(self.database, order, tenant_id=tenant, principal="p", accounts=[])
             assert found.outcome == "accepted"
             made.append(job)
         return made

@@ -257,3 +257,25 @@ def test_the_owner_role_is_stopped_by_triggers(settings: Settings, statement: st
         pytest.raises(psycopg.DatabaseError, match="append-only"),
     ):
         connection.execute(statement.encode())
+
+
+def test_a_budget_is_read_from_the_end_of_its_chain(settings: Settings) -> None:
+    """Few rows, however many entries there are and whatever the statistics of the table say of them: none were made."""
+    small = Price.pure(1)
+    run(settings, open_accounts, *(reserve(f"job_{number}", ["acc_1"], small) for number in range(200)))
+    with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:
+
+        def rows_read() -> int:
+            connection.execute("SELECT pg_stat_force_next_flush()")
+            counted = connection.execute(
+                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'ledger_entries'"
+            ).fetchone()
+            assert counted is not None
+            return int(counted[0])
+
+        before = rows_read()
+        for _ in range(10):  # the first plans are made for their values, later ones for any
+            found = connection.execute("SELECT totals FROM read_budgets('ten_1', 'acc_1')").fetchone()
+            assert found is not None
+            assert json.loads(found[0])["epsilon"] == "200"
+        assert rows_read() - before <= 20

@@ -92,23 +92,20 @@ async def add_session(connection: Any, name: str) -> None:
 
 
 async def submit(database: Database, tenant: str, dataset: str, account: str, job: str | None = None) -> Any:
-    return await jobs.submit(
-        database,
-        tenant_id=tenant,
-        principal="p",
+    order = jobs.Order(
         key=job or "key",
         digest=bytes(32),
         job_id=job or f"job_{tenant}",
         dataset_id=dataset,
         kind="routing",
-        problem={},
-        plan={},
+        problem="{}",
+        plan="{}",
         seed=None,
         steps=1,
-        accounts=[account],
         price=Price.pure(1).to_json(),
-        events=[],
+        events="[]",
     )
+    return await jobs.submit(database, order, tenant_id=tenant, principal="p", accounts=[account])
 
 
 def run(settings: Settings, work: Any) -> Any:

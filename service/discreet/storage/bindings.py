@@ -21,13 +21,15 @@ from discreet.storage.secrets import Secrets
 
 _EXACT = 2**53
 _DATASET = ("id", "tenant_id", "account_id", "kind", "mode", "public")
-_JOB = ("id", "tenant_id", "dataset_id", "kind", "problem", "plan", "price")
+_JOB = ("dataset_id", "id", "kind", "plan", "price", "problem", "tenant_id")
+"""Sorted, as keys of canonical text are."""
+_TEXTS = ("plan", "problem")
 
 
 def terms(dataset: Mapping[str, Any]) -> bytes:
     """32 bytes of what a dataset's row says of the use of its content."""
     said = {name: dataset[name] for name in _DATASET}
-    return hashlib.sha256(_canonical([said, bytes(dataset["digest"]).hex()])).digest()
+    return hashlib.sha256(canonical([said, bytes(dataset["digest"]).hex()]).encode()).digest()
 
 
 def wrap(secrets: Secrets, dataset: Mapping[str, Any], data_key: bytes) -> bytes:
@@ -47,9 +49,15 @@ def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> tuple[bytes, bool]:
 
 def seal_job(secrets: Secrets, job: Mapping[str, Any]) -> str:
     """The MAC of a job's row, hexadecimal."""
+    return seal_text(secrets, {**job, "problem": canonical(job["problem"]), "plan": canonical(job["plan"])})
+
+
+def seal_text(secrets: Secrets, job: Mapping[str, Any]) -> str:
+    """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text already."""
+    members = (f'"{name}":{job[name] if name in _TEXTS else canonical(job[name])}' for name in _JOB)
     # The seed apart and as text: it has more digits than a double.
-    said = [{name: job[name] for name in _JOB}, str(job["seed"])]
-    return hmac.digest(secrets.digest_key, b"discreet/job/v1\0" + _canonical(said), hashlib.sha256).hex()
+    said = f"[{{{','.join(members)}}},{canonical(str(job['seed']))}]"
+    return hmac.digest(secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
 
 
 def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, dataset: Mapping[str, Any] | None) -> bool:
@@ -65,8 +73,9 @@ def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, data
         return True  # opening the content says what is wrong with it
 
 
-def _canonical(value: Any) -> bytes:
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":")).encode()
+def canonical(value: Any) -> str:
+    """The one JSON text of a value, whether it comes from a request or from JSONB."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:

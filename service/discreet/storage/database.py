@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
 
 import psycopg
+import structlog
 from psycopg import sql
-from sqlalchemy import Executable, RowMapping, event, make_url
+from sqlalchemy import Executable, RowMapping, event, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
@@ -16,6 +18,8 @@ from sqlalchemy.pool import QueuePool
 from discreet import faults
 from discreet.errors import Unavailable
 from discreet.settings import Settings
+
+log = structlog.get_logger()
 
 
 def engine_url(url: str) -> str:
@@ -33,6 +37,17 @@ SYSTEM = "*"
 """The scope that sees all tenants: workers, operators, keys before they are known. Everything else names its tenant."""
 
 IDLE_IN_TRANSACTION_SECONDS = 60
+
+TELL_SECONDS = 0.02
+"""News that come within so long of the last go together."""
+
+CLOSE_SECONDS = 2.0
+"""How long closing waits for the last news to be told."""
+
+_TELL = text(
+    "SELECT pg_notify(channel, payload)"
+    " FROM unnest(CAST(:channels AS text[]), CAST(:payloads AS text[])) AS news(channel, payload)"
+)
 
 _SET_TENANT: LiteralString = "SELECT set_config('discreet.tenant', %(tenant)s, true)"
 _BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
@@ -63,6 +78,8 @@ class Database:
             # A process that was frozen inside a transaction must not hold an account's lock for ever.
             connect_args={"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"},
         )
+        self._news: dict[str, str] = {}
+        self._teller: asyncio.Task[None] | None = None
         if faults.planned:
             event.listen(self.engine.sync_engine, "after_cursor_execute", lambda *_: faults.point("statement"))
 
@@ -144,6 +161,25 @@ class Database:
                 return connection
         raise AssertionError("the last attempt returns or raises")
 
+    def tell(self, news: Mapping[str, str]) -> None:
+        """NOTIFY by channel, soon and in a transaction of its own; of several payloads on one channel the last.
+
+        In the transaction that has the news it would hold a lock of the whole database until the disk has the commit,
+        so that no two could be written together. What is lost with this process must be found without it.
+        """
+        self._news.update(news)
+        if self._teller is None or self._teller.done():
+            self._teller = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        while self._news:
+            news, self._news = self._news, {}
+            try:
+                await self.ask(_TELL, {"channels": list(news), "payloads": list(news.values())})
+            except Exception as error:
+                log.warning("nobody was told", error=type(error).__name__)
+            await asyncio.sleep(TELL_SECONDS)
+
     async def listen(self, channel: str) -> psycopg.AsyncConnection:
         """A connection of its own that listens on `channel`; the caller closes it."""
         connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
@@ -158,6 +194,9 @@ class Database:
         return {"in_use": pool.checkedout(), "idle": pool.checkedin(), "most": self._pool_size}
 
     async def close(self) -> None:
+        if self._teller is not None:
+            await asyncio.wait([self._teller], timeout=CLOSE_SECONDS)
+            self._teller.cancel()
         await self.engine.dispose()
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
+from weakref import WeakKeyDictionary, ref
 
-import rfc8785
 from prometheus_client import Counter
 from sqlalchemy import (
-    BigInteger,
-    Text,
     and_,
-    bindparam,
     case,
     delete,
     func,
@@ -27,19 +25,22 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage import webhooks
 from discreet.storage.database import Database
 from discreet.storage.ledger import Standing, standing
-from discreet.storage.queue import QUEUE, RUN_JOB
+from discreet.storage.queue import QUEUE, RUN_JOB, WAKE_WORKERS
 from discreet.storage.tables import IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
+from discreet.storage.together import Together
 
 Row = dict[str, Any]
 
 CHANNEL = "discreet_jobs"
-"""Notified with a job's id at each of its events."""
+"""Notified with a job's id at each of its events; of jobs that are accepted at about the same time, with one's."""
+
+ORDERS_TOGETHER = 16
+"""Most that are accepted in one transaction: an account stays locked for all of them, and a problem may be large."""
 
 TRACE_SEQ = 0
 """The number of the event that says which trace a job belongs to; streams begin behind it."""
@@ -69,7 +70,7 @@ _ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to
 
 @dataclass(frozen=True)
 class Submission:
-    """What became of a submission: `outcome` as `submit_job` in `migrations/submission.sql` names it."""
+    """What became of an order: `outcome` as `accept_jobs` in `migrations/acceptance.sql` names it."""
 
     outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "refused"]
     job_id: str | None = None
@@ -77,86 +78,134 @@ class Submission:
     row: Row | None = None
     """When accepted: the job as it was inserted, without problem and plan."""
     standings: tuple[Standing, ...] = ()
-    """When refused: every account as it stands."""
+    """When refused: every account that does not let the price pass, as it stands."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A job to accept, with what is written of it."""
+
+    key: str
+    """Of idempotency."""
+    digest: bytes
+    """Of the request."""
+    job_id: str
+    dataset_id: str | None
+    kind: str
+    problem: str
+    """JSON."""
+    plan: str
+    """JSON."""
+    seed: int | None
+    steps: int
+    price: Mapping[str, str]
+    events: str
+    """Canonical JSON."""
+    session_id: str | None = None
+    """The job is federated and waits for agents."""
+    terms: Mapping[str, Any] | None = None
+    budget: Mapping[str, str] | None = None
+    traceparent: str | None = None
+    """Goes with the job to whoever runs it."""
+    seal: str | None = None
+    """So does this: what `bindings` makes of the job; None of a federated one."""
+
+
+@dataclass(frozen=True)
+class _Payers:
+    """Who pays for an order: those of the same payers need the same locks."""
+
+    tenant_id: str
+    principal: str
+    accounts: tuple[str, ...]
+
+
+_Counter = Together[_Payers, Order, Submission]
+_counters: WeakKeyDictionary[Database, _Counter] = WeakKeyDictionary()
 
 
 async def submit(
-    database: Database,
-    *,
-    tenant_id: str,
-    principal: str,
-    key: str,
-    digest: bytes,
-    job_id: str,
-    dataset_id: str | None,
-    kind: str,
-    problem: Mapping[str, Any],
-    plan: Mapping[str, Any],
-    seed: int | None,
-    steps: int,
-    accounts: Sequence[str],
-    price: Mapping[str, str],
-    events: Sequence[Mapping[str, Any]],
-    session_id: str | None = None,
-    terms: Mapping[str, Any] | None = None,
-    budget: Mapping[str, str] | None = None,
-    traceparent: str | None = None,
-    seal: str | None = None,
+    database: Database, order: Order, *, tenant_id: str, principal: str, accounts: Sequence[str]
 ) -> Submission:
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event: all or nothing.
 
-    With `session_id` the job is federated and waits for agents; `traceparent` and `seal` go with it to whoever runs it.
-    One statement, so one round trip and one transaction; sent again where the connection breaks, which the idempotency
-    key makes safe.
+    One statement, so one round trip and one transaction; orders of the same payers that come meanwhile go together in
+    the next. Sent again where the connection breaks, which the idempotency key makes safe. Workers and listeners are
+    told after the commit; should this process die before, workers find the job when they look by themselves.
     """
-    (row,) = await database.ask(
-        _SUBMIT,
+    payers = _Payers(tenant_id, principal, tuple(accounts))
+    if payers.accounts:
+        counter = _counters.get(database)
+        if counter is None:
+            counter = _counters[database] = Together(partial(_accept, ref(database)), ORDERS_TOGETHER)
+        found = await counter.call(payers, order)
+    else:  # nothing is locked
+        (found,) = await _accept(ref(database), payers, [order])
+    if found.outcome == "accepted":
+        database.tell({CHANNEL: order.job_id, **({} if order.session_id else WAKE_WORKERS)})
+    return found
+
+
+async def _accept(database: ref[Database], payers: _Payers, orders: Sequence[Order]) -> list[Submission]:
+    here = database()
+    assert here is not None
+    rows = await here.ask(
+        _ACCEPT,
         {
-            "tenant": tenant_id,
-            "principal": principal,
-            "key": key,
-            "digest": digest,
-            "job": job_id,
-            "dataset": dataset_id,
-            "kind": kind,
-            "problem": dict(problem),
-            "plan": dict(plan),
-            "seed": seed,
-            "total": steps,
-            "accounts": list(accounts),
-            "price": dict(price),
-            "events": rfc8785.dumps(list(events)).decode(),
+            "tenant": payers.tenant_id,
+            "principal": payers.principal,
+            "accounts": list(payers.accounts),
             "queue": QUEUE,
             "task": RUN_JOB,
-            "channel": CHANNEL,
-            "session": session_id,
-            "terms": None if terms is None else dict(terms),
-            "budget": None if budget is None else dict(budget),
-            "traceparent": traceparent,
-            "seal": seal,
+            "orders": f"[{','.join(_order_text(one) for one in orders)}]",
         },
     )
+    return [_submission(payers, order, row) for order, row in zip(orders, rows, strict=True)]
+
+
+def _order_text(order: Order) -> str:
+    """An order as `accept_jobs` reads it; problem and plan, which may be large, as the text that they are."""
+    small = {
+        "key": order.key,
+        "digest": order.digest.hex(),
+        "job": order.job_id,
+        "dataset": order.dataset_id,
+        "kind": order.kind,
+        "seed": order.seed,
+        "total": order.steps,
+        "price": dict(order.price),
+        "events": order.events,
+        "session": order.session_id,
+        "terms": None if order.terms is None else dict(order.terms),
+        "budget": None if order.budget is None else dict(order.budget),
+        "traceparent": order.traceparent,
+        "seal": order.seal,
+    }
+    return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
+
+
+def _submission(payers: _Payers, order: Order, row: Mapping[Any, Any]) -> Submission:
     if row["outcome"] != "accepted":
         standings = tuple(standing(one) for one in row["standings"] or ())
         return Submission(row["outcome"], row["job_id"], standings=standings)
     inserted = {
-        "id": job_id,
-        "tenant_id": tenant_id,
-        "dataset_id": dataset_id,
-        "principal": principal,
-        "kind": kind,
-        "price": dict(price),
-        "seed": seed,
-        "state": "queued" if session_id is None else "awaiting_agents",
+        "id": order.job_id,
+        "tenant_id": payers.tenant_id,
+        "dataset_id": order.dataset_id,
+        "principal": payers.principal,
+        "kind": order.kind,
+        "price": dict(order.price),
+        "seed": order.seed,
+        "state": "queued" if order.session_id is None else "awaiting_agents",
         "step": 0,
-        "total": steps,
+        "total": order.steps,
         "error_code": None,
         "error_detail": None,
         "created_at": row["created_at"],
         "started_at": None,
         "finished_at": None,
     }
-    return Submission("accepted", job_id, inserted)
+    return Submission("accepted", order.job_id, inserted)
 
 
 async def find_request(
@@ -405,36 +454,11 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-# The rows of trace and seal belong to a job that this very statement inserts and does not see yet: row-level security
-# is told so by the system's scope, after submit_job has set its own.
-_SUBMIT = text(
+_ACCEPT = text(
     """
-    WITH done AS MATERIALIZED (
-      SELECT outcome, job_id, created_at, standings FROM submit_job(
-        :tenant, :principal, :key, :digest, :job, :dataset, :kind, :problem, :plan, :seed, :total, :accounts, :price,
-        :events, :queue, :task, :channel, :session, :terms, :budget)
-    ), accepted AS MATERIALIZED (
-      SELECT job_id, set_config('discreet.tenant', '*', true) AS scope FROM done WHERE outcome = 'accepted'
-    ), kept AS (
-      INSERT INTO job_events (job_id, seq, event, data)
-      SELECT accepted.job_id, note.seq, note.event, jsonb_build_object(note.name, note.value)
-      FROM accepted CROSS JOIN (VALUES
-        (0, 'trace', 'traceparent', CAST(:traceparent AS text)),
-        (-1, 'seal', 'mac', CAST(:seal AS text))) AS note(seq, event, name, value)
-      WHERE note.value IS NOT NULL
-    )
-    SELECT outcome, job_id, created_at, standings FROM done
+    SELECT outcome, job_id, created_at, standings
+    FROM accept_jobs(:tenant, :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:orders AS jsonb))
     """
-).bindparams(
-    bindparam("problem", type_=JSONB),
-    bindparam("plan", type_=JSONB),
-    bindparam("price", type_=JSONB),
-    bindparam("accounts", type_=ARRAY(Text)),
-    bindparam("dataset", type_=Text),
-    bindparam("seed", type_=BigInteger),
-    bindparam("session", type_=Text),
-    bindparam("terms", type_=JSONB(none_as_null=True)),
-    bindparam("budget", type_=JSONB(none_as_null=True)),
 )
 # A job with a stored release touches nothing any more: what is left of it is post-processing.
 _COULD_TOUCH = text(

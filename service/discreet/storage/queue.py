@@ -15,6 +15,11 @@ RUN_JOB = "discreet.run_job"
 
 QUEUE = "jobs"
 
+WAKE_WORKERS = dict.fromkeys(
+    (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"), '{"type": "job_inserted", "job_id": 0}'
+)
+"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no more than the type."""
+
 # Never opened: it only words the insertions, which run on the caller's own connection.
 _deferrer = App(connector=PsycopgConnector())
 

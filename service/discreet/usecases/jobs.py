@@ -3,108 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio.to_thread
 import structlog
 
 from discreet import faults, telemetry
-from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.privacy import filters
 from discreet.privacy.units import Price
-from discreet.problems import DATASETS
 from discreet.problems.base import FederatedProblem, Plan, Problem
-from discreet.problems.numbers import Budget, Privacy
-from discreet.storage import bindings, datasets, jobs, ledger, webhooks
+from discreet.problems.numbers import Privacy
+from discreet.storage import bindings, jobs, ledger, webhooks
 from discreet.storage.identifiers import new_id
+from discreet.storage.jobs import Order
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets
+from discreet.usecases import budgets, planning
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
-THREAD_BYTES = 1 << 16
-"""Requests above this size are sealed in a thread."""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A request with its plan and the public figures that it was made of."""
-
-    problem: Problem
-    dataset: dict[str, Any] | None
-    """None: the data are the agents', or stand in the problem and are public."""
-    plan: Plan
-    seed: int | None
-
-    @property
-    def simulation(self) -> bool:
-        if self.dataset is None:
-            return bool(getattr(self.problem, "mode", "private") == "simulation")
-        return bool(self.dataset["mode"] == "simulation")
-
-    @property
-    def accounts(self) -> list[str]:
-        """The accounts that the price is charged to at once; public data cost nothing, and agents' accounts are
-        charged when the owner has signed the roster."""
-        return [] if self.dataset is None or self.simulation else [self.dataset["account_id"]]
-
-
-async def make_plan(
-    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
-) -> Planned:
-    """What the request would do and cost; sees no private data. InvalidInput with pointers into the request."""
-    require(principal, *SUBMITTERS)
-    if isinstance(problem, FederatedProblem) and problem.terms is not None:
-        return await _plan_federation(problem, privacy, seed)
-    budget = problem.budget(privacy)
-    if problem.Dataset is None:
-        return await _plan_without_dataset(problem, budget, seed)
-    dataset_id = getattr(problem, "dataset", None)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        dataset = await datasets.find(connection, principal.tenant_id, str(dataset_id))
-    if dataset is None:
-        raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
-    issues = []
-    if dataset["kind"] != problem.kind:
-        issues.append(FieldIssue("/problem/dataset", f"a dataset of kind {dataset['kind']}, not {problem.kind}"))
-    unit = dataset["public"]["unit"]
-    if privacy is not None and privacy.unit not in (None, unit):
-        issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {unit}"))
-    if seed is not None and dataset["mode"] != "simulation":
-        issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
-    if issues:
-        raise InvalidInput(issues)
-    public = DATASETS[problem.kind].read_public(dataset["public"])
-    plan = await anyio.to_thread.run_sync(problem.plan, public, budget)
-    return Planned(problem, dataset, plan, seed)
-
-
-async def _plan_without_dataset(problem: Problem, budget: Budget, seed: int | None) -> Planned:
-    """The plan of a problem that holds its data, which are public."""
-    if seed is not None:
-        raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
-    return Planned(problem, None, await anyio.to_thread.run_sync(problem.plan, None, budget), seed)
-
-
-async def _plan_federation(problem: FederatedProblem, privacy: Privacy | None, seed: int | None) -> Planned:
-    """The plan before any agent is known; the roster's own replaces it."""
-    if seed is not None and getattr(problem, "mode", "private") != "simulation":
-        raise InvalidInput("a seed is for simulation only", pointer="/seed")
-    plan = await anyio.to_thread.run_sync(problem.plan_federation, (), problem.budget(privacy))
-    if privacy is not None and privacy.unit not in (None, plan.unit):
-        raise InvalidInput(f"the privacy unit of this kind is {plan.unit}", pointer="/privacy/unit")
-    return Planned(problem, None, plan, seed)
 
 
 async def price(
     services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
-    planned = await make_plan(services, principal, problem, privacy, seed)
+    require(principal, *SUBMITTERS)
+    planned = await services.planner.plan(services.database, principal, problem, privacy, seed)
     total = planned.plan.total
     standings = []
     if planned.accounts:
@@ -140,53 +69,67 @@ async def submit(
     The same key with the same request answers the same job; with another request it is refused. When the budget does
     not allow the price nothing is written at all.
     """
+    require(principal, *SUBMITTERS)
     digest = hashlib.sha256(request).digest()
-    async with services.database.transaction(principal.tenant_id) as connection:
-        known = await _known_request(connection, principal, idempotency_key, digest)
-    if known is not None:
+    try:
+        with telemetry.span("plan", problem=problem.kind):
+            planned = await services.planner.plan(
+                services.database,
+                principal,
+                problem,
+                privacy,
+                seed,
+                offered=False,
+                large=len(request) > planning.SMALL_CHARACTERS,
+            )
+    except DiscreetError:  # what was accepted before is answered so, also when its dataset is gone by now
+        known = await _known_request(services, principal, idempotency_key, digest)
+        if known is None:
+            raise
         return known
-    with telemetry.span("plan", problem=problem.kind):
-        planned = await make_plan(services, principal, problem, privacy, seed)
     total = planned.plan.total
-    events = [event.model_dump(mode="json") for event in planned.plan.events]
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
+    large = len(request) > planning.SMALL_CHARACTERS
     accepted: dict[str, Any] = {
         "id": new_id("job"),
         "tenant_id": principal.tenant_id,
-        "dataset_id": None if planned.dataset is None else planned.dataset["id"],
+        "dataset_id": None if planned.dataset is None else planned.dataset.dataset_id,
         "kind": problem.kind,
-        "problem": problem.model_dump(mode="json"),
-        "plan": planned.plan.model_dump(mode="json"),
+        "problem": planned.texts.problem_seal,
+        "plan": planned.texts.plan_seal,
         "price": total.to_json(),
         "seed": seed,
     }
     seal = None
     if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
-        if len(request) > THREAD_BYTES:
-            seal = await anyio.to_thread.run_sync(bindings.seal_job, services.secrets, accepted)
+        if large:
+            seal = await anyio.to_thread.run_sync(bindings.seal_text, services.secrets, accepted)
         else:
-            seal = bindings.seal_job(services.secrets, accepted)
-    found = await jobs.submit(
-        services.database,
-        tenant_id=principal.tenant_id,
-        principal=principal.name,
+            seal = bindings.seal_text(services.secrets, accepted)
+    order = Order(
         key=idempotency_key,
         digest=digest,
         job_id=accepted["id"],
         dataset_id=accepted["dataset_id"],
         kind=problem.kind,
-        problem=accepted["problem"],
-        plan=accepted["plan"],
+        problem=planned.texts.problem,
+        plan=planned.texts.plan_text,
         seed=seed,
         steps=planned.plan.resources.steps,
-        accounts=planned.accounts,
         price=accepted["price"],
-        events=events,
+        events=planned.texts.events,
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
         budget={name: str(units) for name, units in problem.budget(privacy)},
         traceparent=telemetry.traceparent(),
         seal=seal,
+    )
+    found = await jobs.submit(
+        services.database,
+        order,
+        tenant_id=principal.tenant_id,
+        principal=principal.name,
+        accounts=planned.accounts,
     )
     faults.point("submit.committed")
     if found.outcome == "in_flight":
@@ -194,7 +137,7 @@ async def submit(
     if found.outcome == "reused":
         raise _key_reused()
     if found.outcome == "dataset_gone":
-        raise NotFound("the dataset was deleted", pointer="/problem/dataset")
+        raise NotFound(f"there is no dataset {order.dataset_id}", pointer="/problem/dataset")
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.standings)
         raise budgets.refusal(found.standings, total)
@@ -324,13 +267,15 @@ def plan_view(plan: Plan) -> dict[str, Any]:
     )
 
 
-async def _known_request(connection: Any, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:
-    found = await jobs.find_request(connection, principal.tenant_id, principal.name, key)
-    if found is None:
-        return None
-    if found[0] != digest:
-        raise _key_reused()
-    return await jobs.find(connection, found[1])
+async def _known_request(services: Services, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:
+    """The job of a request that was accepted under this key."""
+    async with services.database.transaction(principal.tenant_id) as connection:
+        found = await jobs.find_request(connection, principal.tenant_id, principal.name, key)
+        if found is None:
+            return None
+        if found[0] != digest:
+            raise _key_reused()
+        return await jobs.find(connection, found[1])
 
 
 def _key_reused() -> InvalidInput:

@@ -1,15 +1,17 @@
-"""What every use case needs: settings, secrets, the database, object storage and the reader of uploads."""
+"""What every use case needs: settings, secrets, the database, object storage, the reader of uploads and the
+plans that were made."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from discreet.settings import Settings
 from discreet.storage.database import Database
 from discreet.storage.objects import Objects
 from discreet.storage.secrets import Secrets, SecretsFile
+from discreet.usecases.planning import Planner
 from discreet.usecases.uploads import Reader
 
 
@@ -22,6 +24,7 @@ class Services:
     database: Database
     objects: Objects | None
     reader: Reader
+    planner: Planner = field(default_factory=Planner)
 
     @property
     def secrets(self) -> Secrets:

@@ -1,0 +1,171 @@
+-- Accepting jobs, several in one statement where they would only wait for each other.
+
+CREATE OR REPLACE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
+-- Accounts are locked in the order of their ids, so that no two reservations wait for each other. As in ledger.sql, but for
+-- the single account, which needs no order.
+DECLARE
+  account accounts;
+  last ledger_entries;
+  names text[] := _accounts;
+  held accounts[] := '{}';
+  lasts ledger_entries[] := '{}';
+  sums jsonb[] := '{}';
+  refused boolean := false;
+BEGIN
+  PERFORM ledger_check_price(_price);
+  IF cardinality(_accounts) > 1 THEN
+    names := ARRAY(SELECT DISTINCT name FROM unnest(_accounts) AS name ORDER BY name);
+  END IF;
+  FOREACH account_id IN ARRAY names LOOP
+    SELECT * INTO account FROM accounts AS a WHERE a.id = account_id FOR UPDATE;
+    EXIT WHEN NOT FOUND;
+    last := ledger_last(account_id);
+    held := held || account;
+    lasts := lasts || last;
+    scope := account.scope;
+    subject := account.subject;
+    totals := last.totals;
+    reserved := last.reserved;
+    cap := last.cap;
+    sums := sums || ledger_add(last.totals, _price, 1);
+    admitted := ledger_passes(sums[cardinality(sums)], last.filters);
+    refused := refused OR NOT admitted;
+    RETURN NEXT;
+  END LOOP;
+  IF cardinality(held) <> cardinality(_accounts) OR cardinality(held) = 0 THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  IF refused THEN
+    RETURN;
+  END IF;
+  FOR number IN 1 .. cardinality(held) LOOP
+    last := lasts[number];
+    PERFORM ledger_write(last, held[number], 'reserve', _job, _actor, NULL, _events, _price,
+      sums[number], ledger_add(last.reserved, _price, 1), last.cap, last.filters);
+  END LOOP;
+END
+$$;
+
+CREATE FUNCTION accept_jobs(
+  _tenant text, _principal text, _accounts text[], _queue text, _task text, _orders jsonb
+)
+RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb)
+LANGUAGE plpgsql AS $$
+-- Jobs of one principal on the same accounts, each on its own: one row for each, in order. outcome, and what was written:
+--   in_flight      another request holds this idempotency key now; nothing
+--   known          the same request was accepted before, as job_id; nothing
+--   reused         the key was used with another request; nothing
+--   dataset_gone   it was deleted, or its time is over; nothing
+--   refused        standings: each account whose cap does not let the price pass; nothing
+--   accepted       everything
+-- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
+-- that they do it in one order. An error writes nothing of any of them.
+-- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
+-- session, terms, budget, traceparent, seal}.
+-- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
+-- principal are added here, so that no caller can forget them.
+-- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
+-- those of the agents, who are known when the owner has signed the roster.
+-- It tells nobody: a NOTIFY takes a lock of the whole database until the commit is on the disk. The caller tells afterwards.
+DECLARE
+  scope text := set_config('discreet.tenant', _tenant, true) || set_config('discreet.tell', 'later', true);
+  payers text[] := CASE WHEN cardinality(_accounts) > 0 THEN _accounts || ledger_caps(_tenant, _principal) END;
+  one jsonb;
+  job text;
+  dataset text;
+  idempotency_key text;
+  request bytea;
+  session text;
+  traceparent text;
+  seal text;
+  known bytea;
+  tag integer;
+BEGIN
+  FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
+    one := _orders -> n;
+    job := one ->> 'job';
+    dataset := one ->> 'dataset';
+    idempotency_key := one ->> 'key';
+    request := decode(one ->> 'digest', 'hex');
+    session := one ->> 'session';
+    traceparent := one ->> 'traceparent';
+    seal := one ->> 'seal';
+    job_id := NULL;
+    created_at := NULL;
+    standings := NULL;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || idempotency_key, 0)) THEN
+      outcome := 'in_flight';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    SELECT r.request_digest, r.job_id INTO known, job_id FROM idempotent_requests AS r
+      WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = idempotency_key;
+    IF FOUND THEN
+      outcome := CASE WHEN known = request THEN 'known' ELSE 'reused' END;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    IF dataset IS NOT NULL THEN
+      -- Shared, so that the dataset cannot be erased before this transaction ends.
+      PERFORM FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+        AND (d.expires_at IS NULL OR d.expires_at > now())
+        AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
+        FOR SHARE OF d;
+      IF NOT FOUND THEN
+        outcome := 'dataset_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    IF payers IS NOT NULL THEN
+      SELECT jsonb_agg(to_jsonb(r)) FILTER (WHERE NOT r.admitted) INTO standings
+        FROM ledger_reserve(job, payers, one -> 'price', one ->> 'events', _principal) AS r;
+      IF standings IS NOT NULL THEN
+        outcome := 'refused';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
+    INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, total, fair_tag, state)
+      VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
+        (one ->> 'seed')::bigint, (one ->> 'total')::integer, tag,
+        CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+      RETURNING jobs.created_at INTO created_at;
+    INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
+      VALUES (_tenant, _principal, idempotency_key, request, job);
+    INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 1, 'state', '{"state": "queued"}');
+    IF traceparent IS NOT NULL THEN
+      INSERT INTO job_events (job_id, seq, event, data)
+        VALUES (job, 0, 'trace', jsonb_build_object('traceparent', traceparent));
+    END IF;
+    IF seal IS NOT NULL THEN
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, -1, 'seal', jsonb_build_object('mac', seal));
+    END IF;
+    IF session IS NULL THEN
+      PERFORM procrastinate_defer_jobs_v1(ARRAY[
+        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
+    ELSE
+      INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
+        VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 2, 'state', '{"state": "awaiting_agents"}');
+    END IF;
+    outcome := 'accepted';
+    job_id := job;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
+
+-- procrastinate's own trigger, which wakes its workers, but for who says that it will do so itself.
+CREATE OR REPLACE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1
+  AFTER INSERT ON procrastinate_jobs FOR EACH ROW
+  WHEN (NEW.status = 'todo' AND current_setting('discreet.tell', true) IS DISTINCT FROM 'later')
+  EXECUTE FUNCTION procrastinate_notify_queue_job_inserted_v1();
+
+-- The end of an index, also while the statistics of a young table let the planner think that sorting was as cheap.
+ALTER FUNCTION read_budgets(text, text) SET enable_sort = off;

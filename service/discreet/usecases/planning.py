@@ -1,0 +1,203 @@
+"""What a request would do and cost: its plan, made of public figures alone, and kept for who asks again.
+
+A price is usually asked for before it is spent, and jobs of one dataset are often the same problem again. A plan is a
+function of the problem, the public part of its dataset and the budget, and of a dataset nothing can change but its
+retention and its end (the application may not update the rest), so a process keeps both. Whether the dataset is still
+offered is not kept: `accept_jobs` asks that of its row, in the transaction that charges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import anyio.to_thread
+import rfc8785
+
+from discreet.errors import FieldIssue, InvalidInput, NotFound
+from discreet.problems import DATASETS
+from discreet.problems.base import FederatedProblem, Plan, Problem
+from discreet.problems.numbers import Budget, Privacy
+from discreet.storage import bindings, datasets
+from discreet.storage.database import Database
+from discreet.storage.tenants import Principal
+
+SMALL_CHARACTERS = 1 << 16
+"""Problems, plans and public parts above this size are not kept, and made into text in a thread."""
+
+MOST_KEPT = 256
+"""Plans and datasets kept by one process, each; the one that was not asked for longest makes room."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What never changes of a dataset."""
+
+    dataset_id: str
+    kind: str
+    mode: str
+    account_id: str
+    unit: str
+    public: Any
+    """The kind's own model."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A plan, and what is stored of the request."""
+
+    problem: str
+    plan: Plan
+    plan_text: str
+    events: str
+    """Canonical JSON."""
+    problem_seal: str
+    """`bindings.canonical`, as of the plan."""
+    plan_seal: str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A request with its plan and the public figures that it was made of."""
+
+    problem: Problem
+    dataset: Facts | None
+    """None: the data are the agents', or stand in the problem and are public."""
+    texts: Texts
+    seed: int | None
+
+    @property
+    def plan(self) -> Plan:
+        return self.texts.plan
+
+    @property
+    def simulation(self) -> bool:
+        if self.dataset is None:
+            return bool(getattr(self.problem, "mode", "private") == "simulation")
+        return self.dataset.mode == "simulation"
+
+    @property
+    def accounts(self) -> list[str]:
+        """The accounts that the price is charged to at once; public data cost nothing, and agents' accounts are
+        charged when the owner has signed the roster."""
+        return [] if self.dataset is None or self.simulation else [self.dataset.account_id]
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class _Kept(Generic[Key, Value]):
+    """The last MOST_KEPT values that were asked for."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def keep(self, key: Key, value: Value) -> None:
+        self._values[key] = value
+        if len(self._values) > MOST_KEPT:
+            self._values.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
+
+    _facts: _Kept[tuple[str, str], Facts] = field(default_factory=_Kept)
+    _texts: _Kept[tuple[str, str | None, bytes, int, int], Texts] = field(default_factory=_Kept)
+
+    async def plan(
+        self,
+        database: Database,
+        principal: Principal,
+        problem: Problem,
+        privacy: Privacy | None,
+        seed: int | None,
+        *,
+        offered: bool = True,
+        large: bool = True,
+    ) -> Planned:
+        """InvalidInput with pointers into the request. Sees no private data.
+
+        With `offered` NotFound when the dataset is gone by now; without, that may be left to who charges. Unless
+        `large` the problem is made into text without a thread.
+        """
+        if isinstance(problem, FederatedProblem) and problem.terms is not None:
+            return await self._federation(principal, problem, privacy, seed, large)
+        budget = problem.budget(privacy)
+        if problem.Dataset is None:
+            if seed is not None:
+                raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
+            return Planned(problem, None, await self._made(principal, problem, None, budget, large), seed)
+        dataset = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
+        issues = []
+        if dataset.kind != problem.kind:
+            issues.append(FieldIssue("/problem/dataset", f"a dataset of kind {dataset.kind}, not {problem.kind}"))
+        if privacy is not None and privacy.unit not in (None, dataset.unit):
+            issues.append(FieldIssue("/privacy/unit", f"the privacy unit of this dataset is {dataset.unit}"))
+        if seed is not None and dataset.mode != "simulation":
+            issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
+        if issues:
+            raise InvalidInput(issues)
+        return Planned(problem, dataset, await self._made(principal, problem, dataset, budget, large), seed)
+
+    async def _federation(
+        self, principal: Principal, problem: FederatedProblem, privacy: Privacy | None, seed: int | None, large: bool
+    ) -> Planned:
+        """The plan before any agent is known; the roster's own replaces it."""
+        if seed is not None and getattr(problem, "mode", "private") != "simulation":
+            raise InvalidInput("a seed is for simulation only", pointer="/seed")
+        texts = await self._made(principal, problem, None, problem.budget(privacy), large)
+        if privacy is not None and privacy.unit not in (None, texts.plan.unit):
+            raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
+        return Planned(problem, None, texts, seed)
+
+    async def _dataset(self, database: Database, principal: Principal, dataset_id: str, offered: bool) -> Facts:
+        key = (principal.tenant_id, dataset_id)
+        if not offered and (facts := self._facts.get(key)) is not None:
+            return facts
+        async with database.transaction(principal.tenant_id) as connection:
+            row = await datasets.find(connection, principal.tenant_id, dataset_id)
+        if row is None:
+            raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
+        public = DATASETS[row["kind"]].read_public(row["public"])
+        facts = Facts(dataset_id, row["kind"], row["mode"], row["account_id"], row["public"]["unit"], public)
+        if len(str(row["public"])) <= SMALL_CHARACTERS:
+            self._facts.keep(key, facts)
+        return facts
+
+    async def _made(
+        self, principal: Principal, problem: Problem, dataset: Facts | None, budget: Budget, large: bool
+    ) -> Texts:
+        dump = problem.model_dump_json
+        text = await anyio.to_thread.run_sync(dump) if large else dump()
+        digest = hashlib.sha256(text.encode()).digest()
+        name = None if dataset is None else dataset.dataset_id
+        key = (principal.tenant_id, name, digest, budget.epsilon, budget.delta)
+        texts = self._texts.get(key)
+        if texts is None:
+            texts = await anyio.to_thread.run_sync(_make, problem, dataset, budget, text)
+            if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
+                self._texts.keep(key, texts)
+        return texts
+
+
+def _make(problem: Problem, dataset: Facts | None, budget: Budget, text: str) -> Texts:
+    if isinstance(problem, FederatedProblem) and problem.terms is not None:
+        plan = problem.plan_federation((), budget)
+    else:
+        plan = problem.plan(None if dataset is None else dataset.public, budget)
+    events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
+    plan_text = plan.model_dump_json()
+    # Of the texts: they are what is stored, and what a worker will read.
+    seals = (bindings.canonical(json.loads(one)) for one in (text, plan_text))
+    return Texts(text, plan, plan_text, events, *seals)
