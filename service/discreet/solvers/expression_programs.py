@@ -54,16 +54,29 @@ _OTHER = np.uint64(1 << 63)
 class Program:
     """Straight-line code for some expressions of the variables `names`.
 
-    `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each. `registers`: float64,
-    the variables (any values), the constants, then a place for each instruction; the first constant is 0. `outputs`:
-    int64[expressions], where their values are.
+    `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each. `fixed`: how many of
+    them, the first, have operands that no variable enters. `registers`: float64, the variables (any values), the
+    constants, then a place for each instruction, of the fixed ones with their results; the first constant is 0.
+    `outputs`: int64[expressions], where their values are.
     """
 
     names: tuple[str, ...]
     code: Codes
     operands: Words
+    fixed: int
     registers: Floats
     outputs: Ints
+
+    @property
+    def operand_registers(self) -> Ints:
+        """int64[instructions, 3]: the registers that each instruction works on."""
+        shifts = np.arange(3, dtype=np.uint64) * _BITS
+        return (self.operands[:, None] >> shifts & _OPERAND).astype(np.int64)
+
+    @property
+    def running(self) -> tuple[Codes, Words]:
+        """Code and operands of what is to be done at every point."""
+        return self.code[self.fixed :], self.operands[self.fixed :]
 
 
 def compiled(
@@ -75,22 +88,16 @@ def compiled(
     """
     variables = {name: position for position, name in enumerate(names)}
     constants: dict[float, int] = {}
-    numbers: list[float] = []
     numbered: dict[tuple[int, int, int, int], int] = {}
     seen: dict[int, int] = {}
 
     # Until the number of constants is known: variables from 0, constants -1, -2, …, results from len(names).
     def constant(value: float) -> int:
-        if value not in constants:
-            constants[value] = len(numbers)
-            numbers.append(value)
-        return -1 - constants[value]
+        return -1 - constants.setdefault(value, len(constants))
 
     zero, one, minus_one = constant(0.0), constant(1.0), constant(-1.0)
 
     def emit(code: int, a: int, b: int = zero, c: int = zero) -> int:
-        if max(a, b, c) < 0 and (known := _folded(code, *(numbers[-1 - place] for place in (a, b, c)))) is not None:
-            return constant(known)
         if code == MULTIPLY_ADD and a > b:
             a, b = b, a
         key = code, a, b, c
@@ -163,45 +170,47 @@ def compiled(
 
     outputs = [register(expression) for expression in expressions]
     first = len(names) + len(constants)
+    if first + len(numbered) > _OPERAND:
+        raise ExpressionError("the expressions and their derivatives are too large")
+
+    # What follows from constants alone comes first.
+    still: set[int] = set()
+    for key, place in numbered.items():
+        if all(part < 0 or part in still for part in key[1:]):
+            still.add(place)
+    keys = sorted(numbered, key=lambda key: numbered[key] not in still)
+    moved = {numbered[key]: first + position for position, key in enumerate(keys)}
 
     def final(place: int) -> int:
         if place < 0:
             return len(names) - 1 - place
-        return place if place < len(names) else place + len(constants)
+        return place if place < len(names) else moved[place]
 
-    if first + len(numbered) > _OPERAND:
-        raise ExpressionError("the expressions and their derivatives are too large")
-    code = np.array([key[0] for key in numbered], dtype=np.uint8)
-    parts = np.array([[final(place) for place in key[1:]] for key in numbered], dtype=np.uint64).reshape(-1, 3)
+    code = np.array([key[0] for key in keys], dtype=np.uint8)
+    parts = np.array([[final(place) for place in key[1:]] for key in keys], dtype=np.uint64).reshape(-1, 3)
     operands = parts[:, 0] | parts[:, 1] << _BITS | parts[:, 2] << 2 * _BITS
     operands[code != MULTIPLY_ADD] |= _OTHER
     registers = np.zeros(first + len(numbered))
-    registers[len(names) : first] = numbers
-    return Program(tuple(names), code, operands, registers, np.array([final(place) for place in outputs], np.int64))
-
-
-def _folded(code: int, a: float, b: float, c: float) -> float | None:
-    """What an instruction on constants gives, rounded as the kernel does; None where that is left to the kernel."""
-    if code == MULTIPLY_ADD:
-        found = a * b + c  # never -0, since no constant is: that is the same key as 0
-    elif code == DIVIDE and b != 0 and a / b != 0:
-        found = a / b
-    else:
-        return None
-    return found if math.isfinite(found) else None
+    registers[len(names) : first] = list(constants)
+    fixed = len(still)
+    if fixed:
+        run(code[:fixed], operands[:fixed], registers[: first + fixed])
+    return Program(
+        tuple(names), code, operands, fixed, registers, np.array([final(place) for place in outputs], np.int64)
+    )
 
 
 def evaluate(program: Program, point: ArrayLike) -> Floats:
     """The values of the program's expressions at `point` (float64[names]); NaN or infinity outside their domains."""
     registers = program.registers.copy()
     registers[: len(program.names)] = point
-    run(program.code, program.operands, registers)
+    run(*program.running, registers)
     return registers[program.outputs]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def run(code: Codes, operands: Words, registers: Floats) -> None:
-    """Fill the registers of the results, in order. a*b + c is rounded twice, as the expression says.
+    """Fill the last registers, those of the results, in order. a*b + c is rounded twice, as the expression says.
 
     Indices are unsigned, so that none is checked for being negative.
     """

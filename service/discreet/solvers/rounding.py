@@ -43,7 +43,7 @@ def rounding_errors(program: Program, box: Box) -> tuple[Floats, Floats]:
     known: list[_Bound] = [(box[name][0], box[name][1], 0.0) for name in program.names]
     known += [(value, value, 0.0) for value in program.registers[variables:first].tolist()]
     moves = [True] * variables + [False] * (first - variables)
-    for code, operands in zip(program.code.tolist(), program.operands.tolist(), strict=True):
+    for code, operands in zip(program.code.tolist(), program.operand_registers.tolist(), strict=True):
         a, b, c = (known[place] for place in operands)
         known.append(_rule(code, a, b, c))
         used = operands if code == MULTIPLY_ADD else operands[:2] if code in (DIVIDE, POWER) else operands[:1]

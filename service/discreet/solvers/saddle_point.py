@@ -187,7 +187,7 @@ def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, n
     z = np.asarray(noise, dtype=np.float64)
     registers = problem.program.registers.copy()
     registers[: len(problem.names)] = states
-    expression_programs.run(problem.program.code, problem.program.operands, registers)
+    expression_programs.run(*problem.program.running, registers)
     released = np.empty(len(outputs.register))
     _release(outputs, registers, z, released)
     return released
@@ -365,8 +365,7 @@ def advance(
     log_k = np.log(np.arange(iterate.step + 1, iterate.step + count + 1, dtype=np.float64))
     agents = len(problem.names)
     iterate.averaged += _advance(
-        problem.program.code,
-        problem.program.operands,
+        *problem.program.running,
         problem.program.registers.copy(),
         problem.program.outputs[:agents].astype(np.uint32),
         problem.lower,
