@@ -20,7 +20,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -305,9 +305,19 @@ def run() -> list[dict[str, Any]]:
             with Client(ready["api"], key) as client:
                 registered = client.register({**spec, "cap": {"epsilon": 1000, "delta": 0}})
             problem = Routing.model_validate({**body["problem"], "dataset": registered["id"]})
-            with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
-                telemetry.configure()
+            with _written_to(os.devnull):
                 return asyncio.run(measure(settings, problem, ready["api"], key))
+
+
+@contextlib.contextmanager
+def _written_to(path: str) -> Iterator[None]:
+    """Log lines are made and written as in the service, but not to the terminal."""
+    try:
+        with open(path, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+            telemetry.configure()
+            yield
+    finally:
+        telemetry.configure()
 
 
 def main() -> None:
