@@ -29,7 +29,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +404,10 @@ def show(report: Report, console: Console) -> None:
     console.print(table)
 
 
+def as_json(report: Report) -> str:
+    return json.dumps(vars(report), indent=1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
@@ -432,7 +436,7 @@ def main() -> int:
             return 1
         show(report, console)
         if chosen.json is not None:
-            chosen.json.write_text(json.dumps(asdict(report), indent=1))
+            chosen.json.write_text(as_json(report))
         unfair = {name: most for name, (_, most) in report.waits.items() if most > FAIR}
         console.print(
             "nothing lost, nothing charged twice; "

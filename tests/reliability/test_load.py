@@ -4,19 +4,21 @@ the machine's."""
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from discreet.problems import KINDS
-from tests.reliability.load import FAIR, fair_waits, load, show
+from tests.reliability.load import FAIR, as_json, fair_waits, load, show
 
 
 @pytest.mark.timeout(600)
 def test_a_crowd_of_all_kinds_and_nobody_is_starved(tmp_path: Path) -> None:
     report = load(tmp_path, seconds=8, submitters=24, tenants=3, seed=1)
     show(report, Console())
+    assert json.loads(as_json(report))["kinds"] == report.kinds
     assert report.total == sum(report.kinds.values()) >= 24
     assert set(report.kinds) == set(KINDS)
     assert {outcome.split(",")[0] for outcome in report.outcomes} == {"succeeded"}
