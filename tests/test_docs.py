@@ -82,4 +82,6 @@ def test_runnable_blocks_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCREET_URL", service.url)
     monkeypatch.setenv("DISCREET_KEY", service.owner_key)
-    exec(compile(block, str(page), "exec"), {"__name__": "__main__"})  # noqa: S102
+    names = {"__name__": "__main__"}
+    exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own pages
+    assert set(names) - {"__name__", "__builtins__"}, "the block made nothing"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,8 +78,13 @@ def test_a_stale_page_is_found(supply: ModuleType, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("distribution", ["discreet", "discreet-client"])
-def test_wheels_are_the_same_bytes_wherever_they_are_built(supply: ModuleType, distribution: str) -> None:
+def test_wheels_are_the_same_bytes_wherever_they_are_built(
+    supply: ModuleType, distribution: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`Wrong` where two builds differ, as the next test shows."""
     supply.wheels([distribution])
+    said = capsys.readouterr().out
+    assert re.search(rf"{distribution.replace('-', '_')}-[^ ]+\.whl: sha256 [0-9a-f]{{64}}, twice", said)
 
 
 def test_two_wheels_of_different_sources_differ(

@@ -124,6 +124,7 @@ def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> Non
         seen.page.get_by_text("Waiting for a worker").wait_for()
         owner.cancel(job)
         seen.page.get_by_text("This job was cancelled.").wait_for()
+        assert seen.page.get_by_text("Waiting for a worker").count() == 0
 
 
 def test_grant_export_and_logout(people: Tenant, tmp_path: Path) -> None:
@@ -224,7 +225,9 @@ def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
         page.emulate_media(color_scheme="dark")
         page.get_by_role("button", name="auto", exact=True).click()
         page.get_by_role("button", name="light", exact=True).click()
-        eventually(lambda: (page.evaluate(ink), page.evaluate(line)) == light, "charts are light again")
+        eventually(lambda: page.evaluate(ink) == light[0], "charts are light again")
+        eventually(lambda: page.evaluate(line) == light[1], "so are their lines")
+        assert (page.evaluate(ink), page.evaluate(line)) == light
 
 
 # Every page ---------------------------------------------------------------------------------------------------------

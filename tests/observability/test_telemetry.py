@@ -419,4 +419,5 @@ def test_without_a_collector_nothing_is_loaded_to_send() -> None:
     from tests.test_up import clean_environment
 
     environment = {name: value for name, value in clean_environment().items() if not name.startswith("OTEL_")}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ def generate(protos: Path, out: Path) -> None:
     if protoc.main(arguments) != 0:
         raise RuntimeError("protoc failed")
     stub = out / PACKAGE / "federation_pb2_grpc.py"
-    unimplemented = "raise NotImplementedError('Method not implemented!')"
+    unimplemented = "raise NotImplementedError('Method not implemented!')"  # what protoc writes; the reason is added
     reason = "  # generated: the base of the service in discreet.rpc, which overrides it"
     stub.write_text(stub.read_text().replace(unimplemented, unimplemented + reason))
 
