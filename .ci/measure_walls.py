@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from discreet.worker import children
-from discreet.worker.children import ChildFailed, Limits, Zygote
+from discreet.isolation import children
+from discreet.isolation.children import ChildFailed, Limits, Zygote
 
 LIMITS = Limits(memory_bytes=8 << 30, cpu_seconds=60, wall_seconds=60.0)
 WALLS = {"all walls": "filter landlock namespaces user", "before": "namespaces user"}
@@ -25,7 +25,7 @@ WALLS = {"all walls": "filter landlock namespaces user", "before": "namespaces u
 async def main(times: int) -> None:
     environment = children._environment()
     path = os.pathsep.join(filter(None, [sys.path[0], environment.get("PYTHONPATH")]))
-    children.ZYGOTE_MODULE = "tests.worker.zygote"
+    children.ZYGOTE_MODULE = "tests.isolation.zygote"
     zygotes = {}
     for name, walls in WALLS.items():
         made = {**environment, "PYTHONPATH": path, "WALLS": walls}

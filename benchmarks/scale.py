@@ -31,9 +31,9 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from discreet.isolation.processes import end
 from discreet.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
 from discreet.problems.routing import Routing
-from discreet.processes import end
 from discreet.settings import Settings
 from discreet.up import running
 from discreet_client.client import Client

@@ -11,12 +11,12 @@ import json
 import sys
 from typing import Any
 
+from discreet.isolation.children import Limits, OnProgress, Output
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.base import pack, read_example
 from discreet.settings import Settings
 from discreet.worker import main
-from discreet.worker.children import Limits, OnProgress, Output
 
 
 class Sleeping:

@@ -22,8 +22,8 @@ import sqlalchemy
 
 from discreet import postgres as module
 from discreet.errors import DiscreetError, StateHeld, Unavailable
+from discreet.isolation.processes import end
 from discreet.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
-from discreet.processes import end
 from discreet.state import LogFile, StateLock, private_folder, write_private
 from tests.postgres_fixture import Database, fresh_database, make_template
 from tests.processes import alive, family, until

@@ -22,8 +22,8 @@ import pytest
 
 from discreet import up
 from discreet.errors import StateHeld
+from discreet.isolation.processes import end
 from discreet.postgres import EmbeddedPostgres
-from discreet.processes import end
 from discreet.settings import Settings
 from discreet.state import StateLock
 from tests.postgres_fixture import fresh_database

@@ -40,7 +40,7 @@ import psycopg
 from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.processes import dies_with_parent, end
+from discreet.isolation.processes import dies_with_parent, end
 from discreet.state import LogFile, StateLock, private_folder, sync_folder, write_private
 
 DATABASE = "discreet"

@@ -16,6 +16,7 @@ from discreet.api.responses import plain
 from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
+from discreet.isolation.children import Zygote
 from discreet.problems import DATASETS
 from discreet.problems.base import Dataset, FederatedProblem
 from discreet.settings import Settings
@@ -23,7 +24,6 @@ from discreet.storage.tenants import Principal
 from discreet.up import embedded
 from discreet.usecases import access, datasets, jobs
 from discreet.usecases.services import Services, open_services
-from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
 
 OnProgress = Callable[[str, int, int], None]

@@ -34,8 +34,8 @@ from rich.console import Console
 from rich.text import Text
 
 from discreet.errors import DiscreetError, Unavailable
+from discreet.isolation.processes import dies_with_parent, end
 from discreet.postgres import EmbeddedPostgres
-from discreet.processes import dies_with_parent, end
 from discreet.settings import CREDENTIALS, Settings
 from discreet.state import LogFile, StateLock, claim_format, kernel_cache, private_folder, write_private
 

@@ -368,10 +368,10 @@ def test_content_that_does_not_come_fails_the_job_in_the_end(
     stored: Installation, monkeypatch: pytest.MonkeyPatch, sql: Callable[..., Any], why: str
 ) -> None:
     """Three attempts, none of which has touched data."""
+    from discreet.isolation.children import Zygote
     from discreet.storage.objects import Objects
     from discreet.usecases import running as steps
     from discreet.worker import runner
-    from discreet.worker.children import Zygote
 
     def silent(self: Objects, name: str) -> Iterator[bytes]:
         raise Unavailable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from discreet.__main__ import main
-from discreet.worker import children
+from discreet.isolation import children
 
 if __name__ == "__main__":
     children.ZYGOTE_MODULE = "tests.reliability.canary_zygote"

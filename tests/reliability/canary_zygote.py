@@ -7,8 +7,8 @@ import socket
 import sys
 from typing import Any
 
+from discreet.isolation import zygote
 from discreet.problems.routing import Routing
-from discreet.worker import zygote
 
 RAISES, ABORTS = 41.0, 43.0
 """Minutes of a period, a public figure, that mark a dataset."""

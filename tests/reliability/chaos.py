@@ -288,7 +288,7 @@ class Chaos:
         if part == "worker":
             return workers
         below = [pid for worker in workers for pid in family(worker)[1:2]]
-        zygotes = [pid for pid in below if "discreet.worker.zygote" in command(pid)]
+        zygotes = [pid for pid in below if "discreet.isolation.zygote" in command(pid)]
         if part == "zygote":
             return zygotes
         watch = time.monotonic() + 0.1

@@ -48,7 +48,7 @@ def start_worker(running: Installation, folder: Path, hours: int) -> int:
 
 def child_of(worker: int) -> int | None:
     """A solver's child: what the worker's zygote has forked."""
-    zygote = next((pid for pid in family(worker)[1:] if "discreet.worker.zygote" in command(pid)), None)
+    zygote = next((pid for pid in family(worker)[1:] if "discreet.isolation.zygote" in command(pid)), None)
     return None if zygote is None else next(iter(family(zygote)[1:]), None)
 
 
@@ -156,8 +156,8 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     """The process that makes them does not start, as with packages that do not fit each other: no data are touched."""
     import asyncio
 
+    from discreet.isolation.children import Zygote
     from discreet.usecases.services import open_services
-    from discreet.worker.children import Zygote
     from discreet.worker.runner import Runner
 
     (tmp_path / "broken" / "discreet").mkdir(parents=True)

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from discreet.isolation.processes import end
 from discreet.postgres import EmbeddedPostgres
 from discreet.problems.numbers import Privacy
-from discreet.processes import end
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from discreet.__main__ import main
-from discreet.worker import children
+from discreet.isolation import children
 from tests.rpc import kinds
 
 if __name__ == "__main__":

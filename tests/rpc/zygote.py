@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import sys
 
+from discreet.isolation import zygote
 from discreet.problems.coupled_qp import CoupledQp
-from discreet.worker import zygote
 from tests.rpc import kinds
 
 

@@ -32,6 +32,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
+from discreet.isolation.children import ChildFailed, Conversation, Limits, Zygote
 from discreet.rpc.interceptors import Received, signed
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
@@ -39,7 +40,6 @@ from discreet.usecases import leases, running, sessions
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import Farewell, Held
-from discreet.worker.children import ChildFailed, Conversation, Limits, Zygote
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 

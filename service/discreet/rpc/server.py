@@ -16,6 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from discreet.errors import DiscreetError, InvalidInput, Unauthenticated
+from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
 from discreet.rpc.coordinator import Coordinators, end_message
 from discreet.rpc.interceptors import HELLO_SECONDS, SERVICE, Limits, Received, Signatures, Tracing, signed
@@ -24,7 +25,6 @@ from discreet.storage.schema import check_schema
 from discreet.usecases import rpc_tls, sessions, standing
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import Enrolment
-from discreet.worker.children import Zygote
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 

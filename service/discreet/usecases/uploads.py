@@ -18,8 +18,8 @@ from typing import Any, Literal, Self
 import anyio.to_thread
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge, Unavailable
+from discreet.isolation.reading import MODULE, UPLOAD, receive, send
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
-from discreet.usecases.reading import MODULE, UPLOAD, receive, send
 
 Format = Literal["parquet", "csv", "json"]
 

@@ -26,13 +26,13 @@ from typing import Any
 
 import structlog
 
-from discreet.processes import dies_with_parent
+from discreet.isolation import zygote
+from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, _collect, _environment
+from discreet.isolation.frames import frame
+from discreet.isolation.processes import dies_with_parent
 from discreet.solvers import traffic_assignment
 from discreet.solvers.block_assignment import Block, Part, assign_in_blocks
 from discreet.usecases.running import Claim
-from discreet.worker import zygote
-from discreet.worker.children import ChildFailed, Limits, OnProgress, Output, _collect, _environment
-from discreet.worker.frames import frame
 
 log = structlog.get_logger()
 

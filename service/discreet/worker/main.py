@@ -11,13 +11,13 @@ from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter, Gauge
 
 from discreet.errors import Unavailable
+from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
 from discreet.usecases import datasets, running, standing, webhooks
 from discreet.usecases.services import Services, open_services
-from discreet.worker.children import Zygote
 from discreet.worker.runner import Runner
 
 log = structlog.get_logger()

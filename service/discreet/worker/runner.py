@@ -13,11 +13,11 @@ from prometheus_client import Counter, Histogram
 
 from discreet import faults, telemetry
 from discreet.errors import Unavailable
+from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, Zygote
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
 from discreet.usecases.running import Claim, LostJob
 from discreet.usecases.services import Services
-from discreet.worker.children import ChildFailed, Limits, OnProgress, Output, Zygote
 from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()

@@ -16,12 +16,12 @@ from typing import Any
 import structlog
 
 from discreet.errors import DiscreetError
-from discreet.worker.frames import HEADER, frame, lengths
-from discreet.worker.sandbox import Isolation, Level
+from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.sandbox import Isolation, Level
 
 log = structlog.get_logger()
 
-ZYGOTE_MODULE = "discreet.worker.zygote"
+ZYGOTE_MODULE = "discreet.isolation.zygote"
 
 OnProgress = Callable[[int, int], Awaitable[None]]
 

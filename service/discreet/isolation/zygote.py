@@ -22,9 +22,9 @@ import traceback
 from dataclasses import asdict
 from typing import Any
 
-from discreet.processes import ends_with_parent, keep_memory_private
-from discreet.worker.frames import HEADER, frame, lengths
-from discreet.worker.sandbox import Isolation, Sandbox, attempts
+from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.processes import ends_with_parent, keep_memory_private
+from discreet.isolation.sandbox import Isolation, Sandbox, attempts
 
 PROBE_LIMITS = {"memory_bytes": 1 << 40, "cpu_seconds": 10}
 PROBE_SECONDS = 60.0

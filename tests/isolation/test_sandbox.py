@@ -22,16 +22,16 @@ import numba
 import numpy as np
 import pytest
 
+from discreet.isolation import children, sandbox, zygote
+from discreet.isolation.children import Limits, NotIsolated, Zygote
+from discreet.isolation.processes import keep_memory_private
+from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
 from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.problems.base import pack, read_example, unpack
 from discreet.problems.numbers import Budget
-from discreet.processes import keep_memory_private
-from discreet.worker import children, sandbox, zygote
-from discreet.worker.children import Limits, NotIsolated, Zygote
-from discreet.worker.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
-from tests.worker import hostile
-from tests.worker.test_isolation import LIMITS, become, in_confinement
+from tests.isolation import hostile
+from tests.isolation.test_isolation import LIMITS, become, in_confinement
 
 SOMEBODY = 12345
 """An ordinary user, for tests that root runs."""
@@ -286,9 +286,9 @@ def test_what_nobody_rehearsed_is_compiled(walls: tuple[Wall, ...]) -> None:
 
 
 def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
-    """Zygotes of this test are those of tests.worker.zygote."""
+    """Zygotes of this test are those of tests.isolation.zygote."""
     made = children._environment()
-    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.worker.zygote")
+    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, made.get("PYTHONPATH")]))
     monkeypatch.setattr(children, "_environment", lambda: {**made, "PYTHONPATH": path, **environment})

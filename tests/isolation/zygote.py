@@ -6,9 +6,9 @@ import os
 import socket
 import sys
 
-from discreet.worker import zygote
-from discreet.worker.sandbox import WALLS, Sandbox
-from tests.worker import hostile
+from discreet.isolation import zygote
+from discreet.isolation.sandbox import WALLS, Sandbox
+from tests.isolation import hostile
 
 if __name__ == "__main__":
     names = os.environ.get("WALLS", " ".join(WALLS)).split()

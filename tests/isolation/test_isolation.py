@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from discreet.isolation.children import ChildFailed, Limits, Zygote
+from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.sandbox import WALLS, Sandbox, Wall
 from discreet.problems import KINDS
 from discreet.problems.base import pack, read_example
-from discreet.worker.children import ChildFailed, Limits, Zygote
-from discreet.worker.frames import HEADER, frame, lengths
-from discreet.worker.sandbox import WALLS, Sandbox, Wall
 
 LIMITS = {"memory_bytes": 4 << 30, "cpu_seconds": 60}
 

@@ -28,7 +28,7 @@ from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.storage.digests import content_digest
 from discreet.storage.sealing import ChunkCipher, SealedReader, SealedWriter
 
-MODULE = "discreet.usecases.reading"
+MODULE = "discreet.isolation.reading"
 UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
 
