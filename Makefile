@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check bench hostile chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -49,6 +49,10 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 bench: ## measure against the reference solvers
 	$(call bootstrap,all)
 	@.venv/bin/python -m benchmarks $(ARGS)
+
+hostile: ## attack a running service with hostile input, and print what each attack reaches
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.hostile $(ARGS)
 
 chaos: ## kill parts of a running service for some minutes and check that nothing is lost or charged twice
 	$(call bootstrap,test)
