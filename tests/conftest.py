@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -17,6 +18,8 @@ from typing import Any
 import httpx
 import hypothesis
 import pytest
+from hypothesis import HealthCheck
+from hypothesis.internal.conjecture import providers
 
 from discreet import problems
 from discreet.postgres import EmbeddedPostgres
@@ -28,13 +31,40 @@ from tests.postgres_fixture import Database, fresh_database, make_template, post
 
 __all__ = ["postgres"]
 
-# How long one example takes depends on the machine; what a test may take is pytest-timeout's to say.
-# CI decides on a change, so it tries the same examples every time; new ones are looked for everywhere else.
-hypothesis.settings.register_profile("discreet", deadline=None, derandomize=bool(os.environ.get("CI")))
-hypothesis.settings.load_profile("discreet")
+# How long an example takes depends on the machine; what a test may take is pytest-timeout's to say.
+UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# `make test` says whether a change is right, so it tries the same examples every time; `make fuzz` looks for new ones.
+hypothesis.settings.register_profile("repeated", derandomize=True, **UNHURRIED)
+hypothesis.settings.register_profile("search", max_examples=2000, **UNHURRIED)
+hypothesis.settings.load_profile("repeated")
 
-DEADLINE_SECONDS = 120.0
-"""How long tests wait for what must come; generous, because machines differ."""
+DEADLINE_SECONDS = 500.0
+"""How long tests wait for what must come. It only ends a broken test, before pytest-timeout does: a machine that is
+busy with other things may be ten times slower than a quiet one."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="run modules, and the tests of each, in the order of this seed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile", None) in (None, "repeated"):
+        # Hypothesis also tries constants of whatever modules are loaded: examples would follow the order of tests.
+        assert providers.is_local_module_file
+        providers.is_local_module_file = lambda path: False
+    if config.getoption("--shuffle") is not None and hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # pytest-xdist would begin with the largest modules
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle modules and the tests of each; a module stays together, for its fixtures and for `--dist loadfile`."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        place = {item.nodeid: (_digest(seed, str(item.path)), _digest(seed, item.nodeid)) for item in items}
+        items.sort(key=lambda item: place[item.nodeid])
+
+
+def _digest(*words: str) -> bytes:
+    return hashlib.sha256("\0".join(words).encode()).digest()
 
 
 def eventually(what: Callable[[], Any], why: str) -> Any:
@@ -143,7 +173,7 @@ class Installation:
 
     def _ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5, trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}/readyz", timeout=60, trust_env=False).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -153,11 +183,11 @@ class Installation:
         return process
 
     def client(self, key: str | None = None) -> Client:
-        return Client(self.url, key or self.owner_key)
+        return Client(self.url, key or self.owner_key, timeout_seconds=DEADLINE_SECONDS)
 
     def http(self, key: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {key or self.owner_key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False)
 
     def key_of(self, role: str, tenant: str | None = None) -> str:
         """A new key; with a tenant's name, of that tenant, made if needed."""
@@ -172,7 +202,7 @@ class Installation:
                 process.terminate()
         for process in processes:
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=DEADLINE_SECONDS / 5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

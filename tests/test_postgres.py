@@ -25,6 +25,7 @@ from discreet.errors import DiscreetError, StateHeld, Unavailable
 from discreet.isolation.processes import end
 from discreet.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
 from discreet.state import LogFile, StateLock, private_folder, write_private
+from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import Database, fresh_database, make_template
 from tests.processes import alive, family, until
 
@@ -303,7 +304,7 @@ def test_killed_server_starts_again_at_the_same_address(state: Path) -> None:
             first = server.pid
             assert first is not None
             os.kill(first, signal.SIGKILL)
-            assert server.wait(60) == -signal.SIGKILL
+            assert server.wait(DEADLINE_SECONDS) == -signal.SIGKILL
             assert server.poll() == -signal.SIGKILL
             server.start()
             for broken in (busy, idle):

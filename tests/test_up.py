@@ -26,6 +26,7 @@ from discreet.isolation.processes import end
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.state import StateLock
+from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import fresh_database
 from tests.processes import alive, command, environment, family, until
 
@@ -65,7 +66,7 @@ class Service:
         return 0
 
     def get(self, path: str, **headers: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
         try:
             connection.request("GET", path, headers=headers)
             return connection.getresponse().status
@@ -91,7 +92,7 @@ def started(state: Path, *arguments: str, **more: str) -> Iterator[Service]:
         yield service
     finally:
         processes = family(process.pid)
-        end(process, (signal.SIGTERM, 60.0))
+        end(process, (signal.SIGTERM, DEADLINE_SECONDS / 5))
         process.communicate()
         until(lambda: not any(alive(pid) for pid in processes))
 
@@ -119,7 +120,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert service.process.stdout is not None
         assert json.loads(service.process.stdout.readline()) == service.ready
         service.process.send_signal(signal.SIGTERM)
-        _, errors = service.process.communicate(timeout=120)
+        _, errors = service.process.communicate(timeout=DEADLINE_SECONDS)
         assert service.process.returncode == 0, errors
     return state
 
@@ -153,7 +154,7 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
     assert answer["api"].startswith("http://127.0.0.1:")
     assert answer["dashboard"].startswith(answer["api"])
     host, _, port = answer["rpc"].rpartition(":")
-    socket.create_connection((host, int(port)), timeout=10).close()
+    socket.create_connection((host, int(port)), timeout=DEADLINE_SECONDS).close()
     assert shared.get("/readyz") == 200
     for name in ("ready.json", "owner.key", "secrets.json", "postgres.json", "lock"):
         assert stat.S_IMODE((shared.state / name).stat().st_mode) == 0o600, name
@@ -202,7 +203,7 @@ def test_grpc_comes_back_on_its_port(shared: Service) -> None:
 
     def answers() -> bool:
         with suppress(OSError):
-            socket.create_connection((host, int(port)), timeout=10).close()
+            socket.create_connection((host, int(port)), timeout=DEADLINE_SECONDS).close()
             return shared.part("rpc") not in (0, before)
         return False
 
@@ -232,7 +233,7 @@ def test_sigterm_leaves_nothing_running(service: Service) -> None:
     assert len(processes) > 6
     os.kill(service.part("worker"), signal.SIGSTOP)  # nor does a part that does not move
     service.process.send_signal(signal.SIGTERM)
-    out, errors = service.process.communicate(timeout=120)
+    out, errors = service.process.communicate(timeout=DEADLINE_SECONDS)
     assert service.process.returncode == 0, errors
     assert f"http://127.0.0.1:{port}" in out
     assert "owner.key" in out
@@ -263,7 +264,7 @@ def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -
         until(lambda: (tmp_path / "state" / "lock").exists() and (tmp_path / "state" / "lock").read_text())
         processes = family(service.process.pid)
         service.process.send_signal(number)
-        _, errors = service.process.communicate(timeout=120)
+        _, errors = service.process.communicate(timeout=DEADLINE_SECONDS)
         assert service.process.returncode == 0, errors
         assert not any(alive(pid) for pid in processes)
     with EmbeddedPostgres(tmp_path / "state"):
@@ -295,7 +296,7 @@ def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> Non
             if os.geteuid() == 0:  # parts close their environment to their own user
                 assert "DISCREET_MIGRATION_DATABASE_URL" not in environment(workers[0])
             service.process.send_signal(signal.SIGTERM)
-            service.process.communicate(timeout=120)
+            service.process.communicate(timeout=DEADLINE_SECONDS)
             assert service.process.returncode == 0
     line = refused(tmp_path / "state", DISCREET_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
     assert "migrate failed" in line
@@ -320,7 +321,7 @@ def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
     settings = Settings(state=copied(made, tmp_path / "state"), workers=0)
     with up.running(settings) as ready:
         assert alive(ready["pid"])
-        connection = http.client.HTTPConnection(ready["api"].removeprefix("http://"), timeout=120)
+        connection = http.client.HTTPConnection(ready["api"].removeprefix("http://"), timeout=DEADLINE_SECONDS)
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == 200
         connection.close()

@@ -31,7 +31,7 @@ from discreet.usecases import datasets, rotation
 from discreet.usecases.services import Services, open_services
 from discreet_client.client import ApiError, Client
 from tests import bodies
-from tests.conftest import Installation, eventually
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually
 from tests.postgres_fixture import Database
 
 Answer = TypeVar("Answer")
@@ -235,7 +235,7 @@ def test_memory_of_the_api_does_not_grow_with_the_upload(stored: Installation) -
         Path(f"/proc/{stored.api.pid}/clear_refs").write_text("5")  # the highest begins at what is now
         before = highest()
         head = {"Content-Type": "multipart/form-data; boundary=b"}
-        answer = http.post("/v1/datasets", content=pieces(), headers=head, timeout=110)
+        answer = http.post("/v1/datasets", content=pieces(), headers=head, timeout=DEADLINE_SECONDS)
         assert answer.status_code == 201, answer.text
     assert highest() - before < 32_000_000
     dataset_id = answer.json()["id"]
@@ -315,7 +315,7 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
     )
     fatal = {"DISCREET_FAULTS": "object.written=1", "DISCREET_FAULTS_SWITCH": faults.SWITCH}
     command = [sys.executable, "-c", program, str(tmp_path / "body.json")]
-    killed = subprocess.run(command, env={**stored.environment(), **fatal}, check=False, timeout=110)
+    killed = subprocess.run(command, env={**stored.environment(), **fatal}, check=False, timeout=DEADLINE_SECONDS)
     assert killed.returncode == -signal.SIGKILL
     (orphan,) = objects(stored) - before
     with stored.client() as client:
@@ -467,7 +467,7 @@ def discreet(running: Installation, *arguments: str) -> Any:
         env=running.environment(),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=DEADLINE_SECONDS,
         check=False,
     )
     return json.loads(done.stdout) if done.returncode == 0 else done.stderr

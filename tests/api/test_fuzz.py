@@ -29,7 +29,7 @@ from schemathesis.config import SchemathesisConfig
 from discreet.api import examples
 from discreet.api.contract import contract
 from discreet.postgres import EmbeddedPostgres
-from tests.conftest import Installation, settings_for
+from tests.conftest import DEADLINE_SECONDS, Installation, settings_for
 from tests.postgres_fixture import fresh_database
 
 LONG = os.environ.get("DISCREET_FUZZ") == "long"
@@ -86,7 +86,7 @@ def target(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.T
             keys = {role: owner.create_key(role=role, principal=role)["key"] for role in roles}
             datasets = {kind: owner.register(body) for kind, body in examples.datasets().items()}
         keys["operator"] = running.operator_key
-        with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as http:
+        with httpx.Client(base_url=running.url, timeout=DEADLINE_SECONDS, trust_env=False) as http:
             yield Target(running, keys, http, datasets)
 
 

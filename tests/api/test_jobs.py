@@ -22,7 +22,7 @@ from discreet.postgres import EmbeddedPostgres
 from discreet.privacy.certificates import is_signed
 from discreet_client.client import ApiError, Client
 from tests import bodies
-from tests.conftest import Installation, eventually, installation
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
 
 
 def kinds(client: Client, account: str) -> list[str]:
@@ -755,7 +755,7 @@ def test_a_stopped_worker_gives_its_jobs_back(postgres: EmbeddedPostgres, templa
         jobs = [client.submit(bodies.job(dataset["id"], 0.01))["id"] for _ in range(6)]
         eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker began")
         running.workers[0].terminate()
-        assert running.workers[0].wait(timeout=60) == 0
+        assert running.workers[0].wait(timeout=DEADLINE_SECONDS) == 0
         running.start_worker()
         for job in jobs:
             assert client.wait(job)["state"] == "succeeded"

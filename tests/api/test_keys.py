@@ -24,7 +24,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access
 from discreet.usecases.keyring import TRUST_SECONDS, Keyring
 from discreet.usecases.services import Services, open_services
-from tests.conftest import Installation, eventually
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually
 
 
 def status(running: Installation, key: str) -> tuple[int, str]:
@@ -76,10 +76,14 @@ def test_expiry(api_only: Installation) -> None:
         for wrong in ("2020-01-01T00:00:00Z", "2029-01-01T00:00:00", "9999-12-31T23:59:59-12:00", "soon", True):
             answer = make(wrong)
             assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/expires_at"), wrong
-        soon = datetime.now(UTC) + timedelta(seconds=2)
-        made = make(soon.isoformat()).json()
-        assert datetime.fromisoformat(made["expires_at"]) == soon
-        assert status(api_only, made["key"]) == (200, "")
+        for seconds in (2, 8, 32, 128):  # until the machine is quick enough to use it in time
+            soon = datetime.now(UTC) + timedelta(seconds=seconds)
+            made = make(soon.isoformat()).json()
+            assert datetime.fromisoformat(made["expires_at"]) == soon
+            if status(api_only, made["key"]) == (200, ""):
+                break
+        else:
+            raise AssertionError("no key was ever valid")
         eventually(lambda: status(api_only, made["key"]) == (401, "key_expired"), "the key expires")
         assert datetime.now(UTC) >= soon
 
@@ -98,7 +102,8 @@ def test_last_use_is_shown(api_only: Installation) -> None:
         assert status(api_only, made["key"]) == (200, "")
         shown = used()
         assert shown is not None
-        assert abs(datetime.fromisoformat(shown) - before) < timedelta(seconds=60)
+        minute = timedelta(seconds=60)
+        assert before - minute < datetime.fromisoformat(shown) < datetime.now(UTC) + minute
 
 
 def test_the_command_line_makes_and_lists_keys(api_only: Installation) -> None:
@@ -139,7 +144,7 @@ def run(settings: Settings, work: Callable[[list[Services], list[Keyring]], Awai
 
 
 async def trusted(*rings: Keyring) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_SECONDS):
         while not all(time.monotonic() < ring._trusted_until for ring in rings):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -196,7 +201,7 @@ def test_a_revoked_key_ends_on_every_process_by_notice(settings: Settings) -> No
             ring._on_change = event.set
         await access.revoke_key(services[0], owner, key_id)
         for event in heard:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(DEADLINE_SECONDS):
                 await event.wait()
         for ring in rings:
             assert not ring._kept
@@ -246,7 +251,7 @@ def test_whoever_changes_the_row_is_heard(settings: Settings) -> None:
                 return error.code == "key_expired"
             return False
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             for ring in rings:
                 while not await ended(ring):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
@@ -295,7 +300,7 @@ def test_a_window_ends(settings: Settings) -> None:
     async def work(services: list[Services], rings: list[Keyring]) -> None:
         key, _, _ = await new_key(services[0])
         waits: list[float] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             while len(waits) < 2:
                 try:
                     await rings[0].admit(key)

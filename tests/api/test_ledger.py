@@ -16,7 +16,7 @@ import pytest
 from discreet.privacy import ledger_chain
 from discreet_client.client import ApiError, Client
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 
 
 def exported(client: Client) -> list[bytes]:
@@ -31,7 +31,7 @@ def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "discreet", *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=DEADLINE_SECONDS,
         check=False,
         env={"PATH": "/usr/bin:/bin", "DISCREET_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
     )

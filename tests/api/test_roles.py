@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from discreet.api.app import create_app
 from discreet.settings import Settings
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 
 ROLES = ("operator", "owner", "analyst", "auditor")
 OPEN = {"/healthz", "/readyz", "/metrics"}
@@ -50,7 +50,7 @@ class Tenants:
             path = path.replace(f"{{{parameter}}}", value)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         with (
-            httpx.Client(base_url=self.running.url, headers=headers, timeout=60, trust_env=False) as http,
+            httpx.Client(base_url=self.running.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False) as http,
             http.stream(method, path, **request) as answer,
         ):
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # that has no end yet

@@ -13,7 +13,7 @@ import pytest
 
 from discreet.problems import KINDS
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 
 
 def discreet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +23,7 @@ def discreet(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         env={**kept, **environment},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=DEADLINE_SECONDS,
         check=False,
     )
 

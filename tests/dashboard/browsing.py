@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import httpx
 
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 
 HTML = {"Accept": "text/html"}
 VOID = ("input", "link", "meta", "br", "hr", "img", "path", "rect", "line")
@@ -86,7 +86,7 @@ class Browser:
 
     def __init__(self, running: Installation) -> None:
         self.origin = running.url
-        self.http = httpx.Client(base_url=running.url, headers=HTML, timeout=60, trust_env=False)
+        self.http = httpx.Client(base_url=running.url, headers=HTML, timeout=DEADLINE_SECONDS, trust_env=False)
 
     @classmethod
     def logged_in(cls, running: Installation, key: str | None = None) -> Self:

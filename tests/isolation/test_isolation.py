@@ -115,7 +115,7 @@ def test_lengths_of_frames_are_bounded() -> None:
         lengths(HEADER.pack(1, 1 << 60))
 
 
-def run(header: dict[str, Any], payload: bytes, seconds: float = 60.0, times: int = 1) -> list[bytes]:
+def run(header: dict[str, Any], payload: bytes, seconds: float = 600.0, times: int = 1) -> list[bytes]:
     async def go() -> list[bytes]:
         children = Zygote()
         try:

@@ -297,7 +297,7 @@ def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
 def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """There a child can open no file at all: all that it needs is loaded before."""
     with_zygote(monkeypatch, WALLS=" ".join(WITHOUT_LANDLOCK))
-    limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=60)
+    limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=600)
 
     async def go() -> dict[str, set[str]]:
         results = {}
@@ -357,7 +357,7 @@ def test_a_hostile_kind_in_a_worker(aim: Any, monkeypatch: pytest.MonkeyPatch) -
             "seed": None,
         }
         try:
-            output = await forks.run(header, b"", Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=60))
+            output = await forks.run(header, b"", Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=600))
         finally:
             await forks.stop()
         return {name: bytes(answer).decode() for name, answer in unpack(output.payload).items()}, forks.isolation

@@ -121,7 +121,7 @@ class Observed(Installation):
 
     def _working(self) -> bool:
         assert self.workers[0].poll() is None, self.logs.read_text()
-        return httpx.get(f"{self.worker_url}/readyz", timeout=30, trust_env=False).status_code == 200
+        return httpx.get(f"{self.worker_url}/readyz", timeout=60, trust_env=False).status_code == 200
 
     def submit(self, **headers: str) -> str:
         with self.http() as http:

@@ -22,7 +22,7 @@ from discreet.storage import ledger, tenants
 from discreet.storage.database import SYSTEM, Database
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests import bodies
-from tests.conftest import Installation, installation
+from tests.conftest import DEADLINE_SECONDS, Installation, installation
 from tests.reliability.chains import check_chain, read_chains, superuser_url
 
 CLIENTS = 200
@@ -59,7 +59,9 @@ def test_200_clients_against_room_for_37(postgres: EmbeddedPostgres, running: In
 
         async def crowd() -> list[httpx.Response]:
             limits = httpx.Limits(max_connections=CLIENTS)
-            async with httpx.AsyncClient(headers=headers, timeout=100, limits=limits, trust_env=False) as http:
+            async with httpx.AsyncClient(
+                headers=headers, timeout=DEADLINE_SECONDS, limits=limits, trust_env=False
+            ) as http:
                 keys = [f"client {number} of {count} processes" for number in range(CLIENTS)]
                 posts = (
                     http.post(f"{url}/v1/jobs", content=body, headers={"Idempotency-Key": key})

@@ -16,7 +16,7 @@ import pytest
 from discreet.postgres import EmbeddedPostgres
 from discreet_client.client import Client
 from tests import bodies
-from tests.conftest import Installation, eventually, installation
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
 from tests.processes import command, family
 from tests.reliability.books import check_books
 from tests.reliability.chains import superuser_url
@@ -74,7 +74,6 @@ def hold(client: Client, body: dict[str, Any], worker: int, jobs: dict[str, set[
     raise AssertionError("every job was over before it could be held")
 
 
-@pytest.mark.timeout(300)
 def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
 ) -> None:
@@ -88,7 +87,7 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
         body = bodies.job(dataset, network=bodies.grid(25), relative_gap=1e-6)
         first, _ = hold(client, body, old, jobs)
         os.kill(old, signal.SIGTERM)
-        assert running.workers[0].wait(60) == 0
+        assert running.workers[0].wait(DEADLINE_SECONDS) == 0
         found = client.job(first)
         assert (found["state"], found["finished_at"]) == ("queued", None), "the job was not handed back"
 

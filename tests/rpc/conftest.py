@@ -28,7 +28,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access, jobs
 from discreet.usecases.services import open_services
 from discreet_client.federation.identity import Identity
-from tests.conftest import Installation, eventually, settings_for
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually, settings_for
 from tests.postgres_fixture import fresh_database
 from tests.rpc import kinds
 
@@ -76,7 +76,7 @@ class AgentProcess:
         if self.process.stdout is not None and not self.process.stdout.closed:
             self.process.communicate()
 
-    def ended(self, seconds: float = 100) -> tuple[int, str, str]:
+    def ended(self, seconds: float = DEADLINE_SECONDS) -> tuple[int, str, str]:
         """Exit status, output and errors."""
         assert self.process is not None
         output, errors = self.process.communicate(timeout=seconds)
@@ -148,7 +148,7 @@ class Federation(Installation):
         names = ("quorum", "on_missing", "round_seconds", "join_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
-            {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 60.0, **terms}, **fields}
+            {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 500.0, **terms}, **fields}
         )
 
         async def go() -> str:
@@ -231,7 +231,7 @@ class Federation(Installation):
         for agent in self.agents:
             agent.kill()
         for process in self.rpcs:
-            end(process, (signal.SIGTERM, 30.0))
+            end(process, (signal.SIGTERM, DEADLINE_SECONDS / 5))
         super().stop()
 
 
@@ -243,7 +243,7 @@ def _base64(data: bytes) -> str:
 
 def _listens(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except OSError:
         return False
     return True
@@ -254,7 +254,7 @@ def federation(
     postgres: EmbeddedPostgres, template: str, state: Path, extra: dict[str, str] | None = None, **values: Any
 ) -> Iterator[Federation]:
     with fresh_database(postgres, template) as database:
-        settings: Settings = settings_for(database, state, lease_seconds=2.0, **values)
+        settings: Settings = settings_for(database, state, lease_seconds=5.0, **values)
         running = Federation(settings, extra=extra or {}, rpc_port=free_port(), folder=state)
         try:
             running.make_keys()
@@ -317,6 +317,6 @@ class Proxy:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(DEADLINE_SECONDS / 5)
         for one in self._sockets:
             one.close()

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from discreet.postgres import EmbeddedPostgres
 from discreet_client.agent import Link
-from tests.conftest import eventually
+from tests.conftest import DEADLINE_SECONDS, eventually
 from tests.rpc.conftest import Federation, Proxy, federation, free_port
 from tests.rpc.helpers import final, once_each, run, sums
 
@@ -33,7 +33,7 @@ def encrypted(
 
 
 def test_seven_agents_over_tls_one_is_killed_and_the_server_as_well(encrypted: Federation) -> None:
-    job = encrypted.submit(agents=7, rounds=12, mode="simulation", round_seconds=60.0)
+    job = encrypted.submit(agents=7, rounds=12, mode="simulation", round_seconds=300.0)
     agents = run(encrypted, job, 7, a1={"pause": 0.2}, a4={"stop_at": 3})
     assert all(Link.parse(agent.token).tls for agent in agents)
     assert agents[3].ended()[0] == -signal.SIGKILL
@@ -56,7 +56,7 @@ def test_a_server_that_stops_in_order_is_followed_by_the_next(encrypted: Federat
     agents = run(encrypted, job, 3, a1={"pause": 0.1})
     eventually(lambda: encrypted.round_of(job) > 3, "some rounds were run")
     encrypted.rpcs[-1].terminate()
-    assert encrypted.rpcs[-1].wait(30) == 0
+    assert encrypted.rpcs[-1].wait(DEADLINE_SECONDS) == 0
     encrypted.start_rpc()
     assert {agent.outcome()["state"] for agent in agents} == {"succeeded"}
     assert all(once_each(agent, 20) for agent in agents)
@@ -64,7 +64,7 @@ def test_a_server_that_stops_in_order_is_followed_by_the_next(encrypted: Federat
 
 def test_a_session_moves_to_the_process_where_its_agents_are(encrypted: Federation) -> None:
     """Two rpc processes; the one whose agents are gone gives the session to the one that they come to."""
-    job = encrypted.submit(agents=2, rounds=16, mode="simulation", round_seconds=60.0)
+    job = encrypted.submit(agents=2, rounds=16, mode="simulation", round_seconds=300.0)
     other = free_port()
     encrypted.start_rpc(other)
     agents = run(encrypted, job, 2, a1={"pause": 0.1})
@@ -86,7 +86,7 @@ def _killed_while_deciding(answers: list[tuple[int, int, str]], rounds: int) -> 
 
 @pytest.mark.parametrize("terms", ["abort", "finish"])
 def test_a_network_that_is_cut_for_longer_than_the_deadline(encrypted: Federation, terms: str) -> None:
-    job = encrypted.submit(agents=3, rounds=30, mode="simulation", on_missing=terms, quorum=2, round_seconds=2.0)
+    job = encrypted.submit(agents=3, rounds=30, mode="simulation", on_missing=terms, quorum=2, round_seconds=8.0)
     proxy = Proxy(encrypted.rpc_port)
     try:
         tokens = encrypted.invite(job, 3)

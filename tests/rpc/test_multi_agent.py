@@ -34,7 +34,7 @@ def body(agents: int, **federation_terms: Any) -> dict[str, Any]:
             "constraints": CONSTRAINTS,
             "schedule": {"gamma": 0.0005, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": ROUNDS},
             "protocol": "federated",
-            "federation": {"agents": agents, "join_seconds": 60, **federation_terms},
+            "federation": {"agents": agents, "join_seconds": 500, "round_seconds": 300, **federation_terms},
         },
         "privacy": {"epsilon": 1, "delta": 0.01},
     }

@@ -169,7 +169,7 @@ def make(shared: Federation) -> Iterator[Callable[..., Raw]]:
 
 @pytest.fixture
 def job(shared: Federation) -> Iterator[str]:
-    made = shared.submit(agents=2, rounds=3, mode="simulation", on_missing="finish", quorum=2, round_seconds=60.0)
+    made = shared.submit(agents=2, rounds=3, mode="simulation", on_missing="finish", quorum=2, round_seconds=300.0)
     yield made
     with shared.client() as client:
         if client.job(made)["finished_at"] is None:

@@ -154,7 +154,7 @@ def test_a_killed_agent_goes_on_where_it_was(shared: Federation) -> None:
 
 @pytest.mark.parametrize("fault", ["hang_at", "garbage_at"])
 def test_abort_ends_the_job_when_an_agent_misses_a_round(shared: Federation, fault: str) -> None:
-    job = shared.submit(agents=3, rounds=3, on_missing="abort", round_seconds=2.0)
+    job = shared.submit(agents=3, rounds=3, on_missing="abort", round_seconds=8.0)
     agents = run(shared, job, 3, a3={fault: 1})
     for agent in agents[:2]:
         outcome = agent.outcome()
@@ -166,7 +166,7 @@ def test_abort_ends_the_job_when_an_agent_misses_a_round(shared: Federation, fau
 
 @pytest.mark.parametrize("fault", ["hang_at", "garbage_at"])
 def test_finish_goes_on_with_a_quorum(shared: Federation, fault: str) -> None:
-    job = shared.submit(agents=3, rounds=4, on_missing="finish", quorum=2, round_seconds=2.0, mode="simulation")
+    job = shared.submit(agents=3, rounds=4, on_missing="finish", quorum=2, round_seconds=8.0, mode="simulation")
     agents = run(shared, job, 3, a3={fault: 1})
     assert [agent.outcome()["state"] for agent in agents[:2]] == ["succeeded"] * 2
     with shared.client() as client:
@@ -219,7 +219,7 @@ def test_a_running_session_is_cancelled_and_charged(shared: Federation) -> None:
 
 
 def test_an_agent_that_comes_after_the_end_is_told(shared: Federation) -> None:
-    job = shared.submit(agents=2, rounds=2, on_missing="finish", quorum=1, round_seconds=2.0, mode="simulation")
+    job = shared.submit(agents=2, rounds=2, on_missing="finish", quorum=1, round_seconds=8.0, mode="simulation")
     agents = run(shared, job, 2, a2={"stop_at": 1})
     agents[1].ended()
     first = agents[0].outcome()

@@ -14,7 +14,7 @@ from discreet.postgres import EmbeddedPostgres
 from discreet.problems.routing import Routing
 from discreet.solvers.traffic_assignment import Assignment, assign
 from tests import bodies
-from tests.conftest import Installation, installation
+from tests.conftest import DEADLINE_SECONDS, Installation, installation
 
 ROOT = Path(__file__).parents[2]
 ZONES, NODES = 8, 16
@@ -63,7 +63,7 @@ def finish(running: Installation, address: str, log: Path) -> tuple[dict[str, ob
             result = client.result(job["id"])["result"]
         finally:
             worker.terminate()
-            worker.wait(60)
+            worker.wait(DEADLINE_SECONDS)
     problem = Routing.model_validate(body["problem"])
     network, latency = problem.network.arrays(ZONES), problem.latency.solver_form()
     demand = np.array(result["demand"])
