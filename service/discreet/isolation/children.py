@@ -1,4 +1,19 @@
-"""The worker's side of its children: start them through the zygote, talk, wait, kill."""
+"""The worker's side of its children: start them through the zygote, talk, wait, kill.
+
+A child that ends without a result does so for a reason, told by its wait status and never guessed:
+
+    ChildFailed           nobody knows why
+    ├── MemoryLimit       it asked for more memory than it may have
+    ├── CpuLimit          it used up its processor time
+    ├── WallLimit         it was not done in time, and was ended
+    ├── Crashed           a signal ended it, which nobody here had sent
+    ├── Raised            an error in our code or a library; in post-processing `trace` says where
+    ├── NotStarted        there is no child: its fork server does not start or is gone, or the machine gives no process
+    └── NotIsolated       there is no child: the walls on this machine are less than was asked for
+
+What ended a child that works on private data may depend on these: it is for operators (logs, metrics), never for a
+job's error. `worker.runner` decides who hears it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +21,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -16,7 +32,7 @@ from typing import Any
 import structlog
 
 from discreet.errors import DiscreetError
-from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
 from discreet.isolation.sandbox import Isolation, Level
 
 log = structlog.get_logger()
@@ -27,13 +43,50 @@ OnProgress = Callable[[int, int], Awaitable[None]]
 
 
 class ChildFailed(DiscreetError):
-    """The child ended without a result. `trace` is there for post-processing only."""
+    """The child ended without a result, and it is not known why."""
 
     code = "child_failed"
 
-    def __init__(self, trace: str | None = None) -> None:
-        super().__init__()
+    def __init__(self, detail: str | None = None, *, trace: str | None = None) -> None:
+        super().__init__(detail)
         self.trace = trace
+        """Where post-processing failed; of work on private data there is none."""
+
+
+class MemoryLimit(ChildFailed):
+    """The child asked for more memory than it may have."""
+
+    code = "memory_limit"
+
+
+class CpuLimit(ChildFailed):
+    """The child used up its processor time."""
+
+    code = "cpu_limit"
+
+
+class WallLimit(ChildFailed):
+    """The child was not done in time, and was ended."""
+
+    code = "wall_limit"
+
+
+class Crashed(ChildFailed):
+    """A signal ended the child."""
+
+    code = "child_crashed"
+
+
+class Raised(ChildFailed):
+    """An error ended the child."""
+
+    code = "child_raised"
+
+
+class NotStarted(ChildFailed):
+    """No child can be started."""
+
+    code = "child_not_started"
 
 
 class NotIsolated(ChildFailed):
@@ -42,12 +95,14 @@ class NotIsolated(ChildFailed):
     code = "not_isolated"
 
     def __init__(self, isolation: Isolation, least: Level) -> None:
-        DiscreetError.__init__(
-            self,
+        super().__init__(
             f"a solver's child is shut in to level {isolation.level} here, not {least}: it reaches "
             f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
         )
-        self.trace = None
+
+
+REPORT_SECONDS = 10.0
+"""How long to wait for the word how a child ended, whose stream has ended already."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +112,23 @@ class Limits:
     memory_bytes: int
     cpu_seconds: int
     wall_seconds: float
+
+
+def cause(report: bytes, limits: Limits) -> ChildFailed:
+    """Why a child ended that brought no result, from what its fork server reports of it; empty: nothing came."""
+    if not report:
+        return NotStarted("the process that starts children is gone, and its children with it")
+    told = json.loads(report)
+    status = os.waitstatus_to_exitcode(told["status"])
+    if status == OUT_OF_MEMORY:
+        return MemoryLimit(f"the child asked for more memory than {limits.memory_bytes} bytes")
+    # The kernel ends by SIGKILL what goes on after SIGXCPU.
+    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds):
+        return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
+    if status < 0:
+        by_kernel = ", perhaps the kernel for want of memory on the machine" if status == -signal.SIGKILL else ""
+        return Crashed(f"the child was ended by {signal.Signals(-status).name}{by_kernel}")
+    return Raised(f"the child ended by itself with status {status}")
 
 
 @dataclass
@@ -70,8 +142,8 @@ class Output:
 class Conversation:
     """A child that lives for many questions. ChildFailed when it ends, or takes longer than `seconds` for an answer."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-        self._reader, self._writer, self._seconds = reader, writer, seconds
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, report: int, limits: Limits) -> None:
+        self._reader, self._writer, self._report, self._limits = reader, writer, report, limits
 
     async def ask(self, header: dict[str, Any], payload: bytes = b"") -> tuple[dict[str, Any], bytes]:
         await self.send(header, payload)
@@ -82,16 +154,20 @@ class Conversation:
             self._writer.write(frame(header, payload))
             await self._writer.drain()
         except OSError as error:
-            raise ChildFailed() from error
+            raise await _ended(self._report, self._limits) from error
 
     async def receive(self) -> tuple[dict[str, Any], bytes]:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._limits.wall_seconds):
                 header_size, payload_size = lengths(await self._reader.readexactly(HEADER.size))
                 header: dict[str, Any] = json.loads(await self._reader.readexactly(header_size))
                 return header, await self._reader.readexactly(payload_size)
-        except (EOFError, OSError, ValueError, TimeoutError) as error:
-            raise ChildFailed() from error
+        except TimeoutError as error:
+            raise WallLimit(f"the child did not answer within {self._limits.wall_seconds:g} s") from error
+        except (EOFError, OSError) as error:
+            raise await _ended(self._report, self._limits) from error
+        except ValueError as error:
+            raise Raised("the child sent what is no frame") from error
 
 
 class Zygote:
@@ -125,40 +201,31 @@ class Zygote:
 
         When this is cancelled the child is killed first.
         """
-        ours, watch = await self._fork(limits)
-        try:
-            reader, writer = await asyncio.open_unix_connection(sock=ours)
+        async with self._child(limits) as (reader, writer, report):
             try:
                 async with asyncio.timeout(limits.wall_seconds):
                     writer.write(frame(header, payload))
                     await writer.drain()
                     return await _collect(reader, on_progress)
-            finally:
-                writer.close()
-        except (EOFError, OSError, ValueError, TimeoutError) as error:
-            raise ChildFailed() from error
-        finally:
-            with contextlib.suppress(OSError):  # it may have ended by itself, or be the null device
-                signal.pidfd_send_signal(watch, signal.SIGKILL)
-            os.close(watch)
+            except TimeoutError as error:
+                raise WallLimit(f"the child was not done within {limits.wall_seconds:g} s") from error
+            except (EOFError, OSError) as error:
+                raise await _ended(report, limits) from error
+            except ValueError as error:
+                raise Raised("the child sent what is no frame") from error
+            except ChildFailed as told:  # with its trace; its wait status says of what kind it is
+                failure = await _ended(report, limits)
+                failure.trace = told.trace
+                raise failure from told
 
     @contextlib.asynccontextmanager
     async def converse(self, header: dict[str, Any], payload: bytes, limits: Limits) -> AsyncIterator[Conversation]:
         """A child that answers frame by frame until the block ends, which kills it. `header` and `payload` come first,
         and their answer is the first to `receive`."""
-        ours, watch = await self._fork(limits)
-        try:
-            reader, writer = await asyncio.open_unix_connection(sock=ours)
-            try:
-                conversation = Conversation(reader, writer, limits.wall_seconds)
-                await conversation.send(header, payload)
-                yield conversation
-            finally:
-                writer.close()
-        finally:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(watch, signal.SIGKILL)
-            os.close(watch)
+        async with self._child(limits) as (reader, writer, report):
+            conversation = Conversation(reader, writer, report, limits)
+            await conversation.send(header, payload)
+            yield conversation
 
     async def stop(self) -> None:
         """End the zygote; its children die with it."""
@@ -170,20 +237,39 @@ class Zygote:
             await self._process.wait()
         self._process = self._control = None
 
-    async def _fork(self, limits: Limits) -> tuple[socket.socket, int]:
+    @contextlib.asynccontextmanager
+    async def _child(self, limits: Limits) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, int]]:
+        """A child's stream and the pipe that tells its end; killed when the block ends."""
+        ours, watch, report = await self._fork(limits)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+            try:
+                yield reader, writer, report
+            finally:
+                writer.close()
+        finally:
+            with contextlib.suppress(OSError):  # it may have ended by itself
+                signal.pidfd_send_signal(watch, signal.SIGKILL)
+            os.close(watch)
+            os.close(report)
+
+    async def _fork(self, limits: Limits) -> tuple[socket.socket, int, int]:
         request = json.dumps({"memory_bytes": limits.memory_bytes, "cpu_seconds": limits.cpu_seconds}).encode()
         async with self._lock:
-            control = await self._running()
-            ours, theirs = socket.socketpair()
-            ours.setblocking(False)
-            with theirs:
-                # Blocking for the time of a fork: the zygote does nothing else.
-                answer, descriptors = await asyncio.to_thread(_exchange, control, request, theirs.fileno())
-            if not answer:
+            for _ in range(2):  # one that has died a moment ago is seen to be dead when it is asked
+                control = await self._running()
+                ours, theirs = socket.socketpair()
+                ours.setblocking(False)
+                with theirs:
+                    # Blocking for the time of a fork: the zygote does nothing else.
+                    answer, descriptors = await asyncio.to_thread(_exchange, control, request, theirs.fileno())
+                if descriptors:
+                    return ours, descriptors[0], descriptors[1]
                 ours.close()
+                if answer:
+                    raise NotStarted(f"the machine gives no process for a child: {answer[1:].decode()}")
                 await self.stop()
-                raise ChildFailed()
-        return ours, descriptors[0]
+            raise NotStarted("the process that starts children is gone")
 
     async def _running(self) -> socket.socket:
         if self.alive and self._control is not None:
@@ -204,8 +290,9 @@ class Zygote:
         answer = await asyncio.to_thread(ours.recv, 4096)
         if not answer:
             ours.close()
-            await self._process.wait()
-            raise ChildFailed("the zygote did not start")
+            status = await self._process.wait()
+            ended = f"signal {-status}" if status < 0 else f"status {status}"
+            raise NotStarted(f"the process that starts children does not start ({ended}; its words are in the log)")
         found = json.loads(answer)
         self.isolation = Isolation.of(found["reached"], found["walls"])
         self._control = ours
@@ -221,10 +308,22 @@ class Zygote:
 def _exchange(control: socket.socket, request: bytes, descriptor: int) -> tuple[bytes, list[int]]:
     try:
         socket.send_fds(control, [request], [descriptor])
-        answer, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        answer, descriptors, _, _ = socket.recv_fds(control, 4096, 2)
     except OSError:
         return b"", []
-    return (answer, descriptors) if descriptors else (b"", [])
+    return answer, list(descriptors)
+
+
+async def _ended(report: int, limits: Limits) -> ChildFailed:
+    """Why a child has ended; what closed its stream and lives on is ended by the wait for it, and not known."""
+
+    def read() -> bytes | None:
+        events = select.poll()
+        events.register(report, select.POLLIN)
+        return os.read(report, 4096) if events.poll(REPORT_SECONDS * 1000) else None
+
+    told = await asyncio.to_thread(read)
+    return ChildFailed() if told is None else cause(told, limits)
 
 
 async def _collect(reader: asyncio.StreamReader, on_progress: OnProgress | None) -> Output:
@@ -239,7 +338,7 @@ async def _collect(reader: asyncio.StreamReader, on_progress: OnProgress | None)
         elif "table" in header:
             output.tables[str(header["table"])] = payload
         elif "error" in header:
-            raise ChildFailed(str(header["error"]))
+            raise ChildFailed(trace=str(header["error"]))
         else:
             output.payload = payload
             return output

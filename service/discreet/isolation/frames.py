@@ -9,6 +9,9 @@ from typing import Any
 HEADER = struct.Struct("!IQ")
 """Lengths of the JSON header and of the payload."""
 
+OUT_OF_MEMORY = 12
+"""Exit status of a child that met its memory limit. Any other but 0 is an error that nobody foresaw."""
+
 MAX_HEADER_BYTES = 1 << 28
 MAX_PAYLOAD_BYTES = 1 << 34
 

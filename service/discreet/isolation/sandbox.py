@@ -350,8 +350,10 @@ def _limit(limits: Mapping[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
         _, hard = resource.getrlimit(name)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (most, most))
+        # A second of processor time between SIGXCPU, by which the end is known for what it is, and SIGKILL.
+        spare = 1 if name == resource.RLIMIT_CPU else 0
+        most = value + spare if hard == resource.RLIM_INFINITY else min(value + spare, hard)
+        resource.setrlimit(name, (min(value, most), most))
 
 
 def _leave_user(root: bool) -> list[str]:

@@ -5,16 +5,19 @@ no database address and no random state: a child draws its own from the operatin
 before it reads its first byte, and dies with the zygote, which dies with its worker.
 
 Protocol on the control socket: when it is ready the zygote says in one JSON message how well its children are shut in.
-Then the worker sends the limits as JSON with one end of a socket pair; the zygote answers one byte with a file
-descriptor of the child's process (pidfd), by which the worker kills it.
+Then the worker sends the limits as JSON with one end of a socket pair; the zygote answers `c` with two descriptors: of
+the child's process (pidfd), by which the worker kills it, and of a pipe that tells how the child ended (JSON: wait
+status and processor time); or `n` and a sentence when the machine gives no process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
 import secrets
+import select
 import signal
 import socket
 import sys
@@ -22,7 +25,7 @@ import traceback
 from dataclasses import asdict
 from typing import Any
 
-from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
 from discreet.isolation.processes import ends_with_parent, keep_memory_private
 from discreet.isolation.sandbox import Isolation, Sandbox, attempts
 
@@ -35,29 +38,61 @@ def main(control: socket.socket) -> None:
     if not ends_with_parent(signal.SIGKILL):
         return
     keep_memory_private()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel; the worker watches their pidfds
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # what ignores it never learns how a child ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle
     _warm_up()
     _keep_kernels_in_memory()
     gc.freeze()
     sandbox = Sandbox.prepare()
     control.sendall(json.dumps(asdict(measure(sandbox))).encode())
+    children: dict[int, tuple[int, int]] = {}  # pidfd: process, pipe to tell its end
+    events = select.poll()
+    events.register(control, select.POLLIN)
     while True:
-        limits, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
-        if not limits:
-            return
-        job = socket.socket(fileno=descriptors[0])
+        for descriptor, _ in events.poll():
+            if descriptor in children:
+                events.unregister(descriptor)
+                _tell_end(descriptor, *children.pop(descriptor))
+                continue
+            limits, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+            if not limits:
+                return
+            with socket.socket(fileno=descriptors[0]) as job:
+                started = _start(sandbox, control, job, json.loads(limits))
+            if started is not None:
+                watch, pid, report = started
+                children[watch] = (pid, report)
+                events.register(watch, select.POLLIN)
+
+
+def _start(
+    sandbox: Sandbox, control: socket.socket, job: socket.socket, limits: dict[str, Any]
+) -> tuple[int, int, int] | None:
+    """Fork a child for `job` and answer the worker: pidfd, process and pipe; None when the machine gives none."""
+    told, report = os.pipe()
+    try:
         pid = os.fork()
-        if pid == 0:
-            control.close()
-            _child(sandbox, job, json.loads(limits))
-        try:
-            watch = os.pidfd_open(pid)
-        except ProcessLookupError:  # gone already; the worker reads the end of its stream
-            watch = os.open(os.devnull, os.O_RDONLY)
-        socket.send_fds(control, [b"c"], [watch])
-        os.close(watch)
-        job.close()
+    except OSError as error:
+        os.close(told)
+        os.close(report)
+        control.sendall(b"n" + error.strerror.encode())
+        return None
+    if pid == 0:
+        control.close()
+        _child(sandbox, job, limits)
+    watch = os.pidfd_open(pid)  # it is there until this process has waited for it
+    socket.send_fds(control, [b"c"], [watch, told])
+    os.close(told)
+    return watch, pid, report
+
+
+def _tell_end(watch: int, pid: int, report: int) -> None:
+    """Say how a child that has ended did so; nobody may be listening any more."""
+    _, status, used = os.wait4(pid, 0)
+    with contextlib.suppress(OSError):
+        os.write(report, json.dumps({"status": status, "cpu_seconds": used.ru_utime + used.ru_stime}).encode())
+    os.close(report)
+    os.close(watch)
 
 
 def _warm_up() -> None:
@@ -113,6 +148,8 @@ def measure(sandbox: Sandbox) -> Isolation:
         except TimeoutError:
             os.kill(pid, signal.SIGKILL)
             raise
+        finally:
+            os.waitpid(pid, 0)
     if not answer:
         raise RuntimeError("a child cannot be shut in")
     return Isolation.of(*json.loads(answer))
@@ -124,6 +161,8 @@ def _child(sandbox: Sandbox, job: socket.socket, limits: dict[str, Any]) -> None
         sandbox.enter(job, limits)
         _step()
         os._exit(0)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
     except BaseException:
         os._exit(1)
 

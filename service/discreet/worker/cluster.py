@@ -27,7 +27,7 @@ from typing import Any
 import structlog
 
 from discreet.isolation import zygote
-from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, _collect, _environment
+from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, WallLimit, _collect, _environment
 from discreet.isolation.frames import frame
 from discreet.isolation.processes import dies_with_parent
 from discreet.solvers import traffic_assignment
@@ -72,8 +72,10 @@ class ClusterFinisher:
                 writer.write(frame(header, payload))
                 await writer.drain()
                 return await _collect(reader, on_progress)
-        except (EOFError, OSError, ValueError, TimeoutError) as error:
-            raise ChildFailed() from error
+        except TimeoutError as error:
+            raise WallLimit(f"the cluster was not done within {limits.wall_seconds:g} s") from error
+        except (EOFError, OSError, ValueError) as error:
+            raise ChildFailed("the helper that talks to the cluster ended without a result") from error
         finally:
             writer.close()
             with contextlib.suppress(ProcessLookupError):

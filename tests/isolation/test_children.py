@@ -1,0 +1,163 @@
+"""Why a child ended, as its worker is told: every fault is real, and each has a name of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.isolation import children
+from discreet.isolation.children import (
+    ChildFailed,
+    CpuLimit,
+    Crashed,
+    Limits,
+    MemoryLimit,
+    NotStarted,
+    Raised,
+    WallLimit,
+    Zygote,
+    cause,
+)
+from discreet.problems import KINDS
+from discreet.problems.base import pack, read_example
+from tests.conftest import eventually
+from tests.processes import family
+
+GENEROUS = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0)
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], object]:
+    """Names the fault of the children that are forked from now on."""
+    place, environment = tmp_path / "faults", children._environment
+    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
+    found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    monkeypatch.setattr(children, "_environment", lambda: {**environment(), **found})
+    return place.write_text
+
+
+def step(name: str) -> tuple[dict[str, Any], bytes]:
+    problem, dataset, budget = read_example(KINDS["routing"])
+    plan = problem.plan(dataset.public, budget)
+    header = {
+        "step": name,
+        "kind": "routing",
+        "problem": problem.model_dump(mode="json"),
+        "public": dataset.public.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "simulation": False,
+        "seed": None,
+    }
+    return header, pack(dataset.read_rows(dataset.public, dataset.content))
+
+
+def with_zygote(work: Callable[[Zygote], Awaitable[None]]) -> None:
+    async def go() -> None:
+        zygote = Zygote()
+        try:
+            await zygote.start()
+            await work(zygote)
+        finally:
+            await zygote.stop()
+
+    asyncio.run(go())
+
+
+async def failure(zygote: Zygote, name: str, limits: Limits = GENEROUS) -> ChildFailed:
+    with pytest.raises(ChildFailed) as failed:
+        await zygote.run(*step(name), limits)
+    return failed.value
+
+
+def test_every_cause_is_told_by_its_name(faults: Callable[[str], object]) -> None:
+    async def work(zygote: Zygote) -> None:
+        process = zygote._process
+        for fault, limits, kind, words in (
+            ("memory", GENEROUS, MemoryLimit, "more memory than 2147483648 bytes"),
+            ("memory-numpy", GENEROUS, MemoryLimit, "more memory than 2147483648 bytes"),
+            ("memory-numba", GENEROUS, MemoryLimit, "more memory than 2147483648 bytes"),
+            ("cpu", Limits(2 << 30, 1, 600.0), CpuLimit, "used up 1 s of processor time"),
+            ("wall", Limits(2 << 30, 600, 1.0), WallLimit, "not done within 1 s"),
+            ("segv", GENEROUS, Crashed, "SIGSEGV"),
+            ("abort", GENEROUS, Crashed, "SIGABRT"),
+            ("raise", GENEROUS, Raised, "ended by itself with status 1"),
+            ("leave", GENEROUS, Raised, "ended by itself with status 0"),
+        ):
+            faults(f"release {fault}")
+            found = await failure(zygote, "release", limits)
+            assert type(found) is kind, (fault, found)
+            assert words in found.detail
+            assert found.trace is None, "work on private data leaves no trace"
+        faults("")
+        assert (await zygote.run(*step("release"), GENEROUS)).payload, "and children go on to be made"
+        assert zygote._process is process, "one fork server has seen all of it"
+        assert process is not None
+        await asyncio.to_thread(eventually, lambda: len(family(process.pid)) == 1, "every child was waited for")
+
+    with_zygote(work)
+
+
+def test_a_trace_of_post_processing_comes_with_its_cause(faults: Callable[[str], object]) -> None:
+    async def work(zygote: Zygote) -> None:
+        released = (await zygote.run(*step("release"), GENEROUS)).payload
+        for fault, kind in (("raise", Raised), ("memory", MemoryLimit)):
+            faults(f"finish {fault}")
+            with pytest.raises(ChildFailed) as failed:
+                await zygote.run(step("finish")[0], released, GENEROUS)
+            assert type(failed.value) is kind
+            assert failed.value.trace is not None
+            assert "faulty.py" in failed.value.trace
+
+    with_zygote(work)
+
+
+def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(faults: Callable[[str], object]) -> None:
+    async def killed(zygote: Zygote, which: Callable[[int], int | None]) -> ChildFailed:
+        faults("release wall")
+        assert zygote._process is not None
+        number = zygote._process.pid
+        running = asyncio.create_task(failure(zygote, "release"))
+        pid = await asyncio.to_thread(eventually, lambda: which(number), "the child runs")
+        os.kill(pid, signal.SIGKILL)
+        return await running
+
+    async def work(zygote: Zygote) -> None:
+        found = await killed(zygote, lambda pid: next(iter(family(pid)[1:]), None))
+        assert zygote._process is not None
+        number = zygote._process.pid
+        await asyncio.to_thread(eventually, lambda: len(family(number)) == 1, "it was waited for")
+        assert type(found) is Crashed
+        assert "SIGKILL" in found.detail
+        found = await killed(zygote, lambda pid: pid if family(pid)[1:] else None)
+        assert type(found) is NotStarted
+        assert "is gone" in found.detail
+        faults("")
+        assert (await zygote.run(*step("release"), GENEROUS)).payload, "a new one is started"
+
+    with_zygote(work)
+
+
+def test_a_fork_server_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "discreet").mkdir()
+    (tmp_path / "discreet" / "__init__.py").write_text("raise SystemExit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    async def go() -> None:
+        with pytest.raises(NotStarted, match="does not start \\(status 3"):
+            await Zygote().start()
+
+    asyncio.run(go())
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    assert type(cause(b"", GENEROUS)) is NotStarted
+    killed = b'{"status": 9, "cpu_seconds": %f}'
+    assert type(cause(killed % 599.0, GENEROUS)) is Crashed
+    assert type(cause(killed % 600.5, GENEROUS)) is CpuLimit
