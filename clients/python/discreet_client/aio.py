@@ -186,8 +186,9 @@ class AsyncClient:
         """A large field of a result, as the bytes of a Parquet file."""
         return await self._run(calls.result_table(job_id, table))
 
-    async def cancel(self, job_id: str) -> Document[models.JobAnswer]:
-        """Cancel a job; released if no data were touched, charged in full otherwise."""
+    async def cancel(self, job_id: str) -> Document[models.CancelAnswer]:
+        """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
+        `cancel` (done, requested, too_late), `charge` (none, full, undecided), both in `detail`."""
         return await self._run(calls.cancel(job_id))
 
     async def events(self, job_id: str) -> AsyncIterator[tuple[str, Json]]:

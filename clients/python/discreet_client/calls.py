@@ -301,8 +301,8 @@ def result_table(job_id: str, table: str) -> Call[bytes]:
     return _call(get_result_table._get_kwargs(job_id, table), _bytes)
 
 
-def cancel(job_id: str) -> Call[Document[models.JobAnswer]]:
-    return _call(cancel_job._get_kwargs(job_id), _document(models.JobAnswer))
+def cancel(job_id: str) -> Call[Document[models.CancelAnswer]]:
+    return _call(cancel_job._get_kwargs(job_id), _document(models.CancelAnswer))
 
 
 def events(job_id: str, last_id: str) -> Mapping[str, Any]:

@@ -182,8 +182,9 @@ class Client:
         """A large field of a result, as the bytes of a Parquet file."""
         return self._run(calls.result_table(job_id, table))
 
-    def cancel(self, job_id: str) -> Document[models.JobAnswer]:
-        """Cancel a job; released if no data were touched, charged in full otherwise."""
+    def cancel(self, job_id: str) -> Document[models.CancelAnswer]:
+        """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
+        `cancel` (done, requested, too_late), `charge` (none, full, undecided), both in `detail`."""
         return self._run(calls.cancel(job_id))
 
     def events(self, job_id: str) -> Iterator[tuple[str, Json]]:

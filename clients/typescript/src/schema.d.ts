@@ -296,7 +296,8 @@ export interface paths {
         put?: never;
         /**
          * Cancel Job
-         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
+         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
+         *     which, and whether it is too late. A job that was cancelled before is answered so again.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -752,6 +753,60 @@ export interface components {
         BudgetList: {
             /** Budgets */
             budgets: components["schemas"]["BudgetAnswer"][];
+        };
+        /**
+         * CancelAnswer
+         * @description A job that shall be cancelled, and what comes of that.
+         */
+        CancelAnswer: {
+            /**
+             * Cancel
+             * @description `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second where its process lives, and it ends as cancelled. `too_late`: its release is stored and paid for, so it goes on
+             * @enum {string}
+             */
+            cancel: "done" | "requested" | "too_late";
+            /**
+             * Cancel Requested
+             * @description Somebody has asked for its end, and it is being stopped
+             * @default false
+             */
+            cancel_requested?: boolean;
+            /**
+             * Charge
+             * @description What the job costs then. `undecided`, of a session only: in full if an agent's message comes first
+             * @enum {string}
+             */
+            charge: "none" | "full" | "undecided";
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Dataset */
+            dataset: string | null;
+            /**
+             * Detail
+             * @description Both in a sentence
+             */
+            detail: string;
+            error?: components["schemas"]["JobError"] | null;
+            /** Finished At */
+            finished_at: string | null;
+            /** Id */
+            id: string;
+            /** Kind */
+            kind: string;
+            price: components["schemas"]["Price"];
+            progress: components["schemas"]["JobProgress"];
+            /** Started At */
+            started_at: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled";
         };
         /**
          * Cap
@@ -1358,6 +1413,12 @@ export interface components {
          * @description A job.
          */
         JobAnswer: {
+            /**
+             * Cancel Requested
+             * @description Somebody has asked for its end, and it is being stopped
+             * @default false
+             */
+            cancel_requested?: boolean;
             /**
              * Created At
              * Format: date-time
@@ -3994,7 +4055,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobAnswer"];
+                    "application/json": components["schemas"]["CancelAnswer"];
                 };
             };
             /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */

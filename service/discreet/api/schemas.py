@@ -214,7 +214,21 @@ class JobAnswer(BaseModel):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    cancel_requested: bool = Field(default=False, description="Somebody has asked for its end, and it is being stopped")
     error: JobError | None = None
+
+
+class CancelAnswer(JobAnswer):
+    """A job that shall be cancelled, and what comes of that."""
+
+    cancel: Literal["done", "requested", "too_late"] = Field(
+        description="`done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second where"
+        " its process lives, and it ends as cancelled. `too_late`: its release is stored and paid for, so it goes on"
+    )
+    charge: Literal["none", "full", "undecided"] = Field(
+        description="What the job costs then. `undecided`, of a session only: in full if an agent's message comes first"
+    )
+    detail: str = Field(description="Both in a sentence")
 
 
 class JobPage(BaseModel):

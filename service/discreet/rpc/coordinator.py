@@ -37,7 +37,7 @@ from discreet.rpc.interceptors import Received, signed
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
 from discreet.usecases import leases, running, sessions
-from discreet.usecases.running import Claim, LostJob
+from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import Farewell, Held
 from discreet_client.federation import signing
@@ -243,6 +243,8 @@ class Coordinator:
                 await self._go()
         except Ending as ending:
             await self._end(ending)
+        except CancelRequested:  # while it was publishing
+            await self._end(Ending("cancelled"))
         except (LostJob, Handover) as reason:
             log.info("session goes to another process", job=self.held.job_id, reason=type(reason).__name__)
             if isinstance(reason, Handover):
@@ -411,7 +413,6 @@ class Coordinator:
             public=None,
             plan=held.plan,
             released=held.released,
-            cancel_requested=False,
         )
         header = {
             "step": "finish",

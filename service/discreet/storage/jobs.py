@@ -323,10 +323,11 @@ async def renew(connection: AsyncConnection, job_id: str, attempt: int, lease_se
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
-    """Lock the job for this transaction if it is still this attempt's."""
-    statement = select(Job.id).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
-    return (await connection.execute(statement.with_for_update(key_share=True))).first() is not None
+async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool | None:
+    """Lock the job for this transaction if it is still this attempt's: whether it is still wanted, which one that shall
+    be cancelled is not; None when it is another's."""
+    statement = select(~Job.cancel_requested).where(Job.id == job_id, Job.attempt == attempt, Job.state == "running")
+    return (await connection.execute(statement.with_for_update(key_share=True, of=Job))).scalar_one_or_none()
 
 
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
@@ -350,6 +351,11 @@ async def store_release(connection: AsyncConnection, job_id: str, attempt: int, 
     await connection.execute(
         insert(Release).values(job_id=job_id, attempt=attempt, content_key_id=key_id, sealed=sealed)
     )
+
+
+async def is_released(connection: AsyncConnection, job_id: str) -> bool:
+    """Whether a release of the job is stored."""
+    return (await connection.execute(select(Release.job_id).where(Release.job_id == job_id))).first() is not None
 
 
 async def find_release(connection: AsyncConnection, job_id: str) -> tuple[str, bytes] | None:
@@ -416,8 +422,14 @@ async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row 
     return None if row is None else dict(row)
 
 
-async def request_cancel(connection: AsyncConnection, job_id: str) -> None:
-    await connection.execute(update(Job).where(Job.id == job_id).values(cancel_requested=True))
+async def request_cancel(connection: AsyncConnection, job_id: str) -> bool:
+    """Ask whoever runs the job to stop it; False when nobody does: it waits, or its worker's lease has run out."""
+    statement = update(Job).where(
+        Job.id == job_id,
+        Job.state == "running",
+        or_(Job.lease_until.is_(None), Job.lease_until >= func.clock_timestamp()),  # a session's lease is its own
+    )
+    return bool((await connection.execute(statement.values(cancel_requested=True))).rowcount)
 
 
 async def hold_repair(connection: AsyncConnection) -> bool:

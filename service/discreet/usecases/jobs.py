@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import anyio.to_thread
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
@@ -26,6 +27,37 @@ from discreet.usecases.services import Services
 log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """What comes of a request to cancel a job, what that costs, and both in a sentence."""
+
+    cancel: Literal["done", "requested", "too_late"]
+    charge: Literal["none", "full", "undecided"]
+    detail: str
+
+
+CANCELLATIONS = {
+    (one.cancel, one.charge): one
+    for one in (
+        Cancellation("done", "none", "the job is cancelled; nothing was charged"),
+        Cancellation("done", "full", "the job is cancelled; data were touched before, so it was charged in full"),
+        Cancellation("requested", "none", "the job is being stopped; no data were touched: nothing will be charged"),
+        Cancellation("requested", "full", "the job is being stopped; data were touched, so it is charged in full"),
+        Cancellation(
+            "requested",
+            "undecided",
+            "the session is being stopped; it is charged in full if an agent's message comes before that",
+        ),
+        Cancellation(
+            "too_late",
+            "full",
+            "it is too late: what the job released is stored and will be charged in full, so it goes on to its result",
+        ),
+    )
+}
+"""All there are."""
 
 
 async def price(
@@ -216,8 +248,14 @@ async def events(
     return rows, row["state"] in jobs.FINAL
 
 
-async def cancel(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
-    """Cancel a job. What has not touched data is released in full; what has is charged in full."""
+async def cancel(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], Cancellation]:
+    """Cancel a job: the job as it is now, and what comes of the request.
+
+    What has not touched data is released in full; what has is charged in full. A job whose release is stored is paid
+    for and goes on to its result, unless it is a simulation, which costs nothing. What is said here holds: a worker's
+    later steps look under the same lock (`running.touch`, `keep_release`, `publish`). Conflict when the job has ended
+    otherwise than by a cancellation.
+    """
     require(principal, *SUBMITTERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.lock(connection, job_id, principal.tenant_id)
@@ -226,14 +264,42 @@ async def cancel(services: Services, principal: Principal, job_id: str) -> dict[
         if row["state"] in jobs.FINAL:
             if row["state"] != "cancelled":
                 raise Conflict(f"this job has {row['state']} already", code="job_ended")
-        elif row["state"] == "running":
-            await jobs.request_cancel(connection, job_id)
-        else:
+        elif not row["cancel_requested"] and await _is_paid(connection, job_id):
+            return row, CANCELLATIONS["too_late", "full"]
+        elif not await jobs.request_cancel(connection, job_id):
             await ledger.settle(connection, job_id, principal.name)
             await jobs.end(connection, job_id, "cancelled")
         found = await jobs.find(connection, job_id)
-    assert found is not None
-    return found
+        assert found is not None
+        return found, await _cancellation(connection, found)
+
+
+async def cancellation(services: Services, principal: Principal, job_id: str) -> Cancellation | None:
+    """What comes of the cancellation that somebody has asked for; None when nobody has, or the job has ended."""
+    require(principal, "owner", "analyst", "auditor")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+        if row is None or row["state"] in jobs.FINAL or not row["cancel_requested"]:
+            return None
+        return await _cancellation(connection, row)
+
+
+async def _is_paid(connection: AsyncConnection, job_id: str) -> bool:
+    """Whether the job's release is stored, and costs something."""
+    entries = await ledger.reservation(connection, job_id)
+    return bool(entries) and await jobs.is_released(connection, job_id)
+
+
+async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Cancellation:
+    """What has come, or will come, of a cancellation: the ledger says what it costs."""
+    kinds = {entry["kind"] for entry in await ledger.reservation(connection, row["id"])}
+    if row["state"] in jobs.FINAL:
+        return CANCELLATIONS["done", "full" if "commit" in kinds else "none"]
+    if "data_touched" in kinds:
+        return CANCELLATIONS["requested", "full"]
+    # An agent's message that is on its way touches data; a worker asks under the job's lock first.
+    federated = row["problem"].get("protocol") == "federated"
+    return CANCELLATIONS["requested", "undecided" if federated and kinds else "none"]
 
 
 def view(row: dict[str, Any]) -> dict[str, Any]:
@@ -249,6 +315,7 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "started_at": row["started_at"],
         "finished_at": row["finished_at"],
+        "cancel_requested": row["state"] not in jobs.FINAL and row.get("cancel_requested", False),
     }
     if row["error_code"] is not None:
         body["error"] = {"code": row["error_code"], "detail": row["error_detail"]}

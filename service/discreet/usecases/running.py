@@ -52,6 +52,10 @@ class LostJob(DiscreetError):
     code = "lost_job"
 
 
+class CancelRequested(Exception):
+    """Somebody asked for the job's end."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A job in this worker's hands. `attempt` is the fencing token."""
@@ -65,7 +69,6 @@ class Claim:
     public: Any
     plan: Plan
     released: bytes | None
-    cancel_requested: bool
     traceparent: str | None = None
     queued_at: datetime | None = None
 
@@ -75,6 +78,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
+            return None
+        if row["cancel_requested"]:
+            await _end(connection, job_id, "cancelled", None)
             return None
         if row["failures"] >= services.settings.max_attempts:
             await _end(connection, job_id, "failed", "solver_failed")
@@ -100,7 +106,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             if stored[0] not in services.secrets.content_keys:  # a rotation has not reached this machine yet
                 raise Unavailable("the master key of this release is not known here") from None
             async with services.database.transaction(SYSTEM) as connection:
-                if await jobs.hold(connection, job_id, row["attempt"]):
+                if await jobs.hold(connection, job_id, row["attempt"]) is not None:
                     await _end(connection, job_id, "failed", "release_unreadable")
             return None
     problem = KINDS[row["kind"]].model_validate(row["problem"])
@@ -115,7 +121,6 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         public=None if dataset is None else DATASETS[row["kind"]].read_public(dataset["public"]),
         plan=Plan.model_validate(row["plan"]),
         released=released,
-        cancel_requested=row["cancel_requested"],
         traceparent=traceparent,
         queued_at=row["created_at"],
     )
@@ -140,9 +145,12 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray:
 
 
 async def touch(services: Services, held: Claim) -> None:
-    """Commit `data_touched`, before content is handed over: from then on the job is charged."""
+    """Commit `data_touched`, before content is handed over: from then on the job is charged.
+
+    CancelRequested instead when the job shall be cancelled: who asked for that was told that nothing will be charged.
+    """
     async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
+        await _hold_wanted(connection, held)
         if not held.simulation:
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
@@ -150,11 +158,14 @@ async def touch(services: Services, held: Claim) -> None:
 
 
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:
-    """Store what was released, sealed: from here on no attempt touches data again."""
+    """Store what was released, sealed: from here on no attempt touches data again, and none is cancelled.
+
+    CancelRequested instead when the job shall be cancelled.
+    """
     keys = services.secrets
     sealed = sealing.seal_whole(keys, _release_name(held.job_id), released)
     async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
+        await _hold_wanted(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, sealed)
         faults.point("release.written")
     faults.point("release.committed")
@@ -175,9 +186,9 @@ async def publish(
     federation: Mapping[str, Any] | None = None,
 ) -> None:
     """Result, certificate and ledger commit in one transaction. `assumptions` stand in for those of a `release`,
-    `federation` is what the certificate of a session says of it."""
+    `federation` is what the certificate of a session says of it. CancelRequested when the job shall be cancelled."""
     async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
+        await _hold_wanted(connection, held)
         passed = await _filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
         faults.point("publish.settled")
@@ -226,7 +237,9 @@ async def count_failure(services: Services, held: Claim, code: str = "solver_fai
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
-        if row["failures"] >= services.settings.max_attempts:
+        if row["cancel_requested"]:
+            await _end(connection, held.job_id, "cancelled", None)
+        elif row["failures"] >= services.settings.max_attempts:
             await _end(connection, held.job_id, "failed", code)
     faults.point("failure.committed")
 
@@ -236,7 +249,9 @@ async def hand_back(services: Services, held: Claim) -> None:
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=False)
-        if not await queue.waits(connection, held.job_id):
+        if row["cancel_requested"]:
+            await _end(connection, held.job_id, "cancelled", None)
+        elif not await queue.waits(connection, held.job_id):
             await queue.enqueue(connection, held.job_id, priority=-row["fair_tag"])
 
 
@@ -267,8 +282,18 @@ async def repair(services: Services) -> int:
 
 
 async def _hold(connection: Any, held: Claim) -> None:
-    if not await jobs.hold(connection, held.job_id, held.attempt):
+    if await jobs.hold(connection, held.job_id, held.attempt) is None:
         raise LostJob()
+
+
+async def _hold_wanted(connection: Any, held: Claim) -> None:
+    """The same for a step that a job which shall be cancelled takes no more: what was said to whoever cancelled it
+    holds, however the two meet."""
+    wanted = await jobs.hold(connection, held.job_id, held.attempt)
+    if wanted is None:
+        raise LostJob()
+    if not wanted:
+        raise CancelRequested
 
 
 async def _end(connection: Any, job_id: str, state: str, code: str | None) -> None:

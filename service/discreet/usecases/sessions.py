@@ -36,7 +36,7 @@ from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets, rpc_tls
 from discreet.usecases.access import require
-from discreet.usecases.running import LostJob
+from discreet.usecases.running import CancelRequested, LostJob
 from discreet.usecases.services import Services
 from discreet_client.federation import signing
 from discreet_client.federation.links import Link
@@ -490,12 +490,16 @@ async def keep(
 async def keep_last(
     services: Services, held: Held, *, number: int, broadcast: bytes, transcript: bytes, released: bytes
 ) -> None:
-    """The end of the last step: what was released, and the broadcast for agents that come late. No state is left."""
+    """The end of the last step: what was released, and the broadcast for agents that come late. No state is left.
+
+    CancelRequested when the job shall be cancelled.
+    """
     keys = services.secrets
     sealed = sealing.seal_whole(keys, _sealed_name(held.job_id), bytes(8) + broadcast)
     key_id, sealed_release = keys.content_key_id, sealing.seal_whole(keys, f"release/{held.job_id}", released)
     async with services.database.transaction(SYSTEM) as connection:
-        await _hold(connection, held)
+        if (await _hold(connection, held))["cancel_requested"]:
+            raise CancelRequested
         await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
         await jobs.store_release(connection, held.job_id, held.attempt, key_id, sealed_release)
         faults.point("session.released")

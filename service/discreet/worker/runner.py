@@ -16,7 +16,7 @@ from discreet.errors import Unavailable
 from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, Zygote
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
-from discreet.usecases.running import Claim, LostJob
+from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.worker.cluster import ClusterFinisher
 
@@ -42,10 +42,6 @@ _child_seconds = Histogram(
     ["kind", "step"],
     buckets=SECONDS,
 )
-
-
-class CancelRequested(Exception):
-    """Somebody asked for the job's end."""
 
 
 class Runner:
@@ -102,8 +98,6 @@ class Runner:
                 raise
 
     async def _attempt(self, held: Claim) -> None:
-        if held.cancel_requested:
-            raise CancelRequested
         released = held.released
         if released is None:
             began, started = time.time_ns(), time.monotonic()

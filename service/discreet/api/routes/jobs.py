@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -14,7 +15,7 @@ from discreet.api import bodies, examples
 from discreet.api.bodies import json_body
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.responses import Pages, answer, joined, resource
-from discreet.api.schemas import JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
+from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
 from discreet.api.security import CurrentPrincipal, CurrentServices, bearer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.usecases import jobs
@@ -161,11 +162,13 @@ async def get_result_table(
 
 @router.post(
     "/jobs/{job_id}/cancel",
-    **operation("cancel_job", roles=jobs.SUBMITTERS, answers={202: JobAnswer}, codes=["not_found", "job_ended"]),
+    **operation("cancel_job", roles=jobs.SUBMITTERS, answers={202: CancelAnswer}, codes=["not_found", "job_ended"]),
 )
 async def cancel_job(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise."""
-    return answer(jobs.view(await jobs.cancel(services, principal, job_id)), 202, {"Retry-After": "1"})
+    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
+    which, and whether it is too late. A job that was cancelled before is answered so again."""
+    row, found = await jobs.cancel(services, principal, job_id)
+    return answer({**jobs.view(row), **asdict(found)}, 202, {"Retry-After": "1"})
 
 
 @router.get(

@@ -234,11 +234,13 @@ async def watch_one(
 
 @router.post("/jobs/{job_id}/cancel")
 async def cancel(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
-    """Cancel: released in full before data were touched, charged in full afterwards."""
+    """Cancel: released in full before data were touched, charged in full afterwards; or it is too late, and said so."""
     try:
-        await jobs.cancel(services, viewer.principal, job_id)
+        _, found = await jobs.cancel(services, viewer.principal, job_id)
     except Conflict as error:
         return await _job_page(request, services, viewer, job_id, refused=error)
+    if found.cancel == "too_late":
+        return await _job_page(request, services, viewer, job_id, cancellation=found)
     return go_to(f"/jobs/{job_id}")
 
 
@@ -280,6 +282,7 @@ async def _job_page(
     refused: DiscreetError | None = None,
     form: forms.Form | None = None,
     links: list[str] | None = None,
+    cancellation: jobs.Cancellation | None = None,
 ) -> Response:
     row = await jobs.find(services, viewer.principal, job_id)
     result: dict[str, Any] | None = None
@@ -311,4 +314,5 @@ async def _job_page(
         refused=refused,
         form=form or {},
         links=links or [],
+        cancellation=cancellation or await jobs.cancellation(services, viewer.principal, job_id),
     )

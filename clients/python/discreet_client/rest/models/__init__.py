@@ -13,6 +13,10 @@ from .bpr_latency import BprLatency
 from .budget_answer import BudgetAnswer
 from .budget_answer_scope import BudgetAnswerScope
 from .budget_list import BudgetList
+from .cancel_answer import CancelAnswer
+from .cancel_answer_cancel import CancelAnswerCancel
+from .cancel_answer_charge import CancelAnswerCharge
+from .cancel_answer_state import CancelAnswerState
 from .cap import Cap
 from .cap_list import CapList
 from .cap_request import CapRequest
@@ -149,6 +153,10 @@ __all__ = (
     "BudgetAnswer",
     "BudgetAnswerScope",
     "BudgetList",
+    "CancelAnswer",
+    "CancelAnswerCancel",
+    "CancelAnswerCharge",
+    "CancelAnswerState",
     "Cap",
     "CapList",
     "CapRequest",

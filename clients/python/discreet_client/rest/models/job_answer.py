@@ -34,6 +34,7 @@ class JobAnswer:
         progress (JobProgress): Steps done of a planned total.
         started_at (datetime.datetime | None):
         state (JobAnswerState):
+        cancel_requested (bool | Unset): Somebody has asked for its end, and it is being stopped Default: False.
         error (JobError | None | Unset):
     """
 
@@ -47,6 +48,7 @@ class JobAnswer:
     progress: JobProgress
     started_at: datetime.datetime | None
     state: JobAnswerState
+    cancel_requested: bool | Unset = False
     error: JobError | None | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
@@ -82,6 +84,8 @@ class JobAnswer:
 
         state: str = self.state
 
+        cancel_requested = self.cancel_requested
+
         error: dict[str, Any] | None | Unset
         if isinstance(self.error, Unset):
             error = UNSET
@@ -106,6 +110,8 @@ class JobAnswer:
                 "state": state,
             }
         )
+        if cancel_requested is not UNSET:
+            field_dict["cancel_requested"] = cancel_requested
         if error is not UNSET:
             field_dict["error"] = error
 
@@ -169,6 +175,8 @@ class JobAnswer:
 
         state = check_job_answer_state(d.pop("state"))
 
+        cancel_requested = d.pop("cancel_requested", UNSET)
+
         def _parse_error(data: object) -> JobError | None | Unset:
             if data is None:
                 return data
@@ -197,6 +205,7 @@ class JobAnswer:
             progress=progress,
             started_at=started_at,
             state=state,
+            cancel_requested=cancel_requested,
             error=error,
         )
 

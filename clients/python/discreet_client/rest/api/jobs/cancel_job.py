@@ -6,7 +6,7 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
-from ...models.job_answer import JobAnswer
+from ...models.cancel_answer import CancelAnswer
 from ...models.problem_document import ProblemDocument
 from ...types import Response
 
@@ -27,9 +27,9 @@ def _get_kwargs(
 
 def _parse_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> JobAnswer | ProblemDocument | None:
+) -> CancelAnswer | ProblemDocument | None:
     if response.status_code == 202:
-        response_202 = JobAnswer.from_dict(response.json())
+        response_202 = CancelAnswer.from_dict(response.json())
 
         return response_202
 
@@ -71,7 +71,7 @@ def _parse_response(
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[JobAnswer | ProblemDocument]:
+) -> Response[CancelAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -84,10 +84,12 @@ def sync_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[JobAnswer | ProblemDocument]:
+) -> Response[CancelAnswer | ProblemDocument]:
     """Cancel Job
 
-     Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
+     Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the
+    answer says
+    which, and whether it is too late. A job that was cancelled before is answered so again.
 
     Args:
         job_id (str):
@@ -97,7 +99,7 @@ def sync_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[JobAnswer | ProblemDocument]
+        Response[CancelAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -115,10 +117,12 @@ def sync(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> JobAnswer | ProblemDocument | None:
+) -> CancelAnswer | ProblemDocument | None:
     """Cancel Job
 
-     Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
+     Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the
+    answer says
+    which, and whether it is too late. A job that was cancelled before is answered so again.
 
     Args:
         job_id (str):
@@ -128,7 +132,7 @@ def sync(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        JobAnswer | ProblemDocument
+        CancelAnswer | ProblemDocument
     """
 
     return sync_detailed(
@@ -141,10 +145,12 @@ async def asyncio_detailed(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[JobAnswer | ProblemDocument]:
+) -> Response[CancelAnswer | ProblemDocument]:
     """Cancel Job
 
-     Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
+     Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the
+    answer says
+    which, and whether it is too late. A job that was cancelled before is answered so again.
 
     Args:
         job_id (str):
@@ -154,7 +160,7 @@ async def asyncio_detailed(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[JobAnswer | ProblemDocument]
+        Response[CancelAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
@@ -170,10 +176,12 @@ async def asyncio(
     job_id: str,
     *,
     client: AuthenticatedClient,
-) -> JobAnswer | ProblemDocument | None:
+) -> CancelAnswer | ProblemDocument | None:
     """Cancel Job
 
-     Cancel a job. Its price is released if no data were touched, and charged in full otherwise.
+     Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the
+    answer says
+    which, and whether it is too late. A job that was cancelled before is answered so again.
 
     Args:
         job_id (str):
@@ -183,7 +191,7 @@ async def asyncio(
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        JobAnswer | ProblemDocument
+        CancelAnswer | ProblemDocument
     """
 
     return (
