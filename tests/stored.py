@@ -25,6 +25,7 @@ def stored_installation(
             "json_body_bytes": 1_000_000,
             "webhook_allow_http": True,
             "webhook_allow_private": True,
+            "webhook_ports": "1024-65535",
             "webhook_backoff_seconds": 0.2,
             "expiry_seconds": 0.3,
         }

@@ -81,6 +81,11 @@ class Settings(BaseSettings):
     )
     webhook_allow_http: bool = Field(default=False, description="Webhooks may go to http:// addresses")
     webhook_allow_private: bool = Field(default=False, description="Webhooks may go to loopback and private networks")
+    webhook_ports: str = Field(
+        default="80,443,8443",
+        pattern=r"^\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*$",
+        description="Ports that webhooks may go to, with ranges: `443,8000-8999`",
+    )
     webhook_seconds: float = Field(default=10.0, gt=0, le=60, description="Time that one delivery may take")
     webhook_backoff_seconds: float = Field(default=5.0, gt=0, description="Wait before the second delivery; doubles")
     webhook_give_up_seconds: float = Field(

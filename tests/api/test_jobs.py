@@ -726,7 +726,9 @@ def test_cancelling_after_data_were_touched_is_charged(
         eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker touches data")
         first.send_signal(signal.SIGKILL)
         first.wait()
-        assert client.cancel(job["id"])["state"] == "running"
+        # Its lease holds for two seconds more: by then a cancellation is noted, afterwards it is done at once.
+        answer = client.cancel(job["id"])
+        assert (answer["charge"], answer["state"]) in (("full", "running"), ("full", "cancelled"))
         running.start_worker()
         assert client.wait(job["id"])["state"] == "cancelled"
         assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import http.server
+import ipaddress
 import json
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 
 from discreet.settings import Settings
 from discreet.usecases import webhooks
+from discreet.usecases.public_addresses import is_public
 from discreet.usecases.services import open_services
 from discreet_client.client import ApiError
 from tests import bodies
@@ -277,6 +279,9 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(
         "https://[64:ff9b::7f00:1]/",
         "https://[2002:a00:1::]/",
         "https://224.0.0.1/",
+        "https://8.8.8.8:22/",
+        "https://8.8.8.8:0/",
+        "https://8.8.8.8:5432/",
         "https://" + "a" * 70 + ".example/",
         "https://exam ple.org/",
     ],
@@ -288,9 +293,80 @@ def test_addresses_that_are_refused(api_only: Installation, url: str) -> None:
     assert [issue["pointer"] for issue in answer.json()["errors"]] == ["/url"]
 
 
-def test_public_addresses() -> None:
-    for address in ("192.0.9.1", "2a00::1", "64:ff9b::c000:901", "::ffff:8.8.8.8"):
-        assert webhooks.is_public(address), address
+@pytest.mark.parametrize(
+    "address",
+    [
+        "192.0.9.1",
+        "11.0.0.1",
+        "100.128.0.1",
+        "223.255.255.1",
+        "2a00::1",
+        "2001:200::1",
+        "2600:1f00::5efe:1",
+        "64:ff9b::c000:901",
+        "::ffff:8.8.8.8",
+        "2a00:1:2:3:0:5efe:8.8.8.8",
+    ],
+)
+def test_public_addresses(address: str) -> None:
+    assert is_public(address)
+
+
+SPECIAL = """
+    0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24
+    192.0.0.0/29 192.0.0.8/32 192.0.0.9/32 192.0.0.10/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24
+    192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15
+    198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 255.255.255.255/32 ::1/128 ::/128 ::/96
+    ::ffff:0:0:0/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:1::1/128
+    2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28
+    2001:30::/28 2001:db8::/32 2002::/16 2620:4f:8000::/48 3ffe::/16 3fff::/20 5f00::/16 fc00::/7
+    fe80::/10 fec0::/10 ff00::/8 4000::/2 8000::/1 ::ffff:10.0.0.0/104 ::ffff:127.0.0.0/104
+    64:ff9b::10.0.0.0/104 64:ff9b::169.254.0.0/112 2a00:1:2:3:0:5efe:10.0.0.0/104
+    2a00:1:2:3:200:5efe:192.168.0.0/112 2a00:1:2:3:100:5efe:192.168.0.0/112 2002:808:808::/48
+"""
+"""What IANA's registries of special-purpose addresses hold (November 2026), with what was deprecated and what carries an
+IPv4 address from inside."""
+
+
+@pytest.mark.parametrize("network", SPECIAL.split())
+def test_special_addresses(network: str) -> None:
+    found = ipaddress.ip_network(network)
+    assert not is_public(str(found[0]))
+    assert not is_public(str(found[-1]))
+
+
+def test_an_address_of_a_link_is_not_public() -> None:
+    assert not is_public("2a00::1%eth0")
+
+
+@pytest.mark.parametrize(
+    ("ports", "inside", "outside"),
+    [("80,443,8443", (80, 443, 8443), (0, 22, 444, 8444)), ("443,8000-8999", (443, 8000, 8999), (442, 7999, 9000))],
+)
+def test_ports(ports: str, inside: tuple[int, ...], outside: tuple[int, ...]) -> None:
+    chosen = Settings(webhook_ports=ports).webhook_ports
+    assert all(webhooks.is_allowed_port(chosen, port) for port in inside)
+    assert not any(webhooks.is_allowed_port(chosen, port) for port in outside)
+
+
+@pytest.mark.parametrize("ports", ["", "https", "443;80", "-1", "443,", "1-2-3"])
+def test_ports_that_are_none(ports: str) -> None:
+    with pytest.raises(ValueError, match="webhook_ports"):
+        Settings(webhook_ports=ports)
+
+
+def test_a_name_is_refused_when_one_of_its_addresses_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def look(self: Any, host: str, port: int, **_: Any) -> list[Any]:
+        assert port == 443
+        families = {"8.8.8.8": socket.AF_INET, "5f00::1": socket.AF_INET6}
+        return [(family, socket.SOCK_STREAM, 6, "", (address, port)) for address, family in families.items()]
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", look)
+    with pytest.raises(webhooks.Refused, match="not the public internet"):
+        asyncio.run(webhooks.resolve(Settings(), "https://example.org/"))
+
+
+def test_where_an_address_leads() -> None:
 
     async def resolve() -> list[str]:
         parts, addresses = await webhooks.resolve(Settings(), "https://8.8.8.8:8443/x")

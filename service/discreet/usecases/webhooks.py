@@ -11,7 +11,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import random
 import secrets as secure
 import socket
@@ -32,6 +31,7 @@ from discreet.storage.identifiers import new_id
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
+from discreet.usecases.public_addresses import is_public
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -43,13 +43,6 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of the standard
 SECRET_BYTES = 32
 LONGEST_WAIT_SECONDS = 6 * 3600.0
 GONE = 410
-
-# Where a name may lead that is public and yet inside: IPv6 forms that carry an IPv4 address.
-_CARRIERS = (
-    (ipaddress.ip_network("64:ff9b::/96"), 0),  # NAT64 (RFC 6052)
-    (ipaddress.ip_network("2002::/16"), 80),  # 6to4 (RFC 3056)
-    (ipaddress.ip_network("::/96"), 0),  # IPv4-compatible (RFC 4291, deprecated)
-)
 
 
 class Refused(DiscreetError):
@@ -140,8 +133,8 @@ def signature(secret: str, message_id: str, timestamp: int, body: str) -> str:
 async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]:
     """The parts of the address and the IP addresses of its host.
 
-    Refused when its form is not allowed, or when any address that its name has is not public; OSError when the name is
-    not known.
+    Refused when its form or its port is not allowed, or when any address that its name has is not public; OSError when
+    the name is not known.
     """
     try:
         parts = urlsplit(url)
@@ -154,30 +147,27 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         raise Refused("an address with a host, without user and fragment is needed")
     if not url.isascii() or any(character.isspace() or ord(character) < 32 for character in url):
         raise Refused("an address of printable ASCII is needed; write other letters percent-encoded or as punycode")
+    port = port if port is not None else 443 if parts.scheme == "https" else 80
+    if not is_allowed_port(settings.webhook_ports, port):
+        raise Refused(f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to {port}")
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(settings.webhook_seconds):
-            found = await loop.getaddrinfo(parts.hostname, port or 443, type=socket.SOCK_STREAM)
+            found = await loop.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # a part of the name is too long
         raise Refused("this is not the name of a host") from error
     addresses = [str(entry[4][0]) for entry in found]
     if not settings.webhook_allow_private and not all(is_public(address) for address in addresses):
-        raise Refused("this address leads into a loopback, private or link-local network")
+        raise Refused("this address leads into a network that is not the public internet: loopback, private or special")
     if not addresses:
         raise OSError("no address")
     return parts, addresses
 
 
-def is_public(address: str) -> bool:
-    """Whether packets to this IP address leave for the public internet."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        for network, shift in _CARRIERS:
-            if found in network:
-                return is_public(str(ipaddress.IPv4Address(int(found) >> shift & 0xFFFFFFFF)))
-    return found.is_global and not found.is_multicast
+def is_allowed_port(ports: str, port: int) -> bool:
+    """Whether `ports` (`443,8000-8999`) has this one."""
+    ranges = (word.partition("-") for word in ports.split(","))
+    return any(int(first) <= port <= int(last or first) for first, _, last in ranges)
 
 
 # What workers do ----------------------------------------------------------------------------------------------------
