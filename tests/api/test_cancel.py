@@ -195,11 +195,11 @@ def test_a_cancelled_job_leaves_no_child(api_only: Installation, monkeypatch: py
     stopped: list[int] = []
     fork = Zygote._fork
 
-    async def fork_and_stop(zygote: Zygote, limits: Limits) -> tuple[socket.socket, int]:
-        ours, watch = await fork(zygote, limits)
+    async def fork_and_stop(zygote: Zygote, limits: Limits) -> tuple[socket.socket, int, int]:
+        ours, watch, report = await fork(zygote, limits)
         signal.pidfd_send_signal(watch, signal.SIGSTOP)
         stopped.append(pid_of(watch))
-        return ours, watch
+        return ours, watch, report
 
     monkeypatch.setattr(Zygote, "_fork", fork_and_stop)
     with api_only.client() as client:
