@@ -495,6 +495,7 @@ class EmbeddedPostgres:
         shutil.rmtree(new, ignore_errors=True)
         self._make_folder(new)
         password = os.memfd_create("password")  # never in the file system
+        words = os.memfd_create("initdb")  # its log lies on the disk that may be full
         try:
             os.write(password, self._passwords[SUPERUSER].encode() + b"\n")
             with self._opened(new) as (path, files):
@@ -512,16 +513,24 @@ class EmbeddedPostgres:
                     "--no-instructions",
                     *([] if self._durable else ["--no-sync"]),
                 ]
-                process = self._spawn("initdb", arguments, [inherited, password, *files], signal.SIGTERM)
+                process = self._spawn("initdb", arguments, [inherited, password, *files], signal.SIGTERM, words)
                 try:
                     status = process.wait()
                 except BaseException:
                     end(process, (signal.SIGTERM, 5.0))
                     raise
+            said = os.pread(words, os.fstat(words).st_size, 0)
         finally:
             os.close(password)
+            os.close(words)
+        with suppress(OSError), os.fdopen(self.log.open(), "wb") as log:
+            log.write(said)
         if status != 0:
-            raise Unavailable(f"initdb failed: {self.log.last}")
+            shutil.rmtree(new, ignore_errors=True)
+            if os.strerror(errno.ENOSPC).encode() in said:
+                raise Unavailable(f"no room for a database in {self.state}: {os.strerror(errno.ENOSPC)}")
+            last = said.decode(errors="replace").strip().rpartition("\n")[2]
+            raise Unavailable(f"initdb failed: {last}")
         new.rename(self.data)
         sync_folder(self.state)
 
@@ -566,9 +575,15 @@ class EmbeddedPostgres:
             self._process = self._spawn("postgres", arguments, [inherited, *files, *more], signal.SIGINT)
 
     def _spawn(
-        self, program: str, arguments: Sequence[str], files: Sequence[int], death: signal.Signals
+        self,
+        program: str,
+        arguments: Sequence[str],
+        files: Sequence[int],
+        death: signal.Signals,
+        words: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        log = self.log.open()
+        """`words` is where it writes; without it the log."""
+        log = self.log.open() if words is None else os.dup(words)
         identity: dict[str, Any] = {}
         if self._user is not None:
             identity = {"user": self._user.uid, "group": self._user.gid, "extra_groups": []}

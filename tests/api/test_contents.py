@@ -370,7 +370,7 @@ def test_content_that_does_not_come_fails_the_job_in_the_end(
     """Three attempts, none of which has touched data."""
     from discreet.isolation.children import Zygote
     from discreet.storage.objects import Objects
-    from discreet.usecases import running as steps
+    from discreet.usecases.endings import FAILURES
     from discreet.worker import runner
 
     def silent(self: Objects, name: str) -> Iterator[bytes]:
@@ -390,7 +390,8 @@ def test_content_that_does_not_come_fails_the_job_in_the_end(
             monkeypatch.setattr(runner, "STORAGE_SECONDS", 0.01)
             inside(stored, lambda services: runner.Runner(services, Zygote()).run(job["id"]))
             ended = client.job(job["id"])
-            assert ended["error"] == {"code": "content_unavailable", "detail": steps.FAILURES["content_unavailable"]}
+            code = {"storage": "content_unavailable", "key": "master_key_unknown"}[why]
+            assert ended["error"] == {"code": code, "detail": f"{FAILURES[code]}; nothing was charged"}
             assert balance(client, dataset["account"]) == (0, 0)
             client.delete_dataset(dataset["id"])
     finally:

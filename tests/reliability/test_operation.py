@@ -172,6 +172,7 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     asyncio.run(go())
     with running.client() as client:
         ended = client.job(job)
-    assert (ended["state"], ended["error"]["code"]) == ("failed", "solver_failed")
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "child_not_started")
+    assert ended["error"]["detail"].endswith("; nothing was charged")
     books = check_books(superuser_url(postgres, running.settings), {"only": {job}}, failed={job})
     assert books.outcomes == {"failed, released": 1}

@@ -29,6 +29,14 @@ KEY_CODES = (
     "forbidden",
     "rate_limited",
 )
+DATABASE_CODES = (
+    "unavailable",
+    "database_unavailable",
+    "database_busy",
+    "database_full",
+    "database_read_only",
+    "wrong_schema",
+)
 BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large")
 
 _TEXT = {"schema": {"type": "string"}}
@@ -55,7 +63,7 @@ def operation(
     deprecated: tuple[datetime, datetime] | None = None,
 ) -> dict[str, Any]:
     """Arguments of a route's decorator. `deprecated`: since when, and the day it ends (`docs/api.md`)."""
-    refusals = [*codes, "unavailable"]
+    refusals = [*codes, *DATABASE_CODES]
     if roles is not None:
         refusals += KEY_CODES
     if body is not None:

@@ -13,7 +13,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -33,6 +33,8 @@ from discreet.errors import (
     Unavailable,
 )
 from discreet.field_issues import pointer, sentence
+from discreet.storage.database import trouble
+from discreet.storage.schema import schema_trouble
 from discreet.usecases.keyring import Rate
 
 log = structlog.get_logger()
@@ -60,6 +62,11 @@ class Code:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members of the example."""
 
+
+INTERNAL = (
+    "something went wrong; whether a change was made is not known here: look at the object, or send the same"
+    " Idempotency-Key again"
+)
 
 _POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greater than 0"}]}
 
@@ -163,17 +170,59 @@ CODES: dict[str, Code] = {
     "session_full": Code(409, "The session is full", "as many agents as the job's terms allow have joined"),
     "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
     # The service
-    "unavailable": Code(503, "The service cannot answer now", "the database does not answer; try again"),
+    "unavailable": Code(503, "The service cannot answer now", "a part that discreet needs does not answer; try again"),
+    "database_unavailable": Code(
+        503,
+        "The database does not answer",
+        "the database does not answer; whether a change was made is not known here: look at the object, or send the"
+        " same Idempotency-Key again",
+    ),
+    "database_busy": Code(
+        503,
+        "The database is too busy",
+        "the database is too busy; what this would have changed is as it was; try again",
+    ),
+    "database_full": Code(
+        503,
+        "The database's disk is full",
+        "the disk of the database is full; what this would have changed is as it was",
+    ),
+    "database_read_only": Code(
+        503,
+        "The database takes no changes",
+        "the database takes no changes now (read-only, as a standby is); what this would have changed is as it was",
+    ),
+    "wrong_schema": Code(
+        503,
+        "The database has the schema of another version",
+        "the database has schema 0006, this version needs 0007: run `discreet migrate`",
+    ),
+    "storage_unavailable": Code(
+        503,
+        "The object storage does not answer",
+        "the object storage said nothing for 10 s; try again",
+    ),
+    "storage_full": Code(503, "The object storage is full", "the object storage has no room for more"),
+    "storage_denied": Code(
+        503, "The object storage refuses this service", "the object storage does not let this service in"
+    ),
+    "spool_unavailable": Code(
+        503,
+        "There is no room for the upload",
+        "no room for the upload while it is read (DISCREET_SPOOL): No space left on device; nothing was registered",
+    ),
+    "reader_not_started": Code(
+        503, "Uploads cannot be read now", "the reader of uploads does not start; nothing was registered"
+    ),
     "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
-    "internal": Code(500, "Internal error", "something went wrong; nothing was charged by this request"),
+    "internal": Code(500, "Internal error", INTERNAL),
 }
 """Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
 
 NOTHING_HERE = "there is nothing at this address; /docs lists the calls"
 
 HEADERS: dict[str, dict[str, str]] = {
-    "unavailable": {"Retry-After": "2"},
-    "not_ready": {"Retry-After": "2"},
+    **{code: {"Retry-After": "2"} for code, known in CODES.items() if known.status == HTTPStatus.SERVICE_UNAVAILABLE},
     "request_in_flight": {"Retry-After": "1"},
 }
 
@@ -315,27 +364,24 @@ def install(app: FastAPI) -> None:
             return document(405, "method_not_allowed", detail, headers={"Allow": possible})
         return document(error.status_code, "http_error", str(error.detail), headers=error.headers)
 
-    async def unavailable(request: Request, error: Exception) -> JSONResponse:
-        if isinstance(getattr(error, "orig", error), psycopg.errors.DiskFull):
-            log.error("the disk of the database is full")
-            return of_error(Unavailable("the disk of the database is full; nothing was charged by this request"))
-        log.warning("database does not answer", error=type(error).__name__)
-        return of_error(Unavailable("the database does not answer; try again"))
-
-    for kind in (OperationalError, PoolTimeout, psycopg.OperationalError, ConnectionError):
-        app.add_exception_handler(kind, unavailable)
-
-    @app.exception_handler(DBAPIError)
-    async def database(request: Request, error: DBAPIError) -> JSONResponse:
-        if error.connection_invalidated:
-            return await unavailable(request, error)
+    async def database(request: Request, error: Exception) -> JSONResponse:
+        services = request.app.state.services
+        found = trouble(error) or await schema_trouble(services.database, error)
+        cause = getattr(error, "orig", error)
         # The statement's parameters are left out: they may be private.
-        log.error("database error", error=type(error.orig).__name__, sqlstate=getattr(error.orig, "sqlstate", None))
-        return document(500, "internal", "something went wrong; nothing was charged by this request")
+        named = {"error": type(cause).__name__, "sqlstate": getattr(cause, "sqlstate", None)}
+        if found is not None:
+            log.warning("database trouble", code=found.code, **named)
+            return of_error(found)
+        log.error("database error", **named)
+        return document(500, "internal", INTERNAL)
+
+    for kind in (DBAPIError, PoolTimeout, psycopg.Error, ConnectionError):
+        app.add_exception_handler(kind, database)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         # Where, and of which type; not the message, which may carry a value of private content.
         trace = "".join(traceback.format_tb(error.__traceback__))
         log.error("unexpected error", error=type(error).__name__, path=request.url.path, trace=trace)
-        return document(500, "internal", "something went wrong; nothing was charged by this request")
+        return document(500, "internal", INTERNAL)

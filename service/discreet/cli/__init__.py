@@ -61,4 +61,31 @@ def run(arguments: list[str] | None = None) -> int:
     except (DiscreetError, ApiError, Unreachable) as error:
         print(f"discreet: {error}", file=sys.stderr)
         return 1
+    except Exception as error:
+        found = _database_trouble(error)
+        if found is None:
+            raise
+        print(f"discreet: {found}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _database_trouble(error: Exception) -> DiscreetError | None:
+    """What an error says of the database that a command works on by itself, without a server."""
+    import asyncio  # noqa: PLC0415
+
+    from discreet.settings import Settings  # noqa: PLC0415
+    from discreet.storage.database import Database, trouble  # noqa: PLC0415
+    from discreet.storage.schema import schema_trouble  # noqa: PLC0415
+
+    async def schema() -> DiscreetError | None:
+        settings = Settings()
+        if settings.database_url is None:  # the embedded one has gone with the command
+            return None
+        database = Database(settings)
+        try:
+            return await schema_trouble(database, error)
+        finally:
+            await database.close()
+
+    return trouble(error) or asyncio.run(schema())

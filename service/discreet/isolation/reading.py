@@ -13,6 +13,7 @@ file to write to.
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import io
 import json
@@ -134,13 +135,17 @@ def _confine(memory_bytes: int) -> None:
 
 
 def answer(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
-    """What became of a job: `{digest, public, sealed_bytes}`, `{issues}` or `{too_large}`."""
+    """What became of a job: `{digest, public, sealed_bytes}`, `{issues}`, `{too_large}` or `{no_room}`."""
     try:
         return _read(job, source, target)
     except InvalidInput as error:
         return {"issues": [[issue.pointer, issue.detail] for issue in error.issues], "code": error.code}
     except PayloadTooLarge as error:
         return {"too_large": error.detail}
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return {"no_room": error.errno}
     except MemoryError:
         return {"too_large": f"reading the file takes more memory than {job['memory_bytes']} bytes"}
 

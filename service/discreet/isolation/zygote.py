@@ -75,7 +75,7 @@ def _start(
     except OSError as error:
         os.close(told)
         os.close(report)
-        control.sendall(b"n" + error.strerror.encode())
+        control.sendall(b"n" + str(error.strerror).encode())
         return None
     if pid == 0:
         control.close()

@@ -23,19 +23,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import Counter
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
 from discreet.isolation.children import ChildFailed, Conversation, Limits, Zygote
 from discreet.rpc.interceptors import Received, signed
 from discreet.storage import jobs
-from discreet.storage.database import SYSTEM
+from discreet.storage.database import SYSTEM, trouble
 from discreet.usecases import leases, running, sessions
 from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
@@ -557,10 +554,11 @@ class Coordinator:
         for left in range(DATABASE_TRIES, -1, -1):
             try:
                 return await what()
-            except (DBAPIError, PoolTimeout, psycopg.OperationalError, ConnectionError) as error:
-                if not left or (isinstance(error, DBAPIError) and not error.connection_invalidated):
+            except Exception as error:
+                found = trouble(error)
+                if found is None or not left:
                     raise
-                log.warning("database does not answer", job=self.held.job_id, error=type(error).__name__)
+                log.warning("waiting for the database", job=self.held.job_id, code=found.code)
             await asyncio.sleep(DATABASE_PAUSE)
         raise AssertionError("the last attempt returns or raises")
 
@@ -655,7 +653,7 @@ class Coordinators:
             where = "".join(traceback.format_tb(error.__traceback__))
             # A child's own trace is there for post-processing only, which sees nothing private.
             child = error.trace if isinstance(error, ChildFailed) else None
-            name = type(error).__name__
+            name = error.code if isinstance(error, ChildFailed) else type(error).__name__
             log.warning("session broke off", job=job_id, error=name, count=count, trace=where, child=child)
             with contextlib.suppress(Exception):
                 if count >= self._services.settings.max_attempts:

@@ -19,13 +19,10 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import grpc
-import psycopg
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 from prometheus_client import Counter, Gauge
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet import telemetry
 from discreet.errors import (
@@ -38,6 +35,8 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
+from discreet.storage.database import Database, trouble
+from discreet.storage.schema import schema_trouble
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
@@ -120,17 +119,20 @@ class Interceptor(grpc.aio.ServerInterceptor):
 class Tracing(Interceptor):
     """Spans, log lines and the one table from refusals to statuses."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
     async def unary(self, inner: Behaviour, method: str, request: Any, context: Any) -> Any:
-        async with _told(method, context):
+        async with _told(method, context, self._database):
             return await inner(request, context)
 
     async def stream(self, inner: Behaviour, method: str, requests: Any, context: Any) -> None:
-        async with _told(method, context):
+        async with _told(method, context, self._database):
             await inner(requests, context)
 
 
 @asynccontextmanager
-async def _told(method: str, context: Any) -> AsyncIterator[None]:
+async def _told(method: str, context: Any, database: Database) -> AsyncIterator[None]:
     started = time.monotonic()
     status, code = grpc.StatusCode.OK, ""
     with telemetry.span(f"{SERVICE}/{method}", kind=telemetry.Kind.SERVER) as span:
@@ -139,13 +141,14 @@ async def _told(method: str, context: Any) -> AsyncIterator[None]:
         except DiscreetError as error:
             status, code = status_of(error), error.code
             await context.abort(status, error.detail, ((CODE_KEY, error.code),))
-        except (DBAPIError, PoolTimeout, psycopg.OperationalError, ConnectionError) as error:
-            status, code = grpc.StatusCode.UNAVAILABLE, "unavailable"
-            log.warning("database does not answer", error=type(error).__name__)
-            await context.abort(status, "the database does not answer; try again", ((CODE_KEY, code),))
         except grpc.aio.AbortError:
             raise
         except Exception as error:
+            found = trouble(error) or await schema_trouble(database, error)
+            if found is not None:
+                status, code = grpc.StatusCode.UNAVAILABLE, found.code
+                log.warning("database trouble", method=method, code=code, error=type(error).__name__)
+                await context.abort(status, found.detail, ((CODE_KEY, code),))
             # Where, and of which type; not the message, which may carry a value.
             status, code = grpc.StatusCode.INTERNAL, "internal"
             where = "".join(traceback.format_tb(error.__traceback__))

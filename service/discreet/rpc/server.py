@@ -95,7 +95,7 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}")
         server = grpc.aio.server(
             interceptors=(
-                Tracing(),
+                Tracing(services.database),
                 Limits(settings.rpc_streams, settings.rpc_messages_per_second),
                 Signatures(services.secrets.signer, settings.clock_skew_seconds),
             ),

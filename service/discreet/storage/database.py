@@ -12,6 +12,7 @@ import structlog
 from psycopg import sql
 from sqlalchemy import Executable, RowMapping, event, make_url, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
 
@@ -54,6 +55,52 @@ _BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
 _BEGIN_SNAPSHOT = sql.SQL(
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, true)"
 )
+
+
+class DatabaseTrouble(Unavailable):
+    """The database does not answer."""
+
+    code = "database_unavailable"
+
+
+_NOT_DONE = "what this would have changed is as it was"
+"""PostgreSQL said no, so it has rolled the transaction back. Silence says nothing: then nobody here knows."""
+_UNKNOWN = "whether a change was made is not known here: look at the object, or send the same Idempotency-Key again"
+_TROUBLES = {
+    "53100": ("database_full", f"the disk of the database is full; {_NOT_DONE}"),
+    "25006": ("database_read_only", f"the database takes no changes now (read-only, as a standby is); {_NOT_DONE}"),
+    **dict.fromkeys(
+        ("57014", "55P03", "25P03", "40001", "40P01", "53000", "53200", "53300", "53400"),
+        ("database_busy", f"the database is too busy; {_NOT_DONE}; try again"),
+    ),
+}
+_STRANGE_SCHEMA = frozenset({"42P01", "42703", "42883", "42704"})  # undefined table, column, function, object
+
+
+def trouble(error: BaseException) -> DatabaseTrouble | None:
+    """What an error of the driver says of the database as a whole, with a stable code; None when it says nothing of it
+    (a mistake of a statement, an error of anything else)."""
+    if isinstance(error, PoolTimeout):
+        busy = "all connections of this process to the database are in use; nothing was begun; try again"
+        return DatabaseTrouble(busy, code="database_busy")
+    if isinstance(error, ConnectionError):
+        return DatabaseTrouble(f"the database does not answer; {_UNKNOWN}")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.Error):
+        return None
+    if cause.sqlstate in _TROUBLES:
+        code, detail = _TROUBLES[cause.sqlstate]
+        return DatabaseTrouble(detail, code=code)
+    gone = isinstance(error, DBAPIError) and error.connection_invalidated
+    if gone or isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
+        return DatabaseTrouble(f"the database does not answer; {_UNKNOWN}")
+    return None
+
+
+def may_be_other_schema(error: BaseException) -> bool:
+    """Whether a statement names what the database does not have, as on a schema of another version."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _STRANGE_SCHEMA
 
 
 class Database:

@@ -348,9 +348,8 @@ async def report(connection: AsyncConnection, job_id: str, attempt: int, step: i
 
 
 async def store_release(connection: AsyncConnection, job_id: str, attempt: int, key_id: str, sealed: bytes) -> None:
-    await connection.execute(
-        insert(Release).values(job_id=job_id, attempt=attempt, content_key_id=key_id, sealed=sealed)
-    )
+    """Once: who does not know whether a commit came through says it again, and the first one stays."""
+    await connection.execute(_STORE_RELEASE, {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed})
 
 
 async def is_released(connection: AsyncConnection, job_id: str) -> bool:
@@ -481,6 +480,12 @@ _COULD_TOUCH = text(
       AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
       AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = jobs.dataset_id AND datasets.mode = 'simulation')
     ORDER BY id
+    """
+)
+_STORE_RELEASE = text(
+    """
+    INSERT INTO releases (job_id, attempt, content_key_id, sealed) VALUES (:job, :attempt, :key, :sealed)
+    ON CONFLICT (job_id) DO NOTHING
     """
 )
 _ADD_EVENT = text(

@@ -2,23 +2,60 @@
 
 An object is written before the row that names it, and removed after the row is. So a crash between the two leaves an
 object without a row, whose key was never stored: nobody can read it, and the sweep removes it.
+
+Drivers of object stores raise errors of their own, which need be no OSError (botocore's are none), and try again for
+half a minute where nobody answers. So every call of theirs goes through `Objects._ask`: it waits `SILENT_SECONDS` and
+no longer, and what it raises is one of
+
+    StorageTrouble   storage_unavailable   nobody answers, or with an error that is none of the others
+                     storage_full          there is no room for more
+                     storage_denied        these credentials, or this user, may not do that
+    FileNotFoundError
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import queue
 import re
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import fsspec
+import structlog
 
-from discreet.errors import Unavailable
+from discreet.errors import DiscreetError, Unavailable
 from discreet.storage.sealing import CHUNK_BYTES, SealBroken
+
+log = structlog.get_logger()
 
 _NAME = re.compile(r"dst_[a-z0-9]+")
 """What contents are stored under: everything else in the same place is somebody else's."""
+
+SILENT_SECONDS = 10.0
+"""An object store that says nothing for so long is taken for silent."""
+
+BLOCK_BYTES = 8 << 20
+"""So much goes to an object store at once: at 0.8 MB/s it takes no longer than silence may last."""
+
+MOST_ABANDONED = 16
+"""Calls that nobody waits for any more, and that still wait for a silent store: with so many no further one begins."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+Answer = TypeVar("Answer")
+
+
+class StorageTrouble(Unavailable):
+    """The object storage does not answer."""
+
+    code = "storage_unavailable"
 
 
 class Objects:
@@ -30,71 +67,133 @@ class Objects:
         except (ImportError, ValueError) as error:
             raise Unavailable(f"object storage {url.partition(':')[0]}: cannot be used ({error})") from error
         self._local = "file" in _protocols(self._files)
+        self._abandoned = threading.Semaphore(MOST_ABANDONED)
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Store an object, durably: when this returns it survives a power cut."""
         path = self._path(name)
+        self._ask(lambda: self._files.makedirs(self._root, exist_ok=True))
+        file = self._ask(lambda: self._files.open(path, "wb", **({} if self._local else {"block_size": BLOCK_BYTES})))
         try:
-            self._files.makedirs(self._root, exist_ok=True)
-            with self._files.open(path, "wb") as file:
-                for part in parts:
-                    file.write(part)
-                if self._local:
-                    file.flush()
-                    os.fsync(file.fileno())
+            for part in parts:
+                self._ask(partial(file.write, part))
             if self._local:
-                folder = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
-        except OSError as error:
-            raise Unavailable("object storage does not take the content; try again") from error
+                self._ask(lambda: _to_disk(file))
+        except BaseException:
+            self._give_up(file, path)
+            raise
+        self._ask(file.close)
+        if self._local:
+            self._ask(lambda: _folder_to_disk(self._root))
 
     def read(self, name: str) -> Iterator[bytes]:
-        """An object in parts. SealBroken when it is not there, Unavailable when the storage does not answer."""
+        """An object in parts. SealBroken when it is not there, StorageTrouble when it does not come."""
         try:
-            with self._files.open(self._path(name), "rb") as file:
-                while part := file.read(CHUNK_BYTES):
-                    yield part
+            file = self._ask(lambda: self._files.open(self._path(name), "rb"))
+            while part := self._ask(lambda: file.read(CHUNK_BYTES)):
+                yield part
+            self._ask(file.close)
         except FileNotFoundError as error:
             raise SealBroken("the content is not there") from error
-        except OSError as error:
-            raise Unavailable("object storage does not answer; try again") from error
 
     def erase(self, name: str) -> None:
         """Remove an object; one that is gone already is no error."""
-        try:
-            self._files.rm_file(self._path(name))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise Unavailable("object storage does not answer; try again") from error
+        with suppress(FileNotFoundError):
+            self._ask(lambda: self._files.rm_file(self._path(name)))
 
     def older_than(self, seconds: float) -> list[str]:
         """Names of the objects that were written at least so long ago; files that no object of ours can be are not."""
         limit = datetime.now(UTC) - timedelta(seconds=seconds)
         try:
-            found = self._files.ls(self._root, detail=True, refresh=True)
+            found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
             files = ((str(entry["name"]).rpartition("/")[2], entry) for entry in found if entry["type"] == "file")
             return [name for name, entry in files if _NAME.fullmatch(name) and self._written(entry) <= limit]
         except FileNotFoundError:  # nothing was ever stored
             return []
-        except OSError as error:
-            raise Unavailable("object storage does not answer; try again") from error
 
     def _written(self, entry: dict[str, Any]) -> datetime:
         at = entry.get("mtime", entry.get("LastModified"))
         if isinstance(at, int | float):
             return datetime.fromtimestamp(at, UTC)
         if not isinstance(at, datetime):
-            at = self._files.modified(entry["name"])
+            at = self._ask(lambda: self._files.modified(entry["name"]))
         return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+    def _give_up(self, file: Any, path: str) -> None:
+        """Leave no part of an object that was not written to its end. As far as the storage lets us: the sweep of
+        objects without a row finds what it does not."""
+        steps: list[Callable[[], object]] = []
+        if self._local:
+            steps = [file.close, lambda: self._files.rm_file(path)]
+        elif (discard := getattr(file, "discard", None)) is not None:  # closing would finish the object
+            steps = [discard]
+        for step in steps:
+            with suppress(DiscreetError, OSError):
+                self._ask(step)
+
+    def _ask(self, call: Callable[[], Answer]) -> Answer:
+        """What the driver answers. FileNotFoundError as it is; any other error of its is a StorageTrouble."""
+        try:
+            return call() if self._local else self._within_time(call)
+        except (FileNotFoundError, DiscreetError):
+            raise
+        except Exception as error:
+            found = _trouble(error)
+            # Its name and where it is from, not its words: they may hold an address or a key of the storage.
+            named = f"{type(error).__module__}.{type(error).__qualname__}"
+            log.warning("object storage failed", code=found.code, error=named, errno=getattr(error, "errno", None))
+            raise found from error
+
+    def _within_time(self, call: Callable[[], Answer]) -> Answer:
+        """A driver that waits longer than we do ends by itself some time; its thread stays until then."""
+        if not self._abandoned.acquire(blocking=False):
+            raise StorageTrouble("the object storage is silent, and enough calls wait for it; try again")
+        answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                answers.put((True, call()))
+            except BaseException as error:
+                answers.put((False, error))
+            finally:
+                self._abandoned.release()
+
+        threading.Thread(target=work, daemon=True, name="object-storage").start()
+        try:
+            came, answer = answers.get(timeout=SILENT_SECONDS)
+        except queue.Empty:
+            raise StorageTrouble(f"the object storage said nothing for {SILENT_SECONDS:g} s; try again") from None
+        if not came:
+            raise answer
+        found: Answer = answer
+        return found
 
     def _path(self, name: str) -> str:
         if not _NAME.fullmatch(name):
             raise ValueError("not the name of an object")
         return f"{self._root.rstrip('/')}/{name}"
+
+
+def _trouble(error: Exception) -> StorageTrouble:
+    number = getattr(error, "errno", None)
+    if number in _FULL:
+        return StorageTrouble("the object storage has no room for more", code="storage_full")
+    if isinstance(error, PermissionError) or number in _DENIED:
+        return StorageTrouble("the object storage does not let this service in", code="storage_denied")
+    return StorageTrouble("the object storage does not answer, or with an error; try again")
+
+
+def _to_disk(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _folder_to_disk(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _protocols(files: Any) -> tuple[str, ...]:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from discreet.errors import DiscreetError
-from discreet.storage.database import SYSTEM, Database
+from discreet.errors import Unavailable
+from discreet.storage.database import SYSTEM, Database, may_be_other_schema
 
 _STATUS = text("SELECT version_num, obj_description('alembic_version'::regclass) FROM alembic_version")
 
 
-class WrongSchema(DiscreetError):
+class WrongSchema(Unavailable):
     """The database has the schema of another version."""
 
     code = "wrong_schema"
@@ -58,6 +58,18 @@ async def check_schema(database: Database) -> None:
             raise WrongSchema("the database has no tables of discreet: run `discreet migrate`")
         row = (await connection.execute(_STATUS)).one_or_none()
     judge(revisions()[-1], None if row is None else row[0], None if row is None else row[1])
+
+
+async def schema_trouble(database: Database, error: BaseException) -> WrongSchema | None:
+    """WrongSchema if it explains why a statement failed: the database does not have what this version's code names."""
+    if may_be_other_schema(error):
+        try:
+            await check_schema(database)
+        except WrongSchema as found:
+            return found
+        except Exception:  # it is gone meanwhile; the statement's own error stays
+            return None
+    return None
 
 
 def judge(ours: str, present: str | None, oldest: str | None) -> None:

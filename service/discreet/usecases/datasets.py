@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,11 +19,18 @@ from discreet.storage import bindings, datasets, jobs, ledger, sealing
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
+from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload
+
+
+class MasterKeyUnknown(Unavailable):
+    """The content is sealed under a master key that this machine does not know, perhaps not yet."""
+
+    code = "master_key_unknown"
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,12 @@ async def _keep(
     try:
         row, new = await _store(services, principal, request, sealed, sealed.dataset_id)
     except DiscreetError:  # refused, so not committed; after any other error that is open, and the sweep decides
-        await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+        with suppress(StorageTrouble):  # the sweep does it then, and the refusal is what the owner must hear
+            await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
         raise
     if not new:
-        await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+        with suppress(StorageTrouble):
+            await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
     return row, new
 
 
@@ -216,7 +225,8 @@ def _expiry(services: Services, request: Registration) -> datetime | None:
 
 
 async def open_content(services: Services, dataset_id: str) -> bytes | bytearray:
-    """The packed content, for a job. SealBroken when it is not what was stored, Unavailable when it does not come."""
+    """The packed content, for a job. SealBroken when it is not what was stored, StorageTrouble when it does not
+    come, MasterKeyUnknown."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
         if row is None:
@@ -224,7 +234,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         chunks = [] if row["object_name"] else [part async for part in datasets.chunks(connection, dataset_id)]
     secrets = services.secrets
     if row["content_key_id"] not in secrets.content_keys:  # in a rotation that has not reached this machine
-        raise Unavailable("the master key of this content is not known here")
+        raise MasterKeyUnknown()
     if row["wrapped_key"] is None:
         return await anyio.to_thread.run_sync(sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks)
     parts: Iterator[bytes] = iter(chunks)
@@ -292,7 +302,9 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> No
             raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
     faults.point("dataset.erased")
     if found["object_name"] is not None and services.objects is not None:
-        await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
+        # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when the storage answers.
+        with suppress(StorageTrouble):
+            await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
 
 
 async def expire(services: Services) -> int:

@@ -19,15 +19,11 @@ from discreet.privacy import ledger_chain
 from discreet.storage import jobs, ledger, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
+from discreet.usecases import endings
 from discreet.usecases import ledger as exports
 from discreet.usecases.services import Services
 
 ACTOR = "restore"
-
-RESTORED = (
-    "restored",
-    "the service was restored from a backup while this job had not ended; it is charged, since it may have run",
-)
 
 
 class Forgotten(DiscreetError):
@@ -77,8 +73,7 @@ async def end_unfinished(services: Services) -> int:
         for job_id, reserved in rows:
             if reserved:
                 await ledger.touch(connection, job_id, ACTOR)
-                await ledger.settle(connection, job_id, ACTOR)
-            await jobs.end(connection, job_id, "failed", error=RESTORED)
+            await endings.fail(connection, job_id, "restored", ACTOR)
     return len(rows)
 
 

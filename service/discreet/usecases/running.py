@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from discreet import faults
-from discreet.errors import DiscreetError, Unavailable
+from discreet.errors import DiscreetError
 from discreet.privacy import filters
 from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy.units import Price
@@ -27,23 +27,13 @@ from discreet.problems.base import Plan, Problem
 from discreet.storage import bindings, jobs, ledger, queue, sealing
 from discreet.storage import datasets as dataset_rows
 from discreet.storage.database import SYSTEM
-from discreet.usecases import datasets
+from discreet.usecases import datasets, endings
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
 
 ACTOR = "worker"
-
-FAILURES = {
-    "solver_failed": "the solver did not finish within its limits; what touched data is charged in full",
-    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
-    "data_erased": "the dataset was erased before the job could start",
-    "content_unreadable": "the stored content of the dataset does not open: it was changed, or its key is gone",
-    "content_unavailable": "the dataset's content did not come: its storage is silent, or its key is not known here",
-    "release_unreadable": "what the job had released does not open any more; what touched data is charged in full",
-}
-"""Fixed texts: an error made from private data would be a release."""
 
 
 class LostJob(DiscreetError):
@@ -54,6 +44,16 @@ class LostJob(DiscreetError):
 
 class CancelRequested(Exception):
     """Somebody asked for the job's end."""
+
+
+class KeyUnknown(DiscreetError):
+    """What the job had released is sealed under a master key that this machine does not know, perhaps not yet."""
+
+    code = "master_key_unknown"
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__()
+        self.job_id, self.attempt = job_id, attempt
 
 
 @dataclass(frozen=True)
@@ -74,26 +74,26 @@ class Claim:
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:
-    """Take the job, or None when there is nothing to take."""
+    """Take the job, or None when there is nothing to take. KeyUnknown when this machine cannot go on with it."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
             return None
         if row["cancel_requested"]:
-            await _end(connection, job_id, "cancelled", None)
+            await _end_cancelled(connection, job_id)
             return None
         if row["failures"] >= services.settings.max_attempts:
-            await _end(connection, job_id, "failed", "solver_failed")
+            await endings.fail(connection, job_id, await _lost_code(connection, row), ACTOR)
             return None
         dataset = None
         if row["dataset_id"] is not None:
             dataset = await dataset_rows.held(connection, row["dataset_id"])
         if dataset is None and row["dataset_id"] is not None:
-            await _end(connection, job_id, "failed", "data_erased")
+            await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
         if not bindings.is_accepted(services.secrets, row, await jobs.find_seal(connection, job_id), dataset):
             log.error("the job is not as it was accepted", job=job_id)
-            await _end(connection, job_id, "failed", "job_altered")
+            await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
         stored = await jobs.find_release(connection, job_id)
         traceparent = await jobs.find_trace(connection, job_id)
@@ -103,11 +103,11 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         try:
             released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
         except sealing.SealBroken:
-            if stored[0] not in services.secrets.content_keys:  # a rotation has not reached this machine yet
-                raise Unavailable("the master key of this release is not known here") from None
+            if stored[0] not in services.secrets.content_keys:
+                raise KeyUnknown(job_id, row["attempt"]) from None
             async with services.database.transaction(SYSTEM) as connection:
                 if await jobs.hold(connection, job_id, row["attempt"]) is not None:
-                    await _end(connection, job_id, "failed", "release_unreadable")
+                    await endings.fail(connection, job_id, "release_unreadable", ACTOR)
             return None
     problem = KINDS[row["kind"]].model_validate(row["problem"])
     return Claim(
@@ -138,8 +138,8 @@ async def renew(services: Services, held: Claim) -> bool:
 async def open_content(services: Services, held: Claim) -> bytes | bytearray:
     """The content, opened by this process, which shows nobody anything: one that does not open charges nothing.
 
-    Nothing may be done with it before `touch`. SealBroken when it is not what was stored; Unavailable when it does not
-    come now. Empty without a dataset.
+    Nothing may be done with it before `touch`. SealBroken when it is not what was stored; StorageTrouble when it does
+    not come now, MasterKeyUnknown when it is sealed for another installation. Empty without a dataset.
     """
     return b"" if held.dataset_id is None else await datasets.open_content(services, held.dataset_id)
 
@@ -229,18 +229,18 @@ async def fail(services: Services, held: Claim, code: str) -> None:
     """No further attempt can help. Charged only if an earlier attempt has touched data."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
-        await _end(connection, held.job_id, "failed", code)
+        await endings.fail(connection, held.job_id, code, ACTOR)
 
 
-async def count_failure(services: Services, held: Claim, code: str = "solver_failed") -> None:
+async def count_failure(services: Services, held: Claim | KeyUnknown, code: str) -> None:
     """This attempt ended without a result: the job waits for the next one, or fails when it was the last."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
         if row["cancel_requested"]:
-            await _end(connection, held.job_id, "cancelled", None)
+            await _end_cancelled(connection, held.job_id)
         elif row["failures"] >= services.settings.max_attempts:
-            await _end(connection, held.job_id, "failed", code)
+            await endings.fail(connection, held.job_id, code, ACTOR)
     faults.point("failure.committed")
 
 
@@ -250,7 +250,7 @@ async def hand_back(services: Services, held: Claim) -> None:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=False)
         if row["cancel_requested"]:
-            await _end(connection, held.job_id, "cancelled", None)
+            await _end_cancelled(connection, held.job_id)
         elif not await queue.waits(connection, held.job_id):
             await queue.enqueue(connection, held.job_id, priority=-row["fair_tag"])
 
@@ -259,7 +259,7 @@ async def cancel(services: Services, held: Claim) -> None:
     """The job shall be cancelled and its child is gone."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
-        await _end(connection, held.job_id, "cancelled", None)
+        await _end_cancelled(connection, held.job_id)
 
 
 async def repair(services: Services) -> int:
@@ -281,7 +281,7 @@ async def repair(services: Services) -> int:
     return repaired
 
 
-async def _hold(connection: Any, held: Claim) -> None:
+async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:
     if await jobs.hold(connection, held.job_id, held.attempt) is None:
         raise LostJob()
 
@@ -296,9 +296,16 @@ async def _hold_wanted(connection: Any, held: Claim) -> None:
         raise CancelRequested
 
 
-async def _end(connection: Any, job_id: str, state: str, code: str | None) -> None:
+async def _end_cancelled(connection: Any, job_id: str) -> None:
     await ledger.settle(connection, job_id, ACTOR)
-    await jobs.end(connection, job_id, state, error=None if code is None else (code, FAILURES[code]))
+    await jobs.end(connection, job_id, "cancelled")
+
+
+async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:
+    """The code of a job whose last worker was lost. While it worked on the data, what ended it may depend on them."""
+    touched = any(entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"]))
+    hidden = touched and await jobs.find_release(connection, row["id"]) is None
+    return "solver_failed" if hidden else "worker_lost"
 
 
 async def _filters_passed(connection: Any, held: Claim) -> list[str]:

@@ -34,7 +34,7 @@ from discreet.storage import jobs, ledger, sealing, sessions
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, rpc_tls
+from discreet.usecases import budgets, endings, rpc_tls
 from discreet.usecases.access import require
 from discreet.usecases.running import CancelRequested, LostJob
 from discreet.usecases.services import Services
@@ -50,16 +50,6 @@ MAX_ANNOUNCEMENT_BYTES = 64 << 10
 _SESSION = re.compile(r"ses_[0-9a-z]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,30})?")
 READERS = ("owner", "analyst", "auditor")
-
-FAILURES = {
-    "agents_absent": "too few agents had accepted the roster when the time to join was over",
-    "agent_declined": "an agent declined to take part",
-    "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's terms are `abort`",
-    "quorum_lost": "fewer agents than the quorum sent something usable before the round's deadline",
-    "session_failed": "the session did not run within its limits; what touched data is charged in full",
-    "solver_failed": "the result could not be made; what touched data is charged in full",
-}
-"""Fixed texts, beside the kind's own."""
 
 
 # The owner's side ---------------------------------------------------------------------------------------------------
@@ -531,19 +521,17 @@ async def farewell(services: Services, session_id: str) -> Farewell | None:
 
 async def fail(services: Services, held: Held, code: str) -> bool:
     """End the job with a fixed code; whether agents were charged."""
-    return await _end(services, held, "failed", code)
+    async with services.database.transaction(SYSTEM) as connection:
+        await _hold(connection, held)
+        return await endings.fail(connection, held.job_id, code, ACTOR)
 
 
 async def cancel(services: Services, held: Held) -> bool:
-    return await _end(services, held, "cancelled", None)
-
-
-async def _end(services: Services, held: Held, state: str, code: str | None) -> bool:
-    texts = {**held.problem.failures, **FAILURES}
+    """End the job as somebody asked for; whether agents were charged."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
-        await jobs.end(connection, held.job_id, state, error=None if code is None else (code, texts[code]))
+        await jobs.end(connection, held.job_id, "cancelled")
     return any(entry.kind == "commit" for entry in settled)
 
 

@@ -16,12 +16,32 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import anyio.to_thread
+import structlog
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge, Unavailable
 from discreet.isolation.reading import MODULE, UPLOAD, receive, send
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
+log = structlog.get_logger()
+
 Format = Literal["parquet", "csv", "json"]
+
+
+class NoRoom(Unavailable):
+    """The upload cannot be kept while it is read."""
+
+    code = "spool_unavailable"
+
+    def __init__(self, error: OSError) -> None:
+        log.error("no room for an upload", error=errno.errorcode.get(error.errno or 0), path=error.filename)
+        why = os.strerror(error.errno or 0)
+        super().__init__(f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was registered")
+
+
+class NoReader(Unavailable):
+    """The reader of uploads does not start; nothing was registered."""
+
+    code = "reader_not_started"
 
 
 class SealedFile:
@@ -32,7 +52,7 @@ class SealedFile:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.descriptor = _nameless(folder)
         except OSError as error:
-            raise Unavailable(f"no room for uploads in {folder}: {error.strerror}") from error
+            raise NoRoom(error) from error
 
     def append(self, part: bytes) -> None:
         view = memoryview(part)
@@ -40,7 +60,7 @@ class SealedFile:
             while view:
                 view = view[os.write(self.descriptor, view) :]
         except OSError as error:
-            raise Unavailable(f"no room for the upload: {error.strerror}") from error
+            raise NoRoom(error) from error
 
     def parts(self, size: int) -> Iterator[bytes]:
         """Its bytes from the beginning, in parts of `size`."""
@@ -136,6 +156,8 @@ class Reader:
                     raise InvalidInput((FieldIssue(*issue) for issue in found["issues"]), code=found["code"])
                 if "too_large" in found:
                     raise PayloadTooLarge(found["too_large"])
+                if "no_room" in found:
+                    raise NoRoom(OSError(found["no_room"], ""))
             except BaseException:
                 target.close()
                 raise
@@ -169,7 +191,7 @@ class Reader:
                     return
                 except OSError:
                     self._stop()
-        raise Unavailable("the reader of uploads does not start")
+        raise NoReader()
 
     def _start(self) -> None:
         self._stop()
@@ -188,7 +210,7 @@ class Reader:
         if ours.recv(1) != b"r":
             ours.close()
             self._stop()
-            raise Unavailable("the reader of uploads does not start")
+            raise NoReader()
         self._control = ours
 
     def _stop(self) -> None:

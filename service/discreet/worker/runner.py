@@ -1,4 +1,13 @@
-"""One job from claim to end."""
+"""One job from claim to end.
+
+Who hears why a step failed: what ended the step on private data may depend on these, so its job says `solver_failed`
+whatever it was, and the cause stands in the worker's log and metrics, after the padding. What ended post-processing, or
+came before data were touched, depends on nothing private, and the job's error names it.
+
+A database that does not answer, is full, takes no changes or has the schema of another version ends nothing: the step
+waits and is said again, which changes nothing where it had come through. Whether the job is still this worker's is the
+fencing token's to say.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +15,44 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TypeVar
 
 import structlog
 from prometheus_client import Counter, Histogram
 
 from discreet import faults, telemetry
 from discreet.errors import Unavailable
-from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, Zygote
+from discreet.isolation.children import (
+    ChildFailed,
+    CpuLimit,
+    Crashed,
+    Limits,
+    MemoryLimit,
+    NotIsolated,
+    NotStarted,
+    OnProgress,
+    Output,
+    WallLimit,
+    Zygote,
+)
+from discreet.storage.database import trouble
+from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
-from discreet.usecases.running import CancelRequested, Claim, LostJob
+from discreet.usecases.datasets import MasterKeyUnknown
+from discreet.usecases.running import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.services import Services
 from discreet.worker.cluster import ClusterFinisher
 
 log = structlog.get_logger()
 
 STORAGE_SECONDS = 2.0
-"""Wait before the next attempt at a content whose storage does not answer."""
+"""Wait before the next attempt at a content whose storage does not answer, or whose key is not known yet."""
+
+DATABASE_SECONDS = 0.5
+"""Wait before a step is said again to a database that did not take it."""
 
 OPENING_QUANTUM_SECONDS = 0.0625
 """Of opening a content, before the ledger says that data are touched."""
@@ -34,7 +63,12 @@ PROGRESS_SECONDS = 0.25
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 
 _attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
-_child_failures = Counter("discreet_child_failures_total", "Children that ended without a result", ["kind"])
+_child_failures = Counter(
+    "discreet_child_failures_total", "Children that ended without a result, by why", ["kind", "step", "cause"]
+)
+_database_waits = Counter(
+    "discreet_worker_database_waits_total", "Steps of jobs that the database did not take at once", ["code"]
+)
 _leases_lost = Counter("discreet_leases_lost_total", "Jobs that were given to another worker while this one had them")
 _child_seconds = Histogram(
     "discreet_child_seconds",
@@ -42,6 +76,32 @@ _child_seconds = Histogram(
     ["kind", "step"],
     buckets=SECONDS,
 )
+
+
+RESULT_CODES: tuple[tuple[type[ChildFailed], str], ...] = (
+    (MemoryLimit, "result_memory_limit"),
+    (CpuLimit, "result_cpu_limit"),
+    (WallLimit, "result_wall_limit"),
+    (Crashed, "result_crashed"),
+    (NotIsolated, "not_isolated"),
+    (NotStarted, "child_not_started"),
+    (ChildFailed, "result_failed"),
+)
+"""What a job's error says of a step that saw nothing private."""
+
+Answer = TypeVar("Answer")
+
+
+class StepFailed(Exception):
+    """A step's child brought no result. `code` is what the job may say of it, `cause` what operators hear."""
+
+    def __init__(self, step: str, code: str, cause: ChildFailed) -> None:
+        super().__init__(code)
+        self.step, self.code, self.cause = step, code, cause
+
+
+def _told(failure: ChildFailed) -> str:
+    return next(code for kind, code in RESULT_CODES if isinstance(failure, kind))
 
 
 class Runner:
@@ -61,35 +121,42 @@ class Runner:
             await self._run(job_id)
 
     async def _run(self, job_id: str) -> None:
-        while (held := await running.claim(self._services, job_id)) is not None:
+        while (held := await self._claim(job_id)) is not None:
             _attempts.labels(held.problem.kind).inc()
             try:
                 with self._traced(held):
                     async with self._lease(held):
                         await self._attempt(held)
                 return
-            except ChildFailed as failure:
-                _child_failures.labels(held.problem.kind).inc()
-                log.warning("child failed", job=job_id, attempt=held.attempt, trace=failure.trace)
-                with contextlib.suppress(LostJob):
-                    await running.count_failure(self._services, held)
+            except StepFailed as failed:
+                found = failed.cause
+                _child_failures.labels(held.problem.kind, failed.step, found.code).inc()
+                log.warning(
+                    "child failed",
+                    attempt=held.attempt,
+                    step=failed.step,
+                    cause=found.code,
+                    detail=found.detail,
+                    trace=found.trace,
+                )
+                await self._count_failure(held, failed.code)
             except SealBroken:
-                log.error("content does not open", job=job_id, dataset=held.dataset_id)
+                log.error("content does not open", dataset=held.dataset_id)
                 with contextlib.suppress(LostJob):
-                    await running.fail(self._services, held, "content_unreadable")
+                    await self._stubbornly(partial(running.fail, self._services, held, "content_unreadable"))
                 return
-            except Unavailable:
-                log.warning("content does not come", job=job_id, attempt=held.attempt)
+            except Unavailable as error:
+                log.warning("content does not come", attempt=held.attempt, code=error.code, detail=error.detail)
                 await asyncio.sleep(STORAGE_SECONDS)
-                with contextlib.suppress(LostJob):
-                    await running.count_failure(self._services, held, "content_unavailable")
+                code = error.code if isinstance(error, MasterKeyUnknown) else "content_unavailable"
+                await self._count_failure(held, code)
             except CancelRequested:
                 with contextlib.suppress(LostJob):
-                    await running.cancel(self._services, held)
+                    await self._stubbornly(partial(running.cancel, self._services, held))
                 return
             except LostJob:
                 _leases_lost.inc()
-                log.info("job was given to another worker", job=job_id, attempt=held.attempt)
+                log.info("job was given to another worker", attempt=held.attempt)
                 return
             except asyncio.CancelledError:
                 # This worker stops: the job goes back on the queue at once instead of waiting for its lease to end.
@@ -97,33 +164,67 @@ class Runner:
                     await asyncio.shield(running.hand_back(self._services, held))
                 raise
 
+    async def _claim(self, job_id: str) -> Claim | None:
+        """The job, if it is to be had and this machine can go on with it."""
+        while True:
+            try:
+                return await self._stubbornly(lambda: running.claim(self._services, job_id))
+            except KeyUnknown as error:
+                log.warning("what was released is sealed under an unknown key", attempt=error.attempt)
+                await asyncio.sleep(STORAGE_SECONDS)
+                await self._count_failure(error, error.code)
+
+    async def _count_failure(self, held: Claim | KeyUnknown, code: str) -> None:
+        with contextlib.suppress(LostJob):
+            await self._stubbornly(lambda: running.count_failure(self._services, held, code))
+
+    async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The step's answer, however long the database takes no changes. Whoever waits can be cancelled."""
+        while True:
+            try:
+                return await step()
+            except Exception as error:
+                found = trouble(error) or await schema_trouble(self._services.database, error)
+                if found is None:
+                    raise
+                _database_waits.labels(found.code).inc()
+                log.warning("waiting for the database", code=found.code, error=type(error).__name__)
+            await asyncio.sleep(DATABASE_SECONDS)
+
     async def _attempt(self, held: Claim) -> None:
         released = held.released
         if released is None:
             began, started = time.time_ns(), time.monotonic()
-            content = await running.open_content(self._services, held)
-            await self._zygote.start()  # a worker that can make no child has no use for the data: nothing is charged
+            content = await self._stubbornly(lambda: running.open_content(self._services, held))
+            try:  # a worker that can make no child has no use for the data: nothing is charged
+                await self._zygote.start()
+            except ChildFailed as failure:
+                raise StepFailed("start", _told(failure), failure) from failure
             # How long that took goes with the size of the content, and the ledger shows when the next step was.
             await _pad(started, OPENING_QUANTUM_SECONDS)
-            await running.touch(self._services, held)
+            await self._stubbornly(lambda: running.touch(self._services, held))
             try:
                 output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
                 del content  # this process keeps it no longer than it must
-            except ChildFailed:
+            except ChildFailed as failure:
                 await self._pad(held, began, started)  # nor how long a failure took
-                raise
-            released = output.payload
+                code = _told(failure) if held.simulation else "solver_failed"
+                raise StepFailed("release", code, failure) from failure
+            kept = released = output.payload
             faults.point("runner.released")
             await self._pad(held, began, started)
             with telemetry.span("keep release"):
-                await running.keep_release(self._services, held, released)
+                await self._stubbornly(lambda: running.keep_release(self._services, held, kept))
         started = time.monotonic()
         with telemetry.span("finish", problem=held.problem.kind):
-            output = await self._finish(held, released)
+            try:
+                output = await self._finish(held, released)
+            except ChildFailed as failure:
+                raise StepFailed("finish", _told(failure), failure) from failure
         _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
         with telemetry.span("publish"):
-            await running.publish(self._services, held, output.payload, output.tables)
+            await self._stubbornly(lambda: running.publish(self._services, held, output.payload, output.tables))
         log.info("job published", attempt=held.attempt)
 
     async def _pad(self, held: Claim, began: int, started: float) -> None:
@@ -158,7 +259,8 @@ class Runner:
                 log.info("finished on the cluster", job=held.job_id)
                 return output
             except ChildFailed as failure:
-                log.warning("the cluster failed, finishing here", job=held.job_id, trace=failure.trace)
+                _child_failures.labels(held.problem.kind, "cluster", failure.code).inc()
+                log.warning("the cluster failed, finishing here", cause=failure.code, trace=failure.trace)
         return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
@@ -188,7 +290,12 @@ class Runner:
             now = time.monotonic()
             if now - last >= PROGRESS_SECONDS:
                 last = now
-                await running.report(self._services, held, step, total)
+                try:
+                    await running.report(self._services, held, step, total)
+                except Exception as error:
+                    if trouble(error) is None:
+                        raise
+                    log.warning("progress not told", error=type(error).__name__)
 
         return report
 

@@ -24,7 +24,10 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
         "register_dataset",
         roles=["owner"],
         answers={201: DatasetAnswer, 200: DatasetAnswer},
-        codes=["invalid_multipart", "not_found", "content_known", "unit_differs"],
+        codes=[
+            *("invalid_multipart", "not_found", "content_known", "unit_differs"),
+            *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
+        ],
         body=DatasetRequest,
         examples=examples.datasets(),
         multipart=True,

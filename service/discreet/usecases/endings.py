@@ -1,0 +1,64 @@
+"""Why a job failed and what was charged for it: every code, its sentence, and the one place that ends a failed job.
+
+A code is a promise to whoever reads it, so it is never used for anything else. Sentences are fixed: an error made from
+private data would be a release. What was charged is not guessed from the code; it is read from the ledger, in the
+transaction that settles the job, and told after the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.problems import KINDS
+from discreet.storage import jobs, ledger
+
+FAILURES: Mapping[str, str] = {
+    # Before data are touched
+    "child_not_started": "the worker's machine could not start a process for the solver",
+    "not_isolated": "the worker's machine cannot shut a solver in as far as its settings ask for",
+    "content_unavailable": "the dataset's content did not come: its storage was silent, full or closed",
+    "content_unreadable": "the stored content of the dataset does not open: it was changed, or is gone",
+    "master_key_unknown": "the content, or what was released, is sealed under a master key that is not known here",
+    "data_erased": "the dataset was erased before the job could start",
+    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
+    # The step on the data: one code, whatever happened
+    "solver_failed": "the step on the data ended without a result; only operators hear why, for it may tell of them",
+    # Post-processing, which sees only what was released
+    "result_memory_limit": "making the result from what was released took more memory than a step may have",
+    "result_cpu_limit": "making the result from what was released took more processor time than a step may have",
+    "result_wall_limit": "making the result from what was released was not done in the time that a step may have",
+    "result_crashed": "the process that made the result from what was released was ended by a signal",
+    "result_failed": "an error in the service ended the process that made the result from what was released",
+    "release_unreadable": "what the job had released does not open any more: it was changed, or its key is gone",
+    # Anywhere
+    "worker_lost": "the workers that had the job ended, or were silent for too long, as often as a job may fail",
+    "restored": "the service was restored from a backup while this job had not ended; it may have run meanwhile",
+    # Sessions of agents
+    "agents_absent": "too few agents had accepted the roster when the time to join was over",
+    "agent_declined": "an agent declined to take part",
+    "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's terms are `abort`",
+    "quorum_lost": "fewer agents than the quorum sent something usable before the round's deadline",
+    "session_failed": "the session did not run within its limits, as often as it may fail",
+}
+
+NOTHING = "nothing was charged"
+NOTHING_RESERVED = "nothing was reserved for it, and nothing charged"
+IN_FULL = "its full price was charged, since data were touched"
+
+
+def all_failures() -> dict[str, str]:
+    """Every code that a job may fail with, those of the kinds among them, and its sentence."""
+    found = dict(FAILURES)
+    for kind in KINDS.values():
+        found |= getattr(kind, "failures", {})
+    return found
+
+
+async def fail(connection: Any, job_id: str, code: str, actor: str) -> bool:
+    """Settle a job that this transaction holds, and end it as failed; whether it was charged."""
+    await ledger.settle(connection, job_id, actor)
+    entries = {entry["kind"] for entry in await ledger.reservation(connection, job_id)}
+    charge = IN_FULL if "commit" in entries else NOTHING if entries else NOTHING_RESERVED
+    await jobs.end(connection, job_id, "failed", error=(code, f"{all_failures()[code]}; {charge}"))
+    return "commit" in entries
