@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.fft import rfft
 
-from discreet.privacy import calibration
+from discreet.privacy import calibration, pld
 from discreet.privacy.calibration import discrete_gaussian, discrete_laplace, gaussian, laplace, least_variance
 from discreet.privacy.events import NotCertified
 from discreet.privacy.mechanism import MechanismEvent
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
+from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.noise import Noise
 from discreet.privacy.samplers import LARGEST_SCALE
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
@@ -229,3 +235,51 @@ def test_noise_beyond_what_can_be_drawn_is_refused_before_anything_is_charged() 
     event = calibration.least_variance(1e5, 1e5, 1, 1, neighbours="one")
     assert event.mechanism == "discrete_laplace"
     Noise.secure().add(event, np.zeros(3, dtype=np.int64))
+
+
+# Noise that was calibrated with the finest curves only, before there were quick ones.
+CALIBRATED = json.loads(Path(__file__).with_name("calibrated.json").read_text())
+
+
+def composed(case: dict[str, Any]) -> PoissonSubsampledGaussian | OneDrawGaussian:
+    """The event that is calibrated now."""
+    epsilon, delta = round(case["epsilon"] * EPSILON_UNIT), int(case["delta"] * DELTA_UNIT)
+    if case["mechanism"] == "one_draw":
+        return calibration.one_draw_gaussian(
+            1.0, epsilon, delta, population=case["sampling"], steps=case["steps"], neighbours=X
+        )
+    return calibration.poisson_subsampled_gaussian(
+        1.0,
+        epsilon,
+        delta,
+        probability=case["sampling"],
+        steps=case["steps"],
+        relation=case["relation"],
+        neighbours=X,
+    )
+
+
+@pytest.mark.parametrize("case", CALIBRATED)
+def test_quick_calibration_costs_little_noise_and_old_certificates_stand(case: dict[str, Any]) -> None:
+    event = composed(case)
+    assert case["scale"] * (1 - 2e-3) < event.scale < case["scale"] * 1.02
+    # The ledger holds events with the noise of before.
+    assert event.model_copy(update={"scale": case["scale"]}).price() == event.price()
+
+
+def test_calibrating_many_steps_takes_few_short_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work as it is counted: 1e7 points of transforms are about a second."""
+    lengths: list[int] = []
+
+    def counted(values: NDArray[np.float64]) -> Any:
+        lengths.append(len(values))
+        return rfft(values)
+
+    monkeypatch.setattr(pld, "rfft", counted)
+    for case in CALIBRATED:
+        lengths.clear()
+        pld.composed_delta.cache_clear()
+        composed({**case, "delta": case["delta"] * 1.001})  # not kept from another test
+        assert lengths
+        assert sum(lengths) < 16 * pld.QUICK.longest, (case, lengths)
+        assert max(lengths) < 1.01 * pld.QUICK.longest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath as mp
@@ -18,7 +19,7 @@ from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu, sq
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawPair, one_draw_delta
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import RemovePair, ReplacePair
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
-from discreet.privacy.pld import DominatingPair, Reversed, composed_delta, hockey_stick
+from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Reversed, composed_delta, hockey_stick
 
 
 def exact_gaussian(epsilon: float, mu: float) -> mp.mpf:
@@ -315,9 +316,10 @@ def test_composition_of_dirichlets_lies_between_exact_convolution_and_renyi() ->
     assert composed < renyi
 
 
-def test_coarser_grids_only_err_upward() -> None:
+def test_less_effort_only_errs_upward() -> None:
     pair = OneDrawPair(1e-3, 1.8)
-    values = [composed_delta(pair, 1000, 0.2, 1e-9, coarseness) for coarseness in (1.0, 4.0, 16.0)]
+    values = [composed_delta(pair, 1000, 0.2, 1e-9, effort) for effort in (FULL, QUICK, ROUGH)]
+    values.append(composed_delta(pair, 1000, 0.2, 1e-9, replace(ROUGH, coarseness=64.0)))
     assert values == sorted(values)
 
 

@@ -28,6 +28,7 @@ from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.noise import Noise
+from discreet.privacy.pld import ROUGH
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.privacy.worst_cases import worst_case
 
@@ -189,7 +190,7 @@ def _epsilon_at(event: MechanismEvent, delta: float) -> float:
 def _curve(event: MechanismEvent) -> Callable[[float], float]:
     """Delta by epsilon; from above and faster where that takes a transform."""
     if isinstance(event, PoissonSubsampledGaussian | OneDrawGaussian):
-        return lambda epsilon: event.composed_delta(epsilon, 8.0)
+        return lambda epsilon: event.composed_delta(epsilon, ROUGH)
     return event.delta
 
 

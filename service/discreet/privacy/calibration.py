@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
@@ -28,6 +29,7 @@ from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
+from discreet.privacy.pld import FULL, QUICK, QUICK_STEPS, ROUGH, Effort
 from discreet.privacy.samplers import LARGEST_SCALE
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
 
@@ -38,9 +40,11 @@ C = TypeVar("C", bound=CalibratedEvent)
 
 
 class Composed(Protocol):
-    """An event whose curve is a composition, exact or coarse."""
+    """An event whose curve is a composition, computed with more or less effort."""
 
-    def composed_delta(self, epsilon: float, coarseness: float = 1.0) -> float: ...
+    count: int
+
+    def composed_delta(self, epsilon: float, effort: Effort) -> float: ...
 
 
 def float_above(value: Fraction) -> float:
@@ -70,25 +74,27 @@ def smallest_scale(delta_at: Callable[[float], float], target: float, low: float
 def smallest_composed_scale(
     event: Callable[[float], Composed], epsilon: float, target: float, guess: float, least: float
 ) -> float:
-    """As `smallest_scale`, to 1e-6 relative, for curves that take a transform each.
+    """As `smallest_scale`, to 1e-5 relative, for curves that take a transform each.
 
-    Found on a grid eight times coarser, whose slope then leads from the fine curve's value there to its root. Not below
-    `least`: sampling alone may meet large deltas, but less noise than that is not worth the search.
+    Found with a rough curve, whose slope then leads from the quick curve's value there to its root; only for very many
+    steps with the finest. Not below `least`: sampling alone may meet large deltas, but less noise than that is not
+    worth the search.
     """
+    many = event(guess).count > QUICK_STEPS
 
     def fine(scale: float) -> float:
-        return event(scale).composed_delta(epsilon)
+        return event(scale).composed_delta(epsilon, FULL if many else QUICK)
 
-    def coarse(scale: float) -> float:
-        return event(scale).composed_delta(epsilon, 8.0)
+    def rough(scale: float) -> float:
+        return event(scale).composed_delta(epsilon, replace(FULL, coarseness=8.0) if many else ROUGH)
 
-    log_scale, slope = _root(coarse, target, guess / 1.2, guess, 1e-5, least)
+    log_scale, slope = _root(rough, target, guess / 1.2, guess, 1e-5, least)
     for _ in range(4):
         excess = _log_ratio(fine(math.exp(log_scale)), target)
-        if -1e-6 * abs(slope) < excess <= 0 or not slope:
+        if -1e-5 * abs(slope) < excess <= 0 or not slope:
             break
-        log_scale -= excess / slope - 3e-7
-    return _stepped_up(fine, target, log_scale, 1e-6)
+        log_scale -= excess / slope - 3e-6
+    return _stepped_up(fine, target, log_scale, 1e-5)
 
 
 def _root(

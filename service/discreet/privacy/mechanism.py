@@ -8,7 +8,7 @@ else. A persisted field is never removed and never changes its meaning; new fact
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -105,10 +105,15 @@ class CalibratedEvent(MechanismEvent):
     charged_epsilon: Units = Field(description="Epsilon of the charged point, 1e-9")
     charged_delta: Units = Field(description="Delta of the charged point, 1e-18")
 
+    def bounds(self, epsilon: float) -> Iterator[float]:
+        """Upper bounds on delta at epsilon, each of which proves the charge: cheap ones first, `delta` the last."""
+        yield self.delta(epsilon)
+
     def certify(self) -> None:
         """NotCertified unless the curve, at an epsilon not above the charged one, is at most the charged delta."""
         epsilon = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT))
-        if Fraction(self.delta(epsilon)) > Fraction(self.charged_delta, DELTA_UNIT):
+        charged = Fraction(self.charged_delta, DELTA_UNIT)
+        if not any(Fraction(bound) <= charged for bound in self.bounds(epsilon)):
             raise NotCertified(f"{self.mechanism}: the noise is too small for the charged epsilon and delta")
 
 

@@ -16,7 +16,7 @@ This calibrates single jobs; admission never uses it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -31,9 +31,30 @@ FINEST_STEP = 0.01
 COARSEST_STEP = 0.1
 BULK = 4
 TAIL_RATIO = 1 + 1 / 128  # adds (1/128)²/6 = 1e-5 of E[L²]
-WANTED_TRANSFORM = 1 << 20
-LARGEST_TRANSFORM = 1 << 23
 ROUND = 2.3e-16
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How fine the grid is and how long the transform may be. Any effort gives a bound, a smaller one a looser one."""
+
+    coarseness: float
+    """Times the step of the grid that the loss itself asks for."""
+    wanted: int
+    """The grid is made coarser, up to 10 % of the standard deviation of L, where more points than these are needed."""
+    longest: int
+    """It is made coarser without that limit where the transform would have more points than these."""
+    widening: float
+    """By the least power of this that suffices."""
+
+
+FULL = Effort(1.0, 1 << 20, 1 << 23, 4.0)
+"""The tightest bound, in up to 2 s. These figures stay: certificates were made of bounds that they give."""
+QUICK = Effort(1.0, 1 << 18, 1 << 20, 1.1)
+"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks for."""
+QUICK_STEPS = 10**7
+ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
+"""In a few ms: where to look for a root."""
 
 
 class DominatingPair(Protocol):
@@ -70,34 +91,36 @@ def hockey_stick(pair: DominatingPair, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def composed_delta(
-    pair: DominatingPair, count: int, epsilon: float, negligible: float, coarseness: float = 1.0
-) -> float:
+def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort = FULL) -> float:
     """Delta at epsilon >= 0 of `count` adaptive steps, rounded up; about `negligible` of it may be slack.
 
-    Guaranteed not below the truth; above it by `negligible` and by what the step of the grid does: it is 1 % of the
-    standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large. `coarseness`
-    times that step is faster and still valid. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
+    Guaranteed not below the truth, whatever the effort; above it by `negligible` and by what the step of the grid does:
+    it is 1 % of the standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large,
+    and more for less effort. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
     """
     try:
         with np.errstate(all="ignore"):
-            delta = _composed_delta(pair, count, epsilon, negligible, coarseness)
+            delta = _composed_delta(pair, count, epsilon, negligible, effort)
     except (ValueError, ArithmeticError):
         return 1.0
     return min(delta, 1.0) if delta >= 0 else 1.0
 
 
-def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, coarseness: float) -> float:
-    grid = _discretize(pair, count, negligible, coarseness)
+def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> float:
+    grid = _discretize(pair, count, negligible, effort)
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
         return infinite + 1e-300
     # Rounding in the masses shifts losses by less than `shift` in each step.
-    tail = _tilted_tail(grid, count, epsilon - grid.shift * count, tilt, negligible)
-    if tail is None:
-        return _composed_delta(pair, count, epsilon, negligible, coarseness * 4)
-    return infinite + math.exp(exponent) * tail
+    shifted = epsilon - grid.shift * count
+    window = _window(grid, count, shifted, tilt, negligible)
+    size = (window.below + window.above) / grid.step
+    if size > effort.longest:
+        power = math.ceil(math.log(size / effort.longest) / math.log(effort.widening))
+        wider = replace(effort, coarseness=effort.coarseness * effort.widening**power)
+        return _composed_delta(pair, count, epsilon, negligible, wider)
+    return infinite + math.exp(exponent) * _tilted_tail(grid, count, shifted, tilt, window)
 
 
 @dataclass(frozen=True)
@@ -118,7 +141,7 @@ class _Grid:
         return top + math.log(float(np.sum(self.masses * np.exp(exponents - top))))
 
 
-def _discretize(pair: DominatingPair, count: int, negligible: float, coarseness: float) -> _Grid:
+def _discretize(pair: DominatingPair, count: int, negligible: float, effort: Effort) -> _Grid:
     most = negligible / count / 4
     high = 1e-6
     while hockey_stick(pair, high) > most and high < 500:
@@ -131,7 +154,7 @@ def _discretize(pair: DominatingPair, count: int, negligible: float, coarseness:
     if not deviation > 0:
         raise ArithmeticError("the loss has no spread that doubles can tell")
     window = 30 * math.sqrt(count) * deviation + min(high, 3.0)
-    step = min(COARSEST_STEP * deviation, max(FINEST_STEP * deviation, window / WANTED_TRANSFORM)) * coarseness
+    step = min(COARSEST_STEP * deviation, max(FINEST_STEP * deviation, window / effort.wanted)) * effort.coarseness
     places = _places(math.floor(low / step), math.ceil(high / step), math.ceil(BULK * deviation / step))
     points: Floats = np.asarray(places * step, dtype=np.float64)
     (tail_p, tail_q), (head_p, head_q) = pair.tails(points), pair.heads(points)
@@ -186,33 +209,44 @@ def _chernoff(grid: _Grid, count: int, epsilon: float) -> tuple[float, float]:
     return (value + rounding, order) if value < -3 else (rounding, 0.0)
 
 
-def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: float) -> float | None:
-    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up.
+@dataclass(frozen=True)
+class _Window:
+    """The tilted sum S is within [epsilon - below, epsilon + above] but for the probability `missed` on each side."""
 
-    None where the transform would be too long.
-    """
+    below: float
+    above: float
+    missed: float
+
+
+def _window(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: float) -> _Window:
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
     mean = float(np.sum(tilted * grid.losses))
     deviation = math.sqrt(count * max(0.0, float(np.sum(tilted * (grid.losses - mean) ** 2)))) + grid.step
-    # Mass outside the window wraps to its other end: from below it only adds, from above it is lost, so that is added.
     missed = min(1.0, negligible / 8 / math.exp(count * log_moment - tilt * epsilon))
     orders = np.geomspace(0.05, 40.0, 30) / deviation
     above = max(0.0, min(_reach(grid, count, epsilon, tilt, order, missed) for order in orders))
     below = max(0.0, min(_reach(grid, count, epsilon, tilt, -order, missed) for order in orders))
-    size = next_fast_len(math.ceil((below + above) / grid.step) + 2, real=True)
-    if size > LARGEST_TRANSFORM:
-        return None
+    return _Window(below, above, missed)
+
+
+def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, window: _Window) -> float:
+    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up.
+
+    Mass outside the window wraps to its other end: from below it only adds, from above it is lost, so that is added.
+    """
+    tilted = grid.masses * np.exp(tilt * grid.losses - grid.log_moment(tilt))
+    size = next_fast_len(math.ceil((window.below + window.above) / grid.step) + 2, real=True)
     circle = np.zeros(size)
     np.add.at(circle, grid.places % size, tilted)
     composed = irfft(rfft(circle) ** count, size)
-    start = math.floor((epsilon - below) / grid.step) + 1
+    start = math.floor((epsilon - window.below) / grid.step) + 1
     indices = start + np.arange(size)
     excess = np.maximum(indices * grid.step - epsilon, 0.0)
     weights = -np.expm1(-excess) * np.exp(-tilt * excess)
     value = float(np.dot(weights, np.maximum(composed[indices % size], 0.0)))
     norms = float(np.linalg.norm(weights) * np.linalg.norm(composed) * np.linalg.norm(circle))
-    return value * (1 + 1e-12 + 4 * ROUND * count) + missed + 2 * ROUND * count * math.log2(size) * norms
+    return value * (1 + 1e-12 + 4 * ROUND * count) + window.missed + 2 * ROUND * count * math.log2(size) * norms
 
 
 def _reach(grid: _Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:

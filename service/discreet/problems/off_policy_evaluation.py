@@ -59,6 +59,8 @@ MAX_STATES = 2000
 MAX_COLUMNS = 64
 MAX_FEATURES = 1000
 MAX_COORDINATE = 1e12
+MAX_STEPS = 10_000_000
+"""Of the noisy methods; `gradient` takes one a trajectory, up to so many."""
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
@@ -444,7 +446,7 @@ class OffPolicyEvaluation(base.Problem):
     clip: Annotated[Real, Field(gt=0, le=1e9)] | None = Field(
         default=None, description="Public bound on the l2 norm of what one trajectory adds"
     )
-    steps: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
     sampling: Annotated[Real, Field(gt=0, le=1)] | None = Field(
         default=None, description="Probability with which a trajectory takes part in a step of `minibatch`"
@@ -659,7 +661,8 @@ class OffPolicyEvaluation(base.Problem):
             step_size = self.step_size or (TABULAR_STEP if tabular else DENSE_STEP / norm**2)
         elif method == "gradient":
             clip = self.clip or public.reward_bound * GRADIENT_CLIP * norm
-            steps, step_size = self.steps or public.trajectories, self.step_size or GRADIENT_STEP / norm**2
+            steps = self.steps or min(public.trajectories or 1, MAX_STEPS)
+            step_size = self.step_size or GRADIENT_STEP / norm**2
         return {"clip": clip, "steps": steps, "step_size": step_size, "sampling": sampling}
 
     def _events(

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
+from discreet.privacy.pld import QUICK
 from discreet.problems.dr_ensemble import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity
 from discreet.reproduce.load_ensemble import EVENT_PAYMENT, STEP_HOURS, TARIFF, Floats, LoadEnsemble, generate
@@ -178,7 +179,7 @@ def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
     found: dict[str, Any] = {"k": k, "paper": PAPER_EPSILON.get(int(k))}
     for floor in FLOORS:
         found[f"floor {floor}"] = exact_epsilon(draw(k, floor, 1).delta)
-    found[f"floor 0.1, {rows} rows"] = exact_epsilon(lambda e: draw(k, 0.1, rows).composed_delta(e, 8.0))
+    found[f"floor 0.1, {rows} rows"] = exact_epsilon(lambda e: draw(k, 0.1, rows).composed_delta(e, QUICK))
     return found
 
 

@@ -7,7 +7,7 @@ exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from scipy.special import betainc, betaincc, expit, gammaln
 
 from discreet.privacy.mechanism import CalibratedEvent, register
-from discreet.privacy.pld import composed_delta
+from discreet.privacy.pld import FULL, QUICK, Effort, composed_delta
 from discreet.privacy.units import DELTA_UNIT, Price
 
 Floats = NDArray[np.float64]
@@ -76,13 +76,17 @@ class Dirichlet(CalibratedEvent):
     def delta(self, epsilon: float) -> float:
         return self.composed_delta(epsilon)
 
-    def composed_delta(self, epsilon: float, coarseness: float = 1.0) -> float:
-        """`delta`, for count > 1 faster and looser for coarseness > 1."""
+    def bounds(self, epsilon: float) -> Iterator[float]:
+        yield self.composed_delta(epsilon, QUICK)
+        yield self.composed_delta(epsilon)
+
+    def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
+        """`delta`, for count > 1 faster and looser with less effort."""
         b, t = self.least_parameter, self.moved
         if self.count == 1:
             return beta_delta(epsilon, (b + t, b), (b, b + t))
         negligible = 1e-4 * self.charged_delta / DELTA_UNIT
-        return composed_delta(MirroredBeta(b, t), self.count, epsilon, negligible, coarseness)
+        return composed_delta(MirroredBeta(b, t), self.count, epsilon, negligible, effort)
 
     def renyi(self, order: float) -> float:
         """Rényi divergence of one draw for order > 1, infinite from order 1 + b/T on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from discreet.privacy.mechanism import CalibratedEvent, OneDrawSampling, register
-from discreet.privacy.pld import DominatingPair, composed_delta
+from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, composed_delta
 from discreet.privacy.units import DELTA_UNIT, Price
 
 Floats = NDArray[np.float64]
@@ -81,10 +82,14 @@ class OneDrawGaussian(CalibratedEvent):
     def delta(self, epsilon: float) -> float:
         return self.composed_delta(epsilon)
 
-    def composed_delta(self, epsilon: float, coarseness: float = 1.0) -> float:
-        """`delta`, faster and looser for coarseness > 1."""
+    def bounds(self, epsilon: float) -> Iterator[float]:
+        yield self.composed_delta(epsilon, QUICK)
+        yield self.composed_delta(epsilon)
+
+    def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
+        """`delta`, faster and looser with less effort."""
         negligible = 1e-4 * self.charged_delta / DELTA_UNIT
-        return max(composed_delta(pair, self.count, epsilon, negligible, coarseness) for pair in self.pairs())
+        return max(composed_delta(pair, self.count, epsilon, negligible, effort) for pair in self.pairs())
 
 
 def one_draw_delta(epsilon: float, q: float, sigma: float) -> float:
