@@ -42,7 +42,8 @@ C = TypeVar("C", bound=CalibratedEvent)
 class Composed(Protocol):
     """An event whose curve is a composition, computed with more or less effort."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
     def composed_delta(self, epsilon: float, effort: Effort) -> float: ...
 
