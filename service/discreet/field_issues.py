@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from discreet.errors import FieldIssue
 
 Schema = Mapping[str, Any]
 
+LONGEST_KEY = 200
+"""Characters of a key in a pointer."""
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 MOST_NAMES = 20
 """A sentence lists no more names than this."""
 NEEDED = {
@@ -53,7 +57,21 @@ class Misfit(ValueError):
 
 def escape(key: object) -> str:
     """A key as a token of a JSON pointer (RFC 6901)."""
-    return str(key).replace("~", "~0").replace("/", "~1")
+    return storable(str(key)).replace("~", "~0").replace("/", "~1")
+
+
+def storable(text: str) -> str:
+    """The text without what no answer can carry: halves of surrogate pairs and NUL become U+FFFD."""
+    return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def place(path: Sequence[object], says: str) -> tuple[str, str]:
+    """Pointer and sentence of an issue. A pointer ends above a key that is too long to be sent back."""
+    for depth, key in enumerate(path):
+        if isinstance(key, str) and len(key) > LONGEST_KEY:
+            begins = storable(key[:20])
+            return pointer(path[:depth]), f"below a key of {len(key)} characters that begins {begins!r}: {says}"
+    return pointer(path), says
 
 
 def pointer(location: Iterable[object]) -> str:
