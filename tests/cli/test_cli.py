@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from discreet.problems import KINDS
+from discreet.usecases import running
+from discreet.usecases.services import open_services
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 
@@ -110,6 +113,97 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     refused = discreet("jobs", **theirs)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "revoked" in refused.stderr
+
+
+PUBLIC = json.dumps(bodies.dataset()["public"])
+TRIPS = "period,origin,destination,count\n0,1,2,5\n1,2,3,7\n"
+
+
+def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path) -> None:
+    server = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_key}
+    trips = tmp_path / "my trips.csv"
+    trips.write_text(TRIPS)
+    options = ("--kind", "routing", "--public", PUBLIC, "--epsilon", "0.7")
+    added = discreet("dataset", "add", str(trips), *options, "--json", **server)
+    assert added.returncode == 0, added.stderr
+    made = json.loads(added.stdout)
+    assert (made["name"], made["kind"], made["mode"]) == ("my trips", "routing", "private")
+    with api_only.client() as client:
+        assert client.budget(made["account"])["cap"]["epsilon"] == 0.7
+
+    shown = discreet("dataset", "show", made["id"], COLUMNS="80", **server)
+    assert made["id"] in shown.stdout
+    assert made["account"] in shown.stdout
+    listed = discreet("dataset", "list", COLUMNS="80", **server)
+    assert made["id"] in listed.stdout
+    assert made["id"] in [one["id"] for one in json.loads(discreet("dataset", "list", "--json", **server).stdout)]
+
+    # The same content, this time with its metadata in a file, and then as a whole body.
+    told = tmp_path / "told.json"
+    told.write_text(json.dumps({"kind": "routing", "public": json.loads(PUBLIC), "cap": {"epsilon": 0.7, "delta": 0}}))
+    again = discreet("dataset", "add", str(trips), "--metadata", str(told), "--json", **server)
+    assert json.loads(again.stdout)["id"] == made["id"], again.stderr
+    whole = tmp_path / "whole.json"
+    head, *rows = (line.split(",") for line in TRIPS.split())
+    content = {"trips": [dict(zip(head, map(int, row), strict=True)) for row in rows]}
+    whole.write_text(json.dumps({**json.loads(told.read_text()), "name": "whole", "content": content}))
+    again = discreet("dataset", "add", str(whole), "--json", **server)
+    assert json.loads(again.stdout)["id"] == made["id"], again.stderr
+
+    asked = discreet("dataset", "delete", made["id"], **server)  # nobody answers
+    assert asked.returncode == 1
+    assert "my trips" in asked.stderr
+    assert discreet("dataset", "show", made["id"], **server).returncode == 0
+    assert discreet("dataset", "delete", made["id"], "--yes", **server).returncode == 0
+    gone = discreet("dataset", "show", made["id"], **server)
+    assert (gone.returncode, gone.stdout, len(gone.stderr.splitlines())) == (1, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--public", PUBLIC, "--epsilon", "1"], "--kind"),
+        (["--kind", "routing", "--epsilon", "1"], "--public"),
+        (["--kind", "routing", "--public", PUBLIC], "--epsilon"),
+        (["--kind", "routing", "--public", "nowhere.json", "--epsilon", "1"], "--public"),
+        (["--kind", "routing", "--public", PUBLIC, "--delta", "1e-6"], "--delta"),
+    ],
+)
+def test_a_dataset_that_says_too_little_is_bad_usage(tmp_path: Path, arguments: list[str], says: str) -> None:
+    trips = tmp_path / "trips.csv"
+    trips.write_text(TRIPS)
+    refused = discreet("dataset", "add", str(trips), *arguments, DISCREET_URL="http://127.0.0.1:9", DISCREET_KEY="x")
+    assert refused.returncode == 2, refused.stderr
+    assert says in refused.stderr
+
+
+def test_cancel_says_what_comes_of_it(api_only: Installation) -> None:
+    server = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_key}
+    with api_only.client() as client:
+        dataset = client.register(bodies.dataset())["id"]
+        job = client.submit(bodies.job(dataset, 0.01))["id"]
+        done = discreet("cancel", job, **server)
+        assert (done.returncode, done.stdout) == (0, "the job is cancelled; nothing was charged\n"), done.stderr
+        again = json.loads(discreet("cancel", job, "--json", **server).stdout)
+        assert (again["state"], again["cancel"], again["charge"]) == ("cancelled", "done", "none")
+
+        paid = client.submit(bodies.job(dataset, 0.01))["id"]
+
+        async def run() -> Any:
+            async with open_services(api_only.settings) as services:
+                held = await running.claim(services, paid)
+                assert held is not None
+                await running.touch(services, held)
+                await running.keep_release(services, held, b"released")
+                late = await asyncio.to_thread(discreet, "cancel", paid, **server)
+                await running.publish(services, held, b"{}", {})
+                return late
+
+        late = asyncio.run(run())
+        assert (late.returncode, late.stdout) == (1, "")
+        assert late.stderr.startswith("discreet: it is too late")
+    nothing = discreet("cancel", "job_nothing", **server)
+    assert (nothing.returncode, nothing.stdout) == (1, "")
 
 
 def test_no_server_is_said_in_one_line(tmp_path: Path) -> None:

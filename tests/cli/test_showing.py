@@ -10,6 +10,7 @@ from discreet import cli
 from discreet.cli import showing
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
+DATASET = "dst_" + "0123456789abcdefghjkmnpqrs"
 ACCOUNT = "acc_" + "0123456789abcdefghjkmnpqrs"
 FINGERPRINT = "0123456789abcdef" * 4
 
@@ -27,9 +28,15 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": "trips"}], "unit": "request", **figures}])
     price = {"epsilon": "100000000"}
     showing.show_entries([{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}])
+    one = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
+    showing.show_datasets([{**one, "created_at": at}])
+    showing.show_dataset(
+        {**one, "public": {}, "account": ACCOUNT, "created_at": at, "expires_at": None, "delete_after_job": True}
+    )
     shown = capsys.readouterr().out
     assert shown.count(JOB) == 2
-    assert ACCOUNT in shown
+    assert shown.count(ACCOUNT) == 2
+    assert shown.count(DATASET) == 2
 
 
 def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:

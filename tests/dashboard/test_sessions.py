@@ -6,7 +6,7 @@ import httpx
 
 from discreet_client.client import Client
 from tests.conftest import Installation
-from tests.dashboard.browsing import Browser
+from tests.dashboard.browsing import Browser, Page
 
 
 def test_without_a_login_every_page_leads_to_it(api_only: Installation) -> None:
@@ -48,7 +48,55 @@ def test_the_cookie_is_secure_behind_tls(api_only: Installation) -> None:
         page = browser.get("/login")
         answer = browser.submit(page, "/login", key=api_only.owner_key, origin=f"https://{host}", follow=False).response
         cookies = answer.headers.get_list("set-cookie")
-        assert any(value.startswith("discreet_session=") and "Secure" in value for value in cookies)
+        (cookie,) = (value for value in cookies if value.startswith("__Host-discreet_session="))
+        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {part.strip() for part in cookie.split(";")}
+        assert "Domain" not in cookie
+
+
+BEHIND_TLS = {"host": "discreet.example", "sec-fetch-site": "none", "accept": "text/html"}
+
+
+def test_over_tls_a_planted_cookie_counts_for_nothing(api_only: Installation) -> None:
+    """Another host of the domain can set a cookie with the plain name, and none with the prefix."""
+    with Browser.logged_in(api_only) as browser:
+        token = browser.http.cookies["discreet_session"]
+
+    def status(cookie: str, **headers: str) -> int:
+        sent = {"Cookie": cookie, "Accept": "text/html", **headers}
+        return httpx.get(api_only.url + "/jobs", headers=sent, trust_env=False).status_code
+
+    assert status(f"discreet_session={token}") == 200
+    assert status(f"discreet_session={token}", **BEHIND_TLS) == 303
+    assert status(f"__Host-discreet_session={token}", **BEHIND_TLS) == 200
+    assert status(f"discreet_session={token}; __Host-discreet_session=x", **BEHIND_TLS) == 303
+    # Chromium says Sec-Fetch-Site to loopback too, where there is no TLS and so no prefix.
+    assert status(f"discreet_session={token}", **{"sec-fetch-site": "none", "host": "localhost:8080"}) == 200
+    # Plain http in a network of one's own.
+    assert status(f"discreet_session={token}", host="10.0.0.7:8080") == 200
+
+
+def test_from_login_to_logout_behind_tls(api_only: Installation) -> None:
+    """Every cookie has the prefix, from the first look at the login page on."""
+    secured = {**BEHIND_TLS, "origin": "https://discreet.example"}
+    with httpx.Client(base_url=api_only.url, trust_env=False) as http:
+        page = http.get("/login", headers=BEHIND_TLS)
+        visitor = page.headers["set-cookie"].partition(";")[0]
+        assert visitor.startswith("__Host-discreet_visitor=")
+        http.cookies.clear()  # this client sends what it is told to; a browser would send the same
+        fields = {**Page(page).form("/login")["fields"], "key": api_only.owner_key}
+        opened = http.post("/login", data=fields, headers={**secured, "cookie": visitor})
+        assert opened.status_code == 303, opened.text
+        (session,) = (
+            value.partition(";")[0] for value in opened.headers.get_list("set-cookie") if "discreet_session" in value
+        )
+        http.cookies.clear()
+        jobs = http.get("/jobs", headers={**BEHIND_TLS, "cookie": session})
+        assert jobs.status_code == 200
+        gone = http.post("/logout", data=Page(jobs).form("/logout")["fields"], headers={**secured, "cookie": session})
+        (dropped,) = (value for value in gone.headers.get_list("set-cookie") if value.startswith("__Host-"))
+        assert {"Max-Age=0", "Secure", "Path=/"} <= {part.strip() for part in dropped.split(";")}
+        http.cookies.clear()
+        assert http.get("/jobs", headers={**BEHIND_TLS, "cookie": session}).status_code == 303
 
 
 def test_logout_ends_the_session_on_the_server(api_only: Installation) -> None:

@@ -93,7 +93,9 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
     ):
         # One flat list: an included router is searched twice for every request.
         app.router.routes.extend(router.routes)
-    app.add_middleware(Envelope)
+    inner = app.build_middleware_stack
+    # Around everything, and so around what Starlette answers to an unexpected error as well.
+    app.build_middleware_stack = lambda: Envelope(inner())  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

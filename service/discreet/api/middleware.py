@@ -16,6 +16,14 @@ UNTIMED = frozenset({("POST", "/v1/datasets")})
 """How long content takes to register may depend on it, so no figure and no trace says it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""The policy of an answer that says nothing else: it loads nothing, sends nothing and stands in no frame."""
+OF_PAGES = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+}
+
 _requests = Counter("discreet_http_requests_total", "Requests that were answered", ["method", "route", "status"])
 _seconds = Histogram("discreet_http_request_seconds", "Time to answer", ["method", "route", "status"])
 _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
@@ -74,9 +82,18 @@ def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[tele
     return telemetry.span(method, parent=parent, kind=telemetry.Kind.SERVER)
 
 
-def _complete(headers: MutableHeaders, scope: Scope) -> None:
+def guard(headers: MutableHeaders) -> None:
+    """What every answer carries, errors included: a page may say more of itself, and none says less."""
     headers["X-Content-Type-Options"] = "nosniff"
     headers.setdefault("Cache-Control", "no-store")
+    headers.setdefault("Content-Security-Policy", NOTHING)
+    if headers.get("content-type", "").startswith("text/html"):
+        for name, value in OF_PAGES.items():
+            headers.setdefault(name, value)
+
+
+def _complete(headers: MutableHeaders, scope: Scope) -> None:
+    guard(headers)
     rate = scope.get("state", {}).get("rate")
     if rate is not None:
         for name, value in problem_details.rate_headers(rate).items():

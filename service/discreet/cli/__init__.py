@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli import access, installation, jobs, ledger, secrets, sessions, studies
+from discreet.cli import access, datasets, installation, jobs, ledger, secrets, sessions, studies
 from discreet.errors import DiscreetError
 from discreet_client.errors import ApiError, Unreachable
 
@@ -42,6 +42,7 @@ def main(
 # In the order of `discreet --help`.
 for commands in (installation.app, jobs.app, studies.app, access.app):
     app.add_typer(commands)
+app.add_typer(datasets.app, name="dataset")
 app.add_typer(access.tenants, name="tenant")
 app.add_typer(access.keys, name="key")
 app.add_typer(ledger.app, name="ledger")

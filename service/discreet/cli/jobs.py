@@ -124,6 +124,23 @@ def result(
 
 
 @app.command()
+def cancel(
+    job_id: Annotated[str, typer.Argument(help="Id of a job")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Cancel a job: free before data are touched, charged in full afterwards. Exit code 1 when it is too late."""
+    with client_of(state, server, key) as client:
+        answer = client.cancel(job_id)
+    if answer["cancel"] != "too_late" or as_json:
+        tell(answer, as_json, lambda: print(answer["detail"]))
+    if answer["cancel"] == "too_late":
+        raise DiscreetError(answer["detail"])
+
+
+@app.command()
 def draw(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out")],
     problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],

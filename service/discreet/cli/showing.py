@@ -100,6 +100,24 @@ def show_jobs(found: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
+def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(_whole("id"), "name", "kind", "mode", "registered")
+    for one in found:
+        table.add_row(one["id"], one["name"], one["kind"], one["mode"], one["created_at"][:16].replace("T", " "))
+    Console().print(table)
+
+
+def show_dataset(one: Mapping[str, Any]) -> None:
+    table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
+    for name in ("id", "name", "kind", "mode", "account", "created_at", "expires_at"):
+        if one[name] is not None:
+            table.add_row(name, str(one[name]))
+    if one["delete_after_job"]:
+        table.add_row("erased", "after the first job that succeeds on it")
+    table.add_row("public", json.dumps(one["public"], ensure_ascii=False, default=str))
+    Console().print(table)
+
+
 def show_keys(keys: list[dict[str, Any]]) -> None:
     table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
     now = datetime.now(UTC).isoformat()

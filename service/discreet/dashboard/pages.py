@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from discreet.dashboard import assets, rounding, words
+from discreet.dashboard import assets, cookies, rounding, words
 from discreet.figures.charts import distribution
 
 MENU = (
@@ -73,7 +73,7 @@ def go_to(address: str) -> Response:
 
 
 def theme_of(request: Request) -> str:
-    chosen = request.cookies.get(THEME_COOKIE, "auto")
+    chosen = cookies.read(request, THEME_COOKIE)
     return chosen if chosen in THEMES else "auto"
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from discreet.dashboard import forms
+from discreet.dashboard import cookies, forms
 from discreet.errors import Forbidden, Unauthenticated
 from discreet.storage.tenants import Principal
 from discreet.usecases import logins
@@ -61,7 +61,7 @@ def _services(request: Request) -> Services:
 
 async def viewer(request: Request) -> Viewer:
     """Who is logged in. Unauthenticated when nobody is; Forbidden for a POST that no form of ours has sent."""
-    cookie = request.cookies.get(SESSION_COOKIE, "")
+    cookie = cookies.read(request, SESSION_COOKIE)
     login = await logins.find(_services(request), cookie) if cookie else None
     if login is None:
         raise Unauthenticated("log in first")
@@ -74,7 +74,7 @@ async def viewer(request: Request) -> Viewer:
 
 async def is_logged_in(request: Request) -> bool:
     """Whether the session still counts: asked by streams, which outlive the look at the beginning."""
-    return await logins.find(_services(request), request.cookies.get(SESSION_COOKIE, "")) is not None
+    return await logins.find(_services(request), cookies.read(request, SESSION_COOKIE)) is not None
 
 
 async def check_form(request: Request, expected: str, most: int | None = None) -> None:
@@ -104,27 +104,22 @@ def is_own_origin(request: Request) -> bool:
 
 def visitor_token(request: Request) -> tuple[str, str]:
     """The cookie of somebody who is not logged in, made when there is none, and the token of the login form."""
-    cookie = request.cookies.get(VISITOR_COOKIE) or secrets.token_urlsafe(16)
+    cookie = cookies.read(request, VISITOR_COOKIE) or secrets.token_urlsafe(16)
     return cookie, logins.form_token(_services(request), cookie)
 
 
 async def check_visitor(request: Request) -> None:
     """The same check as `viewer` makes, for the login form: nobody is logged in by a form of another site."""
-    await check_form(
-        request, logins.form_token(_services(request), request.cookies.get(VISITOR_COOKIE, "")), forms.SMALL_BYTES
-    )
+    cookie = cookies.read(request, VISITOR_COOKIE)
+    if not cookie:  # a browser that sent no Sec-Fetch-Site with the page got a plain one; `Origin` guards the form too
+        cookie = request.cookies.get(VISITOR_COOKIE, "")
+    await check_form(request, logins.form_token(_services(request), cookie), forms.SMALL_BYTES)
 
 
 def remember(request: Request, response: Response, opened: Opened) -> None:
     """Hand the session's cookie over."""
-    set_cookie(request, response, SESSION_COOKIE, opened.token)
-    response.delete_cookie(VISITOR_COOKIE, path="/")
-
-
-def set_cookie(request: Request, response: Response, name: str, value: str, *, age: int | None = None) -> None:
-    """A cookie that no script reads, that is sent to this server's own pages only, and over TLS when there is TLS."""
-    secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-    response.set_cookie(name, value, max_age=age, path="/", httponly=True, samesite="strict", secure=secure)
+    cookies.put(request, response, SESSION_COOKIE, opened.token)
+    cookies.drop(request, response, VISITOR_COOKIE)
 
 
 CurrentViewer = Annotated[Viewer, Depends(viewer)]

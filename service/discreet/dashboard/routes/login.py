@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from discreet.api.responses import answer
 from discreet.api.security import CurrentPrincipal, CurrentServices
-from discreet.dashboard import forms, sessions
+from discreet.dashboard import cookies, forms, sessions
 from discreet.dashboard.pages import THEME_COOKIE, THEMES, go_to, render
 from discreet.dashboard.sessions import CurrentViewer
 from discreet.errors import Forbidden, Unauthenticated
@@ -68,9 +68,9 @@ async def use_link(token: str, request: Request, services: CurrentServices) -> R
 @router.post("/logout")
 async def log_out(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """End the session here and on the server."""
-    await logins.end_session(services, request.cookies[sessions.SESSION_COOKIE])
+    await logins.end_session(services, cookies.read(request, sessions.SESSION_COOKIE))
     response = go_to("/login")
-    response.delete_cookie(sessions.SESSION_COOKIE, path="/")
+    cookies.drop(request, response, sessions.SESSION_COOKIE)
     return response
 
 
@@ -82,7 +82,7 @@ async def choose_theme(request: Request) -> Response:
     form = await forms.read(request, forms.SMALL_BYTES)
     response = go_to(_local(form.get("next", "/")))
     if form.get("theme") in THEMES:
-        sessions.set_cookie(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
+        cookies.put(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
     return response
 
 
@@ -90,7 +90,7 @@ def _page(request: Request, template: str, **context: Any) -> Response:
     """A page for somebody who is not logged in, whose forms are bound to a cookie of their own."""
     cookie, token = sessions.visitor_token(request)
     response = render(request, template, visitor=token, **context)
-    sessions.set_cookie(request, response, sessions.VISITOR_COOKIE, cookie)
+    cookies.put(request, response, sessions.VISITOR_COOKIE, cookie)
     return response
 
 

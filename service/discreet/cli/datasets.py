@@ -1,0 +1,159 @@
+"""Datasets on a server."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.files import read_body
+from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.servers import client_of
+from discreet.cli.showing import show_dataset, show_datasets, tell
+from discreet.errors import InvalidInput
+from discreet.strict_json import loads
+
+app = typer.Typer(no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much.")
+
+FORMATS = (".csv", ".parquet", ".json")
+DatasetArgument = Annotated[str, typer.Argument(help="Id of a dataset")]
+
+
+@app.command("list")
+def list_datasets(
+    state: StateOption = None, server: ServerOption = None, key: KeyOption = None, as_json: JsonFlag = False
+) -> None:
+    """All datasets of the tenant, newest first."""
+    with client_of(state, server, key) as client:
+        found = list(client.datasets())
+    tell(found, as_json, lambda: show_datasets(found))
+
+
+@app.command("show")
+def show(
+    dataset_id: DatasetArgument,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """One dataset: its public part and its account; never its content."""
+    with client_of(state, server, key) as client:
+        found = client.dataset(dataset_id)
+    tell(found, as_json, lambda: show_dataset(found))
+
+
+@app.command("add")
+def add(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            help="The content: .csv, .parquet or .json; or a .json file that is a whole body of POST /v1/datasets",
+        ),
+    ],
+    metadata: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON {name, kind, public, cap, …}; options win over it"),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="routing, dr_ensemble, off_policy_evaluation or multi_agent")] = None,
+    name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
+    public: Annotated[
+        str | None, typer.Option(help="What is published of it: JSON text, or a file that holds it (docs/problems)")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
+    delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
+    account: Annotated[str | None, typer.Option(help="Account of an earlier version, instead of a cap")] = None,
+    mode: Annotated[str | None, typer.Option(help="private, or simulation for data that are public")] = None,
+    retention_days: Annotated[int | None, typer.Option(help="Erase the content after so many days")] = None,
+    delete_after_job: Annotated[
+        bool, typer.Option("--delete-after-job", help="Erase the content after the first job that succeeds on it")
+    ] = False,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Register a dataset. The same content again is the same dataset, on the same account."""
+    if file.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    whole = _whole_body(file)
+    chosen = {
+        "kind": kind,
+        "name": name,
+        "public": None if public is None else _public(public),
+        "cap": _cap(epsilon, delta),
+        "account": account,
+        "mode": mode,
+        "retention_days": retention_days,
+        "delete_after_job": delete_after_job or None,
+    }
+    body = {
+        "name": file.stem,
+        **(whole or {}),
+        **({} if metadata is None else read_body(metadata)),
+        **{name: value for name, value in chosen.items() if value is not None},
+    }
+    if "kind" not in body:
+        raise typer.BadParameter("say what kind of data it is, here or in --metadata", param_hint="--kind")
+    if "public" not in body:
+        raise typer.BadParameter("say what is published of it, here or in --metadata", param_hint="--public")
+    if not {"cap", "account"} & body.keys():
+        raise typer.BadParameter("say what may be spent on it in all, or give --account", param_hint="--epsilon")
+    with client_of(state, server, key) as client:
+        if whole is not None:
+            made = client.register(body)
+        else:
+            with file.open("rb") as content:
+                made = client.upload(body, content, file.name)
+    tell(made, as_json, lambda: show_dataset(made))
+
+
+@app.command("delete")
+def delete(
+    dataset_id: DatasetArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Erase a dataset's content. Its account, and what was spent on it, stay."""
+    with client_of(state, server, key) as client:
+        if not yes:
+            found = client.dataset(dataset_id)
+            question = f"Erase the content of {found['name']} ({dataset_id})? It cannot be undone"
+            typer.confirm(question, abort=True, err=True)
+        client.delete_dataset(dataset_id)
+    tell({"deleted": dataset_id}, as_json, lambda: print(f"{dataset_id}: its content is erased; its account stays"))
+
+
+def _whole_body(file: Path) -> dict[str, Any] | None:
+    """The body of `POST /v1/datasets` that the file holds; None when it holds content alone."""
+    if file.suffix.lower() != ".json":
+        return None
+    body = loads(file.read_bytes())
+    return body if isinstance(body, dict) and "content" in body else None
+
+
+def _public(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        return loads(text.encode())
+    try:
+        return read_body(Path(text))
+    except OSError:
+        raise typer.BadParameter(f"neither JSON text nor a file: {text}", param_hint="--public") from None
+
+
+def _cap(epsilon: str | None, delta: str | None) -> dict[str, Decimal] | None:
+    if epsilon is None:
+        if delta is not None:
+            raise typer.BadParameter("goes with --epsilon", param_hint="--delta")
+        return None
+    try:
+        return {"epsilon": Decimal(epsilon), "delta": Decimal(delta or "0")}
+    except InvalidOperation:
+        raise InvalidInput("epsilon and delta are numbers") from None
