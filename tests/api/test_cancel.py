@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def test_a_simulation_costs_nothing_and_can_be_cancelled_until_its_end(api_only:
 
 
 @pytest.mark.parametrize(
-    "end", [running.count_failure, running.hand_back], ids=["an attempt that failed", "a worker that stops"]
+    "end",
+    [partial(running.count_failure, code="solver_failed"), running.hand_back],
+    ids=["an attempt that failed", "a worker that stops"],
 )
 def test_a_job_that_shall_be_cancelled_waits_for_no_other_attempt(api_only: Installation, end: Step) -> None:
     with api_only.client() as client:

@@ -133,7 +133,7 @@ def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(postgres: EmbeddedP
                 lambda: steps.touch(services, early),
                 lambda: steps.keep_release(services, early, b"early"),
                 lambda: steps.publish(services, early, b"{}", {}),
-                lambda: steps.count_failure(services, early),
+                lambda: steps.count_failure(services, early, "solver_failed"),
                 lambda: steps.hand_back(services, early),
                 lambda: steps.cancel(services, early),
             ):

@@ -230,7 +230,11 @@ class Database:
     async def listen(self, channel: str) -> psycopg.AsyncConnection:
         """A connection of its own that listens on `channel`; the caller closes it."""
         connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
-        await connection.execute(f"LISTEN {channel}".encode())
+        try:
+            await connection.execute(f"LISTEN {channel}".encode())
+        except BaseException:
+            await connection.close()
+            raise
         return connection
 
     @property
