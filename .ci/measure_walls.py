@@ -23,13 +23,13 @@ WALLS = {"all walls": "filter landlock namespaces user", "before": "namespaces u
 
 
 async def main(times: int) -> None:
-    environment = children._environment()
+    environment = children.plain_environment()
     path = os.pathsep.join(filter(None, [sys.path[0], environment.get("PYTHONPATH")]))
     children.ZYGOTE_MODULE = "tests.isolation.zygote"
     zygotes = {}
     for name, walls in WALLS.items():
         made = {**environment, "PYTHONPATH": path, "WALLS": walls}
-        children._environment = lambda made=made: made
+        children.plain_environment = lambda made=made: made
         zygotes[name] = Zygote()
         await zygotes[name].start()
     taken: dict[str, list[float]] = {name: [] for name in zygotes}

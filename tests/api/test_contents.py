@@ -244,6 +244,7 @@ def test_memory_of_the_api_does_not_grow_with_the_upload(stored: Installation) -
 
 
 def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
+    from discreet.isolation.children import READING, Zygote
     from discreet.usecases.uploads import Reader, Upload
 
     def job(**limits: int) -> dict[str, Any]:
@@ -255,17 +256,16 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
             "data_key": bytes(32).hex(),
             "digest_key": bytes(32).hex(),
             "content_bytes": 1 << 30,
-            "memory_bytes": 8 << 30,
             **limits,
         }
 
-    async def read(reader: Reader, **limits: int) -> str:
+    async def read(reader: Reader, memory_bytes: int = 8 << 30, **limits: int) -> str:
         upload = Upload(tmp_path)
         rows = [{"participant": who, "step": step, "state": 1} for who in range(1000) for step in range(20)]
         upload.write(parquet(rows, 1000))
         upload.finish()
         try:
-            (await reader.read(upload, tmp_path, job(**limits))).file.close()
+            (await reader.read(upload, tmp_path, job(**limits), memory_bytes)).file.close()
         except PayloadTooLarge as refused:
             return refused.detail
         finally:
@@ -273,17 +273,18 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
         return "read"
 
     async def each() -> list[str]:
-        reader = Reader(1)
+        children = Zygote("full", (READING,))
+        reader = Reader(children, 1)
         try:
             found = [await read(reader)]
             for limits in ({"content_bytes": 1000}, {"content_bytes": 165_000}, {"memory_bytes": 1000}):
                 found.append(await read(reader, **limits))
-            assert reader._process is not None
-            reader._process.kill()
-            reader._process.wait()
+            assert children._process is not None
+            children._process.kill()
+            await children._process.wait()
             return [*found, await read(reader)]  # a reader that died is started again
         finally:
-            reader.stop()
+            await children.stop()
 
     fine, too_much, just, no_memory, again = asyncio.run(each())
     assert (fine, again) == ("read", "read")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -63,7 +62,7 @@ def _faulty(step: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def main(control: socket.socket, place: Path) -> None:
+def main(place: Path) -> None:
     start = zygote._start
 
     def choose_and_start(*arguments: Any) -> Any:
@@ -75,8 +74,8 @@ def main(control: socket.socket, place: Path) -> None:
     for kind in KINDS.values():
         for step in ("release", "finish"):
             setattr(kind, step, _faulty(step, getattr(kind, step)))
-    zygote.main(control)
+    zygote.main(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), Path(os.environ["FAULTS"]))
+    main(Path(os.environ["FAULTS"]))

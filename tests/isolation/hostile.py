@@ -84,6 +84,7 @@ def _fork(_aim: Mapping[str, Any]) -> str:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
+    os.waitpid(pid, 0)  # its signal, coming later, would stop a process that asked to be traced
     return PAST
 
 

@@ -36,10 +36,10 @@ GENEROUS = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0)
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], object]:
     """Names the fault of the children that are forked from now on."""
-    place, environment = tmp_path / "faults", children._environment
+    place, environment = tmp_path / "faults", children.plain_environment
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
     found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    monkeypatch.setattr(children, "_environment", lambda: {**environment(), **found})
+    monkeypatch.setattr(children, "plain_environment", lambda: {**environment(), **found})
     return place.write_text
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,8 +21,14 @@ from discreet.problems.base import pack, read_example
 LIMITS = {"memory_bytes": 4 << 30, "cpu_seconds": 60}
 
 
-def in_confinement(attempt: Callable[[], Any], walls: tuple[Wall, ...] = WALLS, user: int | None = None) -> Any:
-    """What `attempt` returns in a confined child, as JSON; `user`: started as this one."""
+def in_confinement(
+    attempt: Callable[[], Any],
+    walls: tuple[Wall, ...] = WALLS,
+    user: int | None = None,
+    kept: Sequence[int] = (),
+    **limits: int,
+) -> Any:
+    """What `attempt` returns in a confined child, as JSON; `user`: started as this one, with the descriptors `kept`."""
     sandbox = Sandbox.prepare(walls)
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -32,7 +38,7 @@ def in_confinement(attempt: Callable[[], Any], walls: tuple[Wall, ...] = WALLS, 
         try:
             if user is not None:
                 become(user)
-            sandbox.enter(theirs, LIMITS)
+            sandbox.enter([theirs.fileno(), *kept], {**LIMITS, **limits})
             found = attempt()
         except BaseException as error:
             found = f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import pytest
 
-from discreet.isolation import children, sandbox, zygote
+from discreet.isolation import children, kernels, sandbox, zygote
 from discreet.isolation.children import Limits, NotIsolated, Zygote
 from discreet.isolation.processes import keep_memory_private
 from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
@@ -198,7 +198,7 @@ def test_calls_of_another_kind_end_the_child() -> None:
     prepared = Sandbox.prepare(("filter",))
     pid = os.fork()
     if pid == 0:
-        prepared.enter(socket.socketpair()[0], LIMITS)
+        prepared.enter([socket.socketpair()[0].fileno()], LIMITS)
         sandbox._libc.syscall(0x40000000 + 39)
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGSYS
@@ -260,7 +260,7 @@ def test_own_thread_signals_pass() -> None:
     """abort() in native code must end the child as what it is."""
     pid = os.fork()
     if pid == 0:
-        Sandbox.prepare(("filter",)).enter(socket.socketpair()[0], LIMITS)
+        Sandbox.prepare(("filter",)).enter([socket.socketpair()[0].fileno()], LIMITS)
         os.abort()
     status = os.waitpid(pid, 0)[1]
     assert os.WTERMSIG(status) == signal.SIGABRT
@@ -278,20 +278,20 @@ def _doubled(values: Any) -> Any:
 @pytest.mark.parametrize("walls", [WALLS, WITHOUT_LANDLOCK])
 def test_what_nobody_rehearsed_is_compiled(walls: tuple[Wall, ...]) -> None:
     def compile_it() -> list[float]:
-        zygote._keep_kernels_in_memory()
+        kernels.keep_in_memory()
         return [float(one) for one in _doubled(np.arange(3, dtype=np.float32))]
 
-    zygote.load_compiler()  # and `_doubled` is not
+    kernels.load_compiler()  # and `_doubled` is not
     assert in_confinement(compile_it, walls) == [0, 2, 4]
 
 
 def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     """Zygotes of this test are those of tests.isolation.zygote."""
-    made = children._environment()
+    made = children.plain_environment()
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, made.get("PYTHONPATH")]))
-    monkeypatch.setattr(children, "_environment", lambda: {**made, "PYTHONPATH": path, **environment})
+    monkeypatch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path, **environment})
 
 
 def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:

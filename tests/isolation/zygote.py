@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 
-from discreet.isolation import zygote
+from discreet.isolation import solving, zygote
 from discreet.isolation.sandbox import WALLS, Sandbox
 from tests.isolation import hostile
 
@@ -17,12 +16,12 @@ if __name__ == "__main__":
     hostile.register()
     known = dict(hostile.problems.KINDS)
     del hostile.problems.KINDS["hostile"]  # it has no example to rehearse
-    warm_up = zygote._warm_up
+    warm_up = solving.warm_up
 
     def and_register() -> None:
         if os.environ.get("REHEARSE", "1") == "1":
             warm_up()
         hostile.problems.KINDS.update(known)
 
-    zygote._warm_up = and_register
-    zygote.main(socket.socket(fileno=int(sys.argv[1])))
+    solving.warm_up = and_register
+    zygote.main(sys.argv[1:])

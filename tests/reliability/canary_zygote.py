@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from typing import Any
 
@@ -24,4 +23,4 @@ if __name__ == "__main__":
         return honest(self, public, plan, content, noise)
 
     Routing.release = release  # type: ignore[method-assign]
-    zygote.main(socket.socket(fileno=int(sys.argv[1])))
+    zygote.main(sys.argv[1:])

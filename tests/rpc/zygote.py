@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 
-from discreet.isolation import zygote
+from discreet.isolation import solving, zygote
 from discreet.problems.coupled_qp import CoupledQp
 from tests.rpc import kinds
 
@@ -20,5 +19,5 @@ def warm_up() -> None:
 
 if __name__ == "__main__":
     kinds.register()
-    zygote._warm_up = warm_up
-    zygote.main(socket.socket(fileno=int(sys.argv[1])))
+    solving.warm_up = warm_up
+    zygote.main(sys.argv[1:])

@@ -1,4 +1,22 @@
-"""The worker's side of its children: start them through the zygote, talk, wait, kill.
+"""The parent's side of its children: start them through the zygote, talk, wait, kill.
+
+To run a function in a sandboxed child, with limits of memory and time and with descriptors of the parent's:
+
+    # a module of the process's programs (`Services.children`): imported by the zygote, so at the top level only what
+    # it needs; `warm_up` rehearses the function, its refusals included, before rights go (see `zygote`, `reading`)
+    def count(arguments, payload, descriptors):  # inside the walls; descriptors 4, 5, … are those that were given
+        if not payload:
+            raise InvalidInput("there is nothing to count", pointer="/content")
+        return {"bytes": len(payload)}, b""
+
+    STEPS = {"count": tasks.answers(count)}
+
+    # in the parent, on its event loop
+    limits = Limits(memory_bytes=1 << 30, cpu_seconds=10, wall_seconds=20.0)
+    answer, payload = await services.children.call("count", {}, body, limits)
+
+InvalidInput, PayloadTooLarge and Unavailable come out as they were raised; a child that ends otherwise is a
+ChildFailed, which says why. A thread that is not the loop's uses `asyncio.run_coroutine_threadsafe`.
 
 A child that ends without a result does so for a reason, told by its wait status and never guessed:
 
@@ -25,7 +43,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -33,11 +51,20 @@ import structlog
 
 from discreet.errors import DiscreetError
 from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
+from discreet.isolation.processes import plain_environment
 from discreet.isolation.sandbox import Isolation, Level
+from discreet.isolation.tasks import refusal
 
 log = structlog.get_logger()
 
 ZYGOTE_MODULE = "discreet.isolation.zygote"
+SOLVING = "discreet.isolation.solving"
+"""The program of workers and sessions."""
+READING = "discreet.isolation.reading"
+"""The program of uploads."""
+
+FORK_SECONDS = 60.0
+"""A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
 
 OnProgress = Callable[[int, int], Awaitable[None]]
 
@@ -96,7 +123,7 @@ class NotIsolated(ChildFailed):
 
     def __init__(self, isolation: Isolation, least: Level) -> None:
         super().__init__(
-            f"a solver's child is shut in to level {isolation.level} here, not {least}: it reaches "
+            f"a child is shut in to level {isolation.level} here, not {least}: it reaches "
             f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
         )
 
@@ -107,11 +134,12 @@ REPORT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What one child may take."""
+    """What one child may take. `file_bytes`: the length to which it may write files that it was given."""
 
     memory_bytes: int
     cpu_seconds: int
     wall_seconds: float
+    file_bytes: int = 0
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
@@ -133,10 +161,11 @@ def cause(report: bytes, limits: Limits) -> ChildFailed:
 
 @dataclass
 class Output:
-    """What a child sent: its last payload, and tables by name."""
+    """What a child sent: its last frame, and tables by name."""
 
     payload: bytes = b""
     tables: dict[str, bytes] = field(default_factory=dict)
+    header: dict[str, Any] = field(default_factory=dict)
 
 
 class Conversation:
@@ -173,13 +202,14 @@ class Conversation:
 class Zygote:
     """One zygote process, started when needed and started again when it died.
 
-    NotIsolated instead of any child when these are shut in less than `least`.
+    `programs` name the modules that say what its children do (see `zygote`). NotIsolated instead of any child when
+    these are shut in less than `least`.
     """
 
-    def __init__(self, least: Level = "none") -> None:
+    def __init__(self, least: Level = "none", programs: Sequence[str] = (SOLVING,)) -> None:
         self.isolation: Isolation | None = None
         """How well children are shut in, as tried by the zygote of the moment; None before its start."""
-        self._least = least
+        self._least, self._programs = least, tuple(programs)
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
         self._lock = asyncio.Lock()
@@ -195,18 +225,24 @@ class Zygote:
             await self._running()
 
     async def run(
-        self, header: dict[str, Any], payload: bytes | bytearray, limits: Limits, on_progress: OnProgress | None = None
+        self,
+        header: dict[str, Any],
+        payload: bytes | bytearray,
+        limits: Limits,
+        on_progress: OnProgress | None = None,
+        descriptors: Sequence[int] = (),
     ) -> Output:
         """Run one step in a child of its own. ChildFailed when it ends without a result or over its limits.
 
-        When this is cancelled the child is killed first.
+        `header["step"]` names the step, `descriptors` stay open in the child. When this is cancelled the child is
+        killed first.
         """
-        async with self._child(limits) as (reader, writer, report):
+        async with self._child(limits, descriptors) as (reader, writer, report):
             try:
                 async with asyncio.timeout(limits.wall_seconds):
                     writer.write(frame(header, payload))
                     await writer.drain()
-                    return await _collect(reader, on_progress)
+                    return await collect(reader, on_progress)
             except TimeoutError as error:
                 raise WallLimit(f"the child was not done within {limits.wall_seconds:g} s") from error
             except (EOFError, OSError) as error:
@@ -217,6 +253,20 @@ class Zygote:
                 failure = await _ended(report, limits)
                 failure.trace = told.trace
                 raise failure from told
+
+    async def call(
+        self,
+        step: str,
+        arguments: dict[str, Any],
+        payload: bytes | bytearray,
+        limits: Limits,
+        descriptors: Sequence[int] = (),
+    ) -> tuple[dict[str, Any], bytes]:
+        """What the function of that step answers in a child of its own (see above), or raises."""
+        output = await self.run({"step": step, "arguments": arguments}, payload, limits, None, descriptors)
+        if "refused" in output.header:
+            raise refusal(output.header["refused"])
+        return output.header["answer"], output.payload
 
     @contextlib.asynccontextmanager
     async def converse(self, header: dict[str, Any], payload: bytes, limits: Limits) -> AsyncIterator[Conversation]:
@@ -238,9 +288,18 @@ class Zygote:
         self._process = self._control = None
 
     @contextlib.asynccontextmanager
-    async def _child(self, limits: Limits) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, int]]:
+    async def _child(
+        self, limits: Limits, descriptors: Sequence[int] = ()
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, int]]:
         """A child's stream and the pipe that tells its end; killed when the block ends."""
-        ours, watch, report = await self._fork(limits)
+        # Copies: who is cancelled closes its own while a thread may still be sending them.
+        given = [os.dup(descriptor) for descriptor in descriptors]
+        forking = asyncio.create_task(self._fork(limits, given))
+        try:
+            ours, watch, report = await asyncio.shield(forking)
+        except asyncio.CancelledError:
+            forking.add_done_callback(_discard)
+            raise
         try:
             reader, writer = await asyncio.open_unix_connection(sock=ours)
             try:
@@ -253,23 +312,30 @@ class Zygote:
             os.close(watch)
             os.close(report)
 
-    async def _fork(self, limits: Limits) -> tuple[socket.socket, int, int]:
-        request = json.dumps({"memory_bytes": limits.memory_bytes, "cpu_seconds": limits.cpu_seconds}).encode()
-        async with self._lock:
-            for _ in range(2):  # one that has died a moment ago is seen to be dead when it is asked
-                control = await self._running()
-                ours, theirs = socket.socketpair()
-                ours.setblocking(False)
-                with theirs:
-                    # Blocking for the time of a fork: the zygote does nothing else.
-                    answer, descriptors = await asyncio.to_thread(_exchange, control, request, theirs.fileno())
-                if descriptors:
-                    return ours, descriptors[0], descriptors[1]
-                ours.close()
-                if answer:
-                    raise NotStarted(f"the machine gives no process for a child: {answer[1:].decode()}")
-                await self.stop()
-            raise NotStarted("the process that starts children is gone")
+    async def _fork(self, limits: Limits, given: Sequence[int]) -> tuple[socket.socket, int, int]:
+        wanted = {name: getattr(limits, name) for name in ("memory_bytes", "cpu_seconds", "file_bytes")}
+        request = json.dumps(wanted).encode()
+        try:
+            async with self._lock:
+                for _ in range(2):  # one that has died a moment ago is seen to be dead when it is asked
+                    control = await self._running()
+                    ours, theirs = socket.socketpair()
+                    ours.setblocking(False)
+                    with theirs:
+                        # In a thread for the time of a fork: the zygote does nothing else.
+                        answer, descriptors = await asyncio.to_thread(
+                            _exchange, control, request, [theirs.fileno(), *given]
+                        )
+                    if descriptors:
+                        return ours, descriptors[0], descriptors[1]
+                    ours.close()
+                    if answer:
+                        raise NotStarted(f"the machine gives no process for a child: {answer[1:].decode()}")
+                    await self.stop()
+                raise NotStarted("the process that starts children is gone")
+        finally:
+            for descriptor in given:
+                os.close(descriptor)
 
     async def _running(self) -> socket.socket:
         if self.alive and self._control is not None:
@@ -283,8 +349,10 @@ class Zygote:
                 "-m",
                 ZYGOTE_MODULE,
                 str(theirs.fileno()),
+                str(os.getpid()),
+                *self._programs,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(),
+                env=plain_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
             )
         answer = await asyncio.to_thread(ours.recv, 4096)
@@ -293,6 +361,7 @@ class Zygote:
             status = await self._process.wait()
             ended = f"signal {-status}" if status < 0 else f"status {status}"
             raise NotStarted(f"the process that starts children does not start ({ended}; its words are in the log)")
+        ours.settimeout(FORK_SECONDS)
         found = json.loads(answer)
         self.isolation = Isolation.of(found["reached"], found["walls"])
         self._control = ours
@@ -305,13 +374,25 @@ class Zygote:
         return ours
 
 
-def _exchange(control: socket.socket, request: bytes, descriptor: int) -> tuple[bytes, list[int]]:
+def _exchange(control: socket.socket, request: bytes, given: Sequence[int]) -> tuple[bytes, list[int]]:
     try:
-        socket.send_fds(control, [request], [descriptor])
+        socket.send_fds(control, [request], list(given))
         answer, descriptors, _, _ = socket.recv_fds(control, 4096, 2)
     except OSError:
         return b"", []
     return answer, list(descriptors)
+
+
+def _discard(forking: asyncio.Task[tuple[socket.socket, int, int]]) -> None:
+    """End a child that nobody waits for any more."""
+    if forking.cancelled() or forking.exception() is not None:
+        return
+    ours, watch, report = forking.result()
+    ours.close()
+    with contextlib.suppress(OSError):
+        signal.pidfd_send_signal(watch, signal.SIGKILL)
+    os.close(watch)
+    os.close(report)
 
 
 async def _ended(report: int, limits: Limits) -> ChildFailed:
@@ -326,7 +407,8 @@ async def _ended(report: int, limits: Limits) -> ChildFailed:
     return ChildFailed() if told is None else cause(told, limits)
 
 
-async def _collect(reader: asyncio.StreamReader, on_progress: OnProgress | None) -> Output:
+async def collect(reader: asyncio.StreamReader, on_progress: OnProgress | None) -> Output:
+    """Frames until the last one. ChildFailed with its trace where the child tells of one."""
     output = Output()
     while True:
         header_size, payload_size = lengths(await reader.readexactly(HEADER.size))
@@ -340,14 +422,5 @@ async def _collect(reader: asyncio.StreamReader, on_progress: OnProgress | None)
         elif "error" in header:
             raise ChildFailed(trace=str(header["error"]))
         else:
-            output.payload = payload
+            output.header, output.payload = header, payload
             return output
-
-
-def _environment() -> dict[str, str]:
-    """What the zygote may know of the environment: no database address, no secrets file."""
-    kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
-    # One thread a child: forks of a process with a thread pool hang, and the machine is shared between jobs.
-    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
-    return {**environment, **single, "MPLBACKEND": "Agg"}

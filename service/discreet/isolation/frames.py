@@ -1,8 +1,10 @@
-"""What worker and child say to each other: frames of a JSON header and bytes. Nothing is unpickled on either side."""
+"""What a process and its child say to each other: frames of a JSON header and bytes. Nothing is unpickled on either
+side."""
 
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from typing import Any
 
@@ -27,3 +29,27 @@ def lengths(prefix: bytes) -> tuple[int, int]:
     if header > MAX_HEADER_BYTES or payload > MAX_PAYLOAD_BYTES:
         raise ValueError("a frame over its limit")
     return header, payload
+
+
+def send(channel: socket.socket, header: dict[str, Any], payload: bytes | bytearray | memoryview = b"") -> None:
+    """Send a frame without a copy of its payload."""
+    text = json.dumps(header).encode()
+    channel.sendall(HEADER.pack(len(text), len(payload)) + text)
+    channel.sendall(payload)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], bytes]:
+    """Wait for a frame; EOFError when the other side is gone."""
+    header, payload = lengths(_exactly(channel, HEADER.size))
+    return json.loads(_exactly(channel, header)), _exactly(channel, payload)
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        count = channel.recv_into(view)
+        if count == 0:
+            raise EOFError
+        view = view[count:]
+    return bytes(buffer)

@@ -33,9 +33,20 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
     return prepare
 
 
-def ends_with_parent(signum: signal.Signals) -> bool:
-    """This process receives `signum` when the thread that started it is gone; False when it is gone already."""
-    return bool(_libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() != 1)
+def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
+    """This process receives `signum` when the thread of `parent` that started it is gone; False when it is gone
+    already. (Who has no parent any more is a child of process 1, but in a container that may be the parent itself.)"""
+    return bool(_libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent)
+
+
+def plain_environment() -> dict[str, str]:
+    """What a process that works on data of strangers may know of the environment: no database address, no secrets
+    file."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    # One thread a child: forks of a process with a thread pool hang, and the machine is shared between jobs.
+    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
+    return {**environment, **single, "MPLBACKEND": "Agg"}
 
 
 def keep_memory_private() -> None:

@@ -1,153 +1,54 @@
-"""Uploaded files become contents in a process of their own, never in the API's.
+"""What the reader of uploads does: uploaded files become contents in a child of their own, never in the API.
 
 A file of 1 GB may take many times that in memory while it is read, and its parser is a large library that meets bytes
 of strangers. So the API only seals what comes, into a file without a name under a key that no disk ever sees, and
-hands the file to a reader. The reader (this module run as a program) has everything imported and forks one child an
-upload, with limits, without environment and without the installation's master keys. The child answers the content's
-digest, its public description and its bytes, sealed under the data key that it was given.
-
-Messages on the job's socket: 4 bytes of length, then JSON. Two descriptors come with the job: the sealed upload and the
-file to write to.
+hands the file to a child of its zygote, inside the same walls as a solver's and without the installation's master keys.
+The child is given two descriptors, the sealed upload and the file to write to, which may grow to `target_bytes`; it
+answers the content's digest and public description, and has written its bytes, sealed under the data key that it was
+given.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import gc
 import io
 import json
 import os
-import resource
-import signal
-import socket
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation.kernels import keep_in_memory
+from discreet.isolation.tasks import Step, answers
 from discreet.storage.digests import content_digest
-from discreet.storage.sealing import ChunkCipher, SealedReader, SealedWriter
+from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
 
-MODULE = "discreet.isolation.reading"
 UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
 
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_NO_NEW_PRIVS = 38
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWNET = 0x40000000
-CLONE_NEWIPC = 0x08000000
-NOBODY = 65534
 READ_BYTES = 1 << 16
 CSV_BLOCK_BYTES = 4 << 20
-CPU_SECONDS = 3600
-_LENGTH_BYTES = 4
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    body = json.dumps(message).encode()
-    channel.sendall(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
+def target_bytes(content_bytes: int) -> int:
+    """The longest sealed file that a content of so many bytes becomes: seals of chunks, and heads of its arrays."""
+    return content_bytes + (content_bytes >> 10) + STREAM_CHUNK_BYTES
 
 
-def receive(channel: socket.socket) -> dict[str, Any]:
-    """EOFError when the other side is gone."""
-    with channel.makefile("rb") as stream:
-        size = stream.read(_LENGTH_BYTES)
-        body = stream.read(int.from_bytes(size, "big"))
-    if len(size) < _LENGTH_BYTES or not body:
-        raise EOFError
-    found: dict[str, Any] = json.loads(body)
-    return found
+def read(job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]) -> tuple[dict[str, Any], bytes]:
+    """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
+    or `{no_room}` with the error's number where the disk is full.
 
-
-def main(control: socket.socket) -> None:
-    """Fork a child for every job until the API closes the control socket, which its death does too.
-
-    (Not by PDEATHSIG: that watches the thread which started this, and the API's threads come and go.)
+    `job`: kind, public, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes. Raises
+    InvalidInput and PayloadTooLarge as the owner shall see them.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _warm_up()
-    gc.freeze()
-    control.sendall(b"r")
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 1, 3)
-        if not message:
-            return
-        if os.fork() == 0:
-            _child(control, descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-
-def _warm_up() -> None:
-    """Import and compile all that reading may need: a child may not be able to open our files any more."""
-    import pyarrow.compute  # noqa: PLC0415 - the methods of its tables load it
-    import pyarrow.csv  # noqa: PLC0415
-    import pyarrow.parquet  # noqa: F401, PLC0415
-
-    from discreet.problems import KINDS  # noqa: PLC0415
-    from discreet.problems.base import read_example  # noqa: PLC0415
-
-    for kind in KINDS.values():
-        read_example(kind)  # registers the example's dataset, where it has one
-
-
-def _child(control: socket.socket, descriptors: list[int]) -> None:
-    """Read one upload and leave; never returns."""
+    source, target = descriptors
     try:
-        control.close()
-        channel = socket.socket(fileno=descriptors[0])
-        job = receive(channel)
-        _confine(job["memory_bytes"])
-        send(channel, answer(job, descriptors[1], descriptors[2]))
-        os._exit(0)
-    except BaseException:
-        os._exit(1)
-
-
-def _confine(memory_bytes: int) -> None:
-    """Leave behind what reading does not need, as far as the kernel lets an ordinary user."""
-    os.environ.clear()
-    os.chdir("/")
-    root = os.geteuid() == 0
-    namespaces = CLONE_NEWNET | CLONE_NEWIPC
-    _libc.unshare(namespaces if root else namespaces | CLONE_NEWUSER)
-    for name, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-    ):
-        _, hard = resource.getrlimit(name)
-        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(name, (limit, limit))
-    if root:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _libc.prctl(PR_SET_DUMPABLE, 0)
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def answer(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
-    """What became of a job: `{digest, public, sealed_bytes}`, `{issues}`, `{too_large}` or `{no_room}`."""
-    try:
-        return _read(job, source, target)
-    except InvalidInput as error:
-        return {"issues": [[issue.pointer, issue.detail] for issue in error.issues], "code": error.code}
-    except PayloadTooLarge as error:
-        return {"too_large": error.detail}
+        return _read(job, source, target), b""
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        return {"no_room": error.errno}
-    except MemoryError:
-        return {"too_large": f"reading the file takes more memory than {job['memory_bytes']} bytes"}
+        return {"no_room": error.errno}, b""
 
 
 def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
@@ -260,5 +161,92 @@ def _write(target: int, part: bytes) -> None:
         view = view[os.write(target, view) :]
 
 
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+# Before the walls -----------------------------------------------------------------------------------------------------
+
+
+def warm_up() -> None:
+    """Read good, wrong and broken files of every kind in every format: what children need is then imported and
+    compiled, for good contents and for refusals, and they open no files.
+
+    The compiler itself is not loaded (55 MB): what reading calls has one type, whatever the content (`columns`)."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
+
+    for name, kind in DATASETS.items():
+        example = KINDS[name].example()["problem"]["dataset"]
+        for content in _json_files(example["content"]):
+            _rehearse(name, example["public"], "json", content)
+        for number, (public, columns) in enumerate(kind.sample_tables()):
+            for form, content in _table_files(columns, wrong=number == 0):
+                _rehearse(name, public, form, content)
+    keep_in_memory()
+    pa.default_memory_pool().release_unused()
+
+
+def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -> None:
+    """What a child does with a file, in this process."""
+    key = new_data_key().hex()
+    source, target = (os.memfd_create("rehearsal") for _ in range(2))
+    try:
+        writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part))
+        writer.write(content)
+        writer.finish()
+        job = {"kind": kind, "public": public, "format": form, "tenant": "", "name": "rehearsal"}
+        keys = {"upload_key": key, "data_key": key, "digest_key": key}
+        _read({**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}, source, target)
+    except (InvalidInput, PayloadTooLarge):
+        pass
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def _json_files(content: Mapping[str, Any]) -> Iterator[bytes]:
+    """A good file, wrong ones, and what is no JSON as it should be."""
+    yield json.dumps(content).encode()
+    for name, value in content.items():
+        for wrong in (None, 1, "text", [], {}, [None], [[]], [{}], {"": None}, [value], {"": value}):
+            yield json.dumps({**content, name: wrong}).encode()
+    yield json.dumps({**content, "nothing": 1}).encode()
+    yield from (b"", b"{", b"\xff", b"\xef\xbb\xbf{}", b"[]", b"{}", b"NaN", b'{"a": 1, "a": 1}')
+    yield from (b'{"a": "\\ud800"}', b"[" * 100 + b"]" * 100, b"1" * 5000, b"1e999")
+
+
+def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[tuple[str, bytes]]:
+    """Formats and files: a good one and, with `wrong`, wrong ones and what is neither Parquet nor CSV."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pc  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    tables: list[Mapping[str, list[Any]]] = [columns]
+    if wrong:
+        tables += [{}, {**columns, "nothing": next(iter(columns.values()))}]
+        for name, values in columns.items():
+            tables.append({other: values for other, values in columns.items() if other != name})
+            tables.append({**columns, name: [*values[:-1], None]})
+            for value in (None, "text", float("nan"), -1, [1.0]):
+                tables.append({**columns, name: [value for _ in values]})
+    for table in tables:
+        made = pa.table(table)
+        sink = io.BytesIO()
+        pq.write_table(made, sink)
+        yield "parquet", sink.getvalue()
+        if not any(pa.types.is_nested(field.type) for field in made.schema):
+            sink = io.BytesIO()
+            pc.write_csv(made, sink)
+            yield "csv", sink.getvalue()
+    if not wrong:
+        return
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    good = sink.getvalue()
+    for broken in (b"", b"PAR1 but not really", good[:-20], bytes(len(good) - 12) + good[-12:]):
+        yield "parquet", broken
+    names = ",".join(columns).encode()
+    late = b"1\n" * (CSV_BLOCK_BYTES // 2) + b"1.5\n"  # a type that shows in a later block only
+    for text in (b"", names, names + b"\n1\n", b"\xff\n", names + b"\n" + b"," * (len(columns) - 1), b"one\n" + late):
+        yield "csv", text
+
+
+STEPS: Mapping[str, Step] = {"read": answers(read)}

@@ -1,9 +1,9 @@
-"""The walls around a solver's child, of what the kernel gives to an ordinary process, in containers too.
+"""The walls around a child, of what the kernel gives to an ordinary process, in containers too.
 
     system calls   seccomp: a list of what computing needs: no socket, program, process, trace, mount, key ring
     files          Landlock: code may be read, nothing may be written; without Landlock no file can be opened at all
     network        an empty network namespace, below the filter
-    user           65534 where the worker is root, else one without a name in a user namespace; no capabilities
+    user           65534 where the parent is root, else one without a name in a user namespace; no capabilities
     limits         memory, CPU, files, threads; no core dump
 
 Each wall is built if the kernel lets us; whether they hold is not assumed but tried, by `attempts` in a child of its
@@ -13,6 +13,7 @@ Sources: landlock(7), seccomp(2), and the tables of system calls of Linux 6.1 (a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -24,7 +25,7 @@ import signal
 import socket
 import struct
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +38,8 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 CLONE_NEWIPC = 0x08000000
 NOBODY = 65534
+KEPT_AT, MOST_KEPT = 3, 16
+"""The first descriptor that a child keeps, and how many it may."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
@@ -287,9 +290,11 @@ class Sandbox:
             filters = (_filter(*machine, files=False, pid=_SOME_PID), _filter(*machine, files=True, pid=_SOME_PID))
         return cls(rules, version, filters, walls)
 
-    def enter(self, job: socket.socket, limits: Mapping[str, Any]) -> list[str]:
-        """Shut this process in, with `job` as descriptor 3 and nothing else; the walls that the kernel let us build.
+    def enter(self, kept: Sequence[int], limits: Mapping[str, Any]) -> list[str]:
+        """Shut this process in, with the descriptors `kept` as 3, 4, … and no others; the walls that the kernel let us
+        build.
 
+        `limits`: `memory_bytes`, `cpu_seconds`, and `file_bytes`, to which a kept file may grow (absent: not at all).
         Never to be called but in a fresh fork: there is no way back.
         """
         os.setsid()
@@ -297,9 +302,12 @@ class Sandbox:
         null = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(null, standard)
-        rules = -1 if self.rules < 0 else fcntl.fcntl(self.rules, fcntl.F_DUPFD, 32)  # out of the way of 3
-        os.dup2(job.fileno(), 3)
-        _close_others(rules)
+        # Out of the way first: a kept descriptor may stand where another one shall.
+        rules = -1 if self.rules < 0 else fcntl.fcntl(self.rules, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT)
+        aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT) for descriptor in kept]
+        for place, descriptor in enumerate(aside, KEPT_AT):
+            os.dup2(descriptor, place)
+        _close_from(KEPT_AT + len(aside), rules)
         os.chdir("/")
         built = []
         root = os.geteuid() == 0
@@ -329,12 +337,12 @@ class Sandbox:
         return built
 
 
-def _close_others(kept: int) -> None:
+def _close_from(first: int, kept: int) -> None:
     end = 1 << 30
     if kept < 0:
-        os.closerange(4, end)
+        os.closerange(first, end)
     else:
-        os.closerange(4, kept)
+        os.closerange(first, kept)
         os.closerange(kept + 1, end)
 
 
@@ -345,7 +353,7 @@ def _limit(limits: Mapping[str, Any]) -> None:
         (resource.RLIMIT_CPU, limits["cpu_seconds"]),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_NPROC, 64),  # threads, where the filter leaves these; without it, processes
-        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_FSIZE, limits.get("file_bytes", 0)),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
@@ -400,9 +408,17 @@ class Isolation:
         return LEVELS.index(self.level) >= LEVELS.index(least)
 
 
-def attempts() -> list[str]:
-    """What this process can reach that a child should not: names among those of `_ATTEMPTS`."""
-    return [name for name, attempt in _ATTEMPTS.items() if attempt()]
+def attempts(own_file: str | None = None) -> list[str]:
+    """What this process can reach that a child should not: names among those of `_ATTEMPTS`, and `files of its user`
+    where `own_file`, which only its user may read, can be opened."""
+    found = [name for name, attempt in _ATTEMPTS.items() if attempt()]
+    return [*found, "files of its user"] if own_file is not None and _opens(own_file) else found
+
+
+def starts_a_shell(descriptor: int) -> None:
+    """Become a shell that says so on `descriptor`; comes back where that cannot be."""
+    with contextlib.suppress(OSError):
+        os.execv("/bin/sh", ["sh", "-c", f"echo started >&{descriptor}"])  # noqa: S606
 
 
 def _reaches_network() -> bool:
@@ -424,14 +440,16 @@ def _reaches_sockets() -> bool:
     return True
 
 
+def _opens(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
+
+
 def _reaches_files() -> bool:
-    for path in ("/etc/passwd", "/proc/self/status", "/"):
-        try:
-            os.close(os.open(path, os.O_RDONLY))
-        except OSError:
-            continue
-        return True
-    return False
+    return any(_opens(path) for path in ("/etc/passwd", "/proc/self/status", "/"))
 
 
 def _reaches_programs() -> bool:
@@ -451,6 +469,14 @@ def _reaches_processes() -> bool:
     return True
 
 
+def _reaches_parent() -> bool:
+    try:
+        os.kill(os.getppid(), 0)
+    except OSError:
+        return False
+    return True
+
+
 def _reaches_tracing() -> bool:
     ctypes.set_errno(0)
     _libc.ptrace(2, os.getpid(), None, None)  # PTRACE_PEEKDATA of a process that is not traced
@@ -463,5 +489,6 @@ _ATTEMPTS: Mapping[str, Callable[[], bool]] = {
     "files": _reaches_files,
     "other programs": _reaches_programs,
     "processes of its own": _reaches_processes,
+    "signals to its parent": _reaches_parent,
     "tracing": _reaches_tracing,
 }

@@ -236,6 +236,14 @@ class Dataset(DatasetSettings):
         return cls.read_table(public, pa.Table.from_batches(batches, schema))
 
     @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        """Public parts, each with the columns of a small table of such content: one for every form that uploads have.
+
+        They are read before a reader's rights go, so that nothing has to be loaded or compiled afterwards.
+        """
+        return ()
+
+    @classmethod
     def describe(cls, public: Any, content: Content) -> Any:
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public

@@ -8,6 +8,7 @@ policies private that are functions of the private matrix; see `docs/problems/dr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -151,6 +152,18 @@ class DrEnsembleDataset(base.Dataset):
         start = np.cumsum([0, *(len(trajectory) for trajectory in content.trajectories)]).astype(np.int64)
         states = np.array([state for trajectory in content.trajectories for state in trajectory], dtype=np.int64)
         return _trajectory_content(public, states, start)
+
+    @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        for names in ([1, 1, 2, 2], [2, 2, 1, 1], ["b", "b", "a", "a"]):
+            yield (
+                {"unit": "participant", "states": 2},
+                {"participant": names, "step": [0, 1, 0, 1], "state": [0, 1, 1, 0]},
+            )
+        yield (
+            {"unit": "row", "states": 2, "row_change": 0.1, "min_probability": 0.1},
+            {"from": [0, 0, 1, 1], "to": [0, 1, 0, 1], "probability": [0.4, 0.6, 0.7, 0.3]},
+        )
 
     @classmethod
     def read_table(cls, public: DrEnsemblePublic, table: pa.Table) -> Content:

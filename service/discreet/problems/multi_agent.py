@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -173,6 +173,13 @@ class MultiAgentDataset(base.Dataset):
         except ExpressionError as error:
             raise InvalidInput(str(error), pointer="/content/objectives") from None
         return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
+
+    @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        agents = [{"name": name, "lower": 0, "upper": 5, "radius": 0.5} for name in ("left", "right")]
+        columns = {"agent": ["left", "right"], "objective": ["(left - 3)^2", "2 * (right - 4)^2"]}
+        for more in ({}, {"initial": [1.0, 2.0]}):
+            yield {"unit": "trajectory", "agents": agents}, columns | more
 
     @classmethod
     def read_table(cls, public: MultiAgentPublic, table: pa.Table) -> Content:

@@ -8,6 +8,7 @@ themselves. The paper (Xie et al. 2019) has the last; see `docs/problems/off_pol
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
@@ -231,6 +232,21 @@ class OffPolicyDataset(base.Dataset):
         # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
         _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows], dtype=object), return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
+
+    @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        public = {"unit": "trajectory", "reward_bound": 1, "horizon": 2}
+        shared = {"step": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "terminal": [False, True, True]}
+        chances = {"behaviour": [0.5, 0.5, 1.0], "target": [0.25, 0.5, 1.0]}
+        tabular = {"state": [0, 1, 0], "next_state": [1, 2, 2]}
+        lists = {"x": [[0.0, 1.0]] * 3, "x_next": [[1.0, 0.0]] * 3}
+        flat = {f"{name}_{axis}": [0.0, 0.5, 1.0] for name in ("x", "x_next") for axis in range(2)}
+        for names in ([1, 1, 2], [2, 2, 1], ["b", "b", "a"]):
+            rows = {"trajectory": names, **shared}
+            yield {**public, "states": 2}, rows | tabular
+            yield {**public, "states": 2}, rows | tabular | chances | {"action": [0, 1, 0]}
+            yield {**public, "features": 2}, rows | lists
+            yield {**public, "features": 2}, rows | flat
 
     @classmethod
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:

@@ -12,7 +12,7 @@ Trips by origin and destination are private; network, capacities and latencies a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
@@ -135,6 +135,14 @@ class RoutingDataset(base.Dataset):
         # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
         names = np.array([str(p) for p in persons], dtype=object) if public.unit == "person" else None
         return _kept(public, _canonical(columns, names), "/content/trips")
+
+    @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+        trips = {"period": [0, 1, 0], "origin": [1, 1, 2], "destination": [2, 2, 3], "count": [5, 3, 4]}
+        yield public, trips
+        for names in ([7, 7, 8], [8, 7, 8], ["anna", "anna", "ben"]):
+            yield {**public, "unit": "person"}, {**trips, "person": names}
 
     @classmethod
     def read_table(cls, public: RoutingPublic, table: pa.Table) -> Content:

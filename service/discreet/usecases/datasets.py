@@ -113,9 +113,8 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
             "data_key": data_key.hex(),
             "digest_key": digest_key.hex(),
             "content_bytes": settings.content_bytes,
-            "memory_bytes": settings.job_memory_bytes,
         }
-        read = await services.reader.read(request.source, settings.spool_folder, job)
+        read = await services.reader.read(request.source, settings.spool_folder, job, settings.job_memory_bytes)
         request.source.close()  # its room on the disk is not needed any more
         with read.file as file:
             yield _Sealed(

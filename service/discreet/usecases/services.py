@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from discreet.isolation.children import READING, Zygote
 from discreet.settings import Settings
 from discreet.storage.database import Database
 from discreet.storage.objects import Objects
@@ -23,6 +24,8 @@ class Services:
     secrets_file: SecretsFile
     database: Database
     objects: Objects | None
+    children: Zygote
+    """Sandboxed children of this process that read and check what comes from outside."""
     reader: Reader
     planner: Planner = field(default_factory=Planner)
 
@@ -35,15 +38,17 @@ class Services:
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Services for the lifetime of a process or a command."""
+    children = Zygote(settings.least_isolation, (READING,))
     services = Services(
         settings=settings,
         secrets_file=SecretsFile(settings.secrets_path),
         database=Database(settings),
         objects=None if settings.object_url is None else Objects(settings.object_url),
-        reader=Reader(settings.uploads_at_once),
+        children=children,
+        reader=Reader(children, settings.uploads_at_once),
     )
     try:
         yield services
     finally:
-        services.reader.stop()
+        await services.children.stop()
         await services.database.close()

@@ -5,26 +5,36 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import socket
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import anyio.to_thread
 import structlog
 
-from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge, Unavailable
-from discreet.isolation.reading import MODULE, UPLOAD, receive, send
+from discreet.errors import DiscreetError, PayloadTooLarge, Unavailable
+from discreet.isolation.children import (
+    ChildFailed,
+    CpuLimit,
+    Crashed,
+    Limits,
+    MemoryLimit,
+    NotIsolated,
+    NotStarted,
+    Raised,
+    WallLimit,
+    Zygote,
+)
+from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
 log = structlog.get_logger()
 
 Format = Literal["parquet", "csv", "json"]
+
+CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
+"""Of reading one upload."""
 
 
 class NoRoom(Unavailable):
@@ -132,91 +142,54 @@ class Read:
 
 
 class Reader:
-    """The reader process, started at the first upload and again when it died. At most `at_once` children."""
+    """Reads uploads in sandboxed children, at most `at_once` at a time."""
 
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
+    def __init__(self, children: Zygote, at_once: int) -> None:
+        self._children, self._at_once = children, at_once
         self._slots: asyncio.Semaphore | None = None
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
 
-    async def read(self, upload: Upload, folder: Path, job: dict[str, Any]) -> Read:
-        """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them.
+    async def read(self, upload: Upload, folder: Path, job: dict[str, Any], memory_bytes: int) -> Read:
+        """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them; Unavailable, with
+        the true cause or the word that it is not known, where the upload could not be read.
 
-        `job` holds kind, public, tenant, name, keys and limits (see `reading`).
+        `job` holds kind, public, tenant, name, keys and the limit of the content (see `isolation.reading`).
         """
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._at_once)
+        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, target_bytes(job["content_bytes"]))
+        given = {"format": upload.format, "upload_key": upload.key.hex(), "upload_bytes": upload.sealed_bytes}
         async with self._slots:
             target = SealedFile(folder)
             try:
-                found = await anyio.to_thread.run_sync(self._exchange, upload, target, job)
-                if "issues" in found:
-                    raise InvalidInput((FieldIssue(*issue) for issue in found["issues"]), code=found["code"])
-                if "too_large" in found:
-                    raise PayloadTooLarge(found["too_large"])
+                found, _ = await self._children.call(
+                    "read", {**job, **given}, b"", limits, (upload.file.descriptor, target.descriptor)
+                )
                 if "no_room" in found:
                     raise NoRoom(OSError(found["no_room"], ""))
+                read = Read(bytes.fromhex(found["digest"]), found["public"], target, found["sealed_bytes"])
+            except ChildFailed as failure:
+                target.close()
+                raise _refused(failure, limits) from failure
             except BaseException:
                 target.close()
                 raise
-        return Read(bytes.fromhex(found["digest"]), found["public"], target, found["sealed_bytes"])
+        return read
 
-    def stop(self) -> None:
-        """End the reader process."""
-        with self._lock:
-            self._stop()
 
-    def _exchange(self, upload: Upload, target: SealedFile, job: dict[str, Any]) -> dict[str, Any]:
-        ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                self._hand_over([theirs.fileno(), upload.file.descriptor, target.descriptor])
-            upload_key, size = upload.key.hex(), upload.sealed_bytes
-            try:
-                send(ours, {**job, "format": upload.format, "upload_key": upload_key, "upload_bytes": size})
-                return receive(ours)
-            except (EOFError, OSError):
-                return {"too_large": f"the file could not be read within {job['memory_bytes']} bytes of memory"}
-
-    def _hand_over(self, descriptors: list[int]) -> None:
-        with self._lock:
-            for _ in range(2):
-                if self._control is None or self._process is None or self._process.poll() is not None:
-                    self._start()
-                assert self._control is not None
-                try:
-                    socket.send_fds(self._control, [b"j"], descriptors)
-                    return
-                except OSError:
-                    self._stop()
-        raise NoReader()
-
-    def _start(self) -> None:
-        self._stop()
-        ours, theirs = socket.socketpair()
-        # Nothing of the environment that names a database or a secret.
-        kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
-        environment = {name: os.environ[name] for name in kept if name in os.environ}
-        single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                env={**environment, **single},
-                stdin=subprocess.DEVNULL,
-            )
-        if ours.recv(1) != b"r":
-            ours.close()
-            self._stop()
-            raise NoReader()
-        self._control = ours
-
-    def _stop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._process = self._control = None
+def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:
+    """What the owner of an upload is told of a child that ended without an answer."""
+    match failure:
+        case MemoryLimit():
+            return PayloadTooLarge(f"reading the file takes more memory than {limits.memory_bytes} bytes")
+        case CpuLimit():
+            return PayloadTooLarge(f"reading the file takes longer than {limits.cpu_seconds} s of processor time")
+        case WallLimit():
+            return PayloadTooLarge(f"reading the file takes longer than {limits.wall_seconds:g} s")
+        case NotIsolated():
+            return Unavailable(failure.detail, code="not_isolated")
+        case NotStarted():
+            return NoReader(f"the upload cannot be read: {failure.detail}; nothing was registered")
+    log.error("an upload's reader ended without an answer", cause=failure.code, detail=failure.detail)
+    why = failure.detail if isinstance(failure, Crashed | Raised) else "why is not known"
+    detail = f"the reader of the upload ended without an answer: {why}; nothing was registered"
+    return Unavailable(detail, code="not_read")

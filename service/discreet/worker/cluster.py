@@ -26,10 +26,10 @@ from typing import Any
 
 import structlog
 
-from discreet.isolation import zygote
-from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, WallLimit, _collect, _environment
-from discreet.isolation.frames import frame
-from discreet.isolation.processes import dies_with_parent
+from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, WallLimit, collect
+from discreet.isolation.frames import frame, receive
+from discreet.isolation.processes import dies_with_parent, plain_environment
+from discreet.isolation.solving import finish_on, read_job
 from discreet.solvers import traffic_assignment
 from discreet.solvers.block_assignment import Block, Part, assign_in_blocks
 from discreet.usecases.running import Claim
@@ -57,11 +57,12 @@ class ClusterFinisher:
         """As `Zygote.run` of a step `finish`. ChildFailed when the cluster did not bring a result."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
+        dask = {name: value for name, value in os.environ.items() if name.startswith("DASK_")}
         with theirs:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", __name__, str(theirs.fileno()), self._address),
                 pass_fds=(theirs.fileno(),),
-                env={**_environment(), **{name: value for name, value in os.environ.items() if name[:5] == "DASK_"}},
+                env={**plain_environment(), **dask},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 preexec_fn=dies_with_parent(signal.SIGKILL),
@@ -71,7 +72,7 @@ class ClusterFinisher:
             async with asyncio.timeout(limits.wall_seconds):
                 writer.write(frame(header, payload))
                 await writer.drain()
-                return await _collect(reader, on_progress)
+                return await collect(reader, on_progress)
         except TimeoutError as error:
             raise WallLimit(f"the cluster was not done within {limits.wall_seconds:g} s") from error
         except (EOFError, OSError, ValueError) as error:
@@ -107,18 +108,16 @@ def main(channel: socket.socket, address: str) -> None:
     """Do one step `finish` with its assignment on the cluster."""
     import distributed  # noqa: PLC0415
 
-    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
-    from discreet.problems.base import Plan, unpack  # noqa: PLC0415
+    from discreet.problems.base import unpack  # noqa: PLC0415
 
-    header, payload = zygote._receive(channel)
-    problem = KINDS[header["kind"]].model_validate(header["problem"])
-    public = DATASETS[header["kind"]].read_public(header["public"])
+    header, payload = receive(channel)
+    problem, public, plan = read_job(header)
     connect: Any = distributed.Client  # it has no types
     with connect(address, timeout=CONNECT_SECONDS) as client:  # the default one, which actors look for
         places = Cluster(client)
         assert places.workers, "the cluster has no workers"
         traffic_assignment.elsewhere.set(partial(assign_in_blocks, places, len(places.workers)))
-        zygote._finish(channel, problem, public, Plan.model_validate(header["plan"]), unpack(payload))
+        finish_on(channel, problem, public, plan, unpack(payload))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""What the children of workers and sessions do: releases, post-processing, and rounds of federated sessions."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.isolation.frames import frame, receive, send
+from discreet.isolation.kernels import keep_in_memory, load_compiler
+from discreet.isolation.tasks import Step, Task
+
+
+def warm_up() -> None:
+    """Run every kind's example once: what children need is then imported and compiled, and they open no files."""
+    from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.base import FederatedProblem, rehearse  # noqa: PLC0415
+
+    load_compiler()
+    for kind in KINDS.values():
+        encode(rehearse(kind), every_table=True)
+        if issubclass(kind, FederatedProblem):
+            kind.rehearse_session()
+    keep_in_memory()
+
+
+def release(task: Task) -> None:
+    """Answer what the mechanism releases of the content. What goes wrong is told nobody: it would be a release."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems.base import pack, unpack  # noqa: PLC0415
+
+    header = task.header
+    problem, public, plan = read_job(header)
+    content: Any = unpack(task.payload) if task.payload else {}
+    if header["simulation"]:
+        seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
+        released = problem.release(public, plan, content, Noise.seeded(seed))
+        released |= problem.diagnose(public, plan, content, Noise.seeded(seed))
+    else:
+        released = problem.release(public, plan, content, Noise.secure())
+    send(task.channel, {"done": True}, pack(released))
+
+
+def finish(task: Task) -> None:
+    """Answer progress, tables and the result, or what went wrong: that follows from what was released."""
+    from discreet.problems.base import unpack  # noqa: PLC0415
+
+    try:
+        finish_on(task.channel, *read_job(task.header), unpack(task.payload))
+    except Exception as error:
+        send(task.channel, {"error": trace(error)})
+        raise
+
+
+def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, released: Any) -> None:
+    """Post-process what was released, in this process, and send what comes of it."""
+    result = problem.finish(
+        public, plan, released, lambda step, total: channel.sendall(frame({"progress": [step, total]}))
+    )
+    body, tables = encode(result)
+    for name, parquet in tables.items():
+        send(channel, {"table": name}, parquet)
+    send(channel, {"done": True}, body)
+
+
+def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Problem, public part and plan of a job."""
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
+    from discreet.problems.base import Plan  # noqa: PLC0415
+
+    kind = header["kind"]
+    problem = KINDS[kind].model_validate(header["problem"])
+    public = None if header["public"] is None else DATASETS[kind].read_public(header["public"])
+    return problem, public, Plan.model_validate(header["plan"])
+
+
+def trace(error: BaseException) -> str:
+    """Where an error was raised, without lines of source: they lie in files, which a child cannot open."""
+    places = [
+        f"  {frame.f_code.co_filename}:{line}, {frame.f_code.co_qualname}"
+        for frame, line in list(traceback.walk_tb(error.__traceback__))[-20:]
+    ]
+    return "\n".join([*places, f"{type(error).__name__}: {error}"])
+
+
+def session(task: Task) -> None:
+    """Run one federated session until the coordinator closes the channel: a frame asks, a frame answers.
+
+    `header["state"]` says that the payload is a state to go on from.
+    """
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.base import Member, Plan, SessionFailed, pack  # noqa: PLC0415
+
+    channel, header = task.channel, task.header
+    problem: Any = KINDS[header["kind"]].model_validate(header["problem"])
+    members = [
+        Member(one["fingerprint"], one["name"], bytes.fromhex(one["key"]), one["announcement"])
+        for one in header["agents"]
+    ]
+    session = problem.open_session(Plan.model_validate(header["plan"]), members)
+    seed = header["seed"]
+    noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
+    if header["state"]:
+        session.restore(task.payload)
+        channel.sendall(frame({"rounds": session.rounds}))
+    else:
+        broadcast = session.opening(noise)
+        opened = session.state()
+        channel.sendall(frame({"rounds": session.rounds, "state": len(opened)}, opened + broadcast))
+    while True:
+        try:
+            asked, payload = receive(channel)
+        except EOFError:
+            return
+        if "release" in asked:
+            channel.sendall(frame({"released": True}, pack(session.released())))
+            return
+        number = asked["round"]
+        messages, start = {}, 0
+        for agent, size in asked["messages"]:
+            messages[agent] = payload[start : start + size]
+            start += size
+        usable = {agent: body for agent, body in messages.items() if session.accepts(number, agent, body)}
+        if len(usable) < asked["least"]:
+            channel.sendall(frame({"short": sorted(set(messages) - set(usable))}))
+            continue
+        try:
+            broadcast = session.step(number, usable, noise)
+        except SessionFailed as failure:
+            channel.sendall(frame({"failed": failure.code}))
+            return
+        kept = session.state()
+        channel.sendall(frame({"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast))
+
+
+def encode(result: Any, *, every_table: bool = False) -> tuple[bytes, dict[str, bytes]]:
+    """The result as JSON, and its large fields as Parquet."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    body = json.dumps(result.to_json(), allow_nan=False, separators=(",", ":")).encode()
+    tables = {}
+    for name, table in result.tables(every=every_table).items():
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        tables[name] = sink.getvalue().to_pybytes()
+    return body, tables
+
+
+STEPS: Mapping[str, Step] = {"release": release, "finish": finish, "session": session}
