@@ -53,7 +53,8 @@ export interface paths {
         };
         /**
          * Check Readiness
-         * @description This process can serve: its database answers, has a schema for this version, and news of jobs come.
+         * @description This process can serve: its database answers, has a schema for this version, news of jobs come, and the reader
+         *     of uploads has not failed to start.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -3572,7 +3573,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from importlib.metadata import version
 from typing import Any
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -20,10 +21,13 @@ from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
+from discreet.isolation.children import ChildFailed
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
-from discreet.usecases.services import open_services
+from discreet.usecases.services import Services, open_services
 from discreet.usecases.standing import Standing
+
+log = structlog.get_logger()
 
 DESCRIPTION = (
     "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
@@ -62,6 +66,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             tasks = [
                 asyncio.create_task(hub.listen()),
                 asyncio.create_task(keyring.listen()),
+                asyncio.create_task(_start(services)),
             ]
             try:
                 with standing.shown():
@@ -111,6 +116,14 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
 
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+async def _start(services: Services) -> None:
+    """Have the reader of uploads ready before the first upload, and its isolation known."""
+    try:
+        await services.children.start()
+    except ChildFailed as failure:  # uploads are refused, and say why
+        log.error("the reader of uploads does not start", detail=failure.detail)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -169,6 +169,17 @@ CODES: dict[str, Code] = {
     "roster_stale": Code(409, "The roster is out of date", "an agent announced something else meanwhile"),
     "session_full": Code(409, "The session is full", "as many agents as the job's terms allow have joined"),
     "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
+    "not_read": Code(
+        503,
+        "The upload could not be read",
+        "the reader of the upload ended without an answer: the child was ended by SIGSEGV",
+    ),
+    "not_isolated": Code(
+        503,
+        "Uploads are not read on this machine",
+        "a child is shut in to level partial here, not full: it reaches local sockets (DISCREET_LEAST_ISOLATION, "
+        "docs/security.md)",
+    ),
     # The service
     "unavailable": Code(503, "The service cannot answer now", "a part that discreet needs does not answer; try again"),
     "database_unavailable": Code(

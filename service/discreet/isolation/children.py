@@ -48,6 +48,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import structlog
+from prometheus_client import Gauge
 
 from discreet.errors import DiscreetError
 from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
@@ -56,6 +57,8 @@ from discreet.isolation.sandbox import Isolation, Level
 from discreet.isolation.tasks import refusal
 
 log = structlog.get_logger()
+
+_isolation = Gauge("discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"])
 
 ZYGOTE_MODULE = "discreet.isolation.zygote"
 SOLVING = "discreet.isolation.solving"
@@ -209,6 +212,8 @@ class Zygote:
     def __init__(self, least: Level = "none", programs: Sequence[str] = (SOLVING,)) -> None:
         self.isolation: Isolation | None = None
         """How well children are shut in, as tried by the zygote of the moment; None before its start."""
+        self.failure: ChildFailed | None = None
+        """Why the last start failed; None when it did not, and before the first."""
         self._least, self._programs = least, tuple(programs)
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
@@ -341,7 +346,36 @@ class Zygote:
         if self.alive and self._control is not None:
             return self._control
         await self.stop()
+        try:
+            control = await self._start()
+        except ChildFailed as failure:
+            self.failure = failure
+            raise
+        self.failure = None
+        return control
+
+    async def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
+        try:
+            found = await self._started(ours, theirs)
+        except BaseException:
+            ours.close()
+            raise
+        ours.settimeout(FORK_SECONDS)
+        self._control = ours
+        self.isolation = Isolation.of(found["reached"], found["walls"])
+        _isolation.clear()
+        _isolation.labels(self.isolation.level).set(1)
+        if not self.isolation.suffices(self._least):
+            await self.stop()
+            raise NotIsolated(self.isolation, self._least)
+        if structlog.is_configured():  # a program that keeps no log would print it
+            tell = log.info if self.isolation.level == "full" else log.warning
+            tell("isolation of children", **asdict(self.isolation))
+        return ours
+
+    async def _started(self, ours: socket.socket, theirs: socket.socket) -> dict[str, Any]:
+        """What the process says of its children when it is ready."""
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -357,21 +391,11 @@ class Zygote:
             )
         answer = await asyncio.to_thread(ours.recv, 4096)
         if not answer:
-            ours.close()
             status = await self._process.wait()
             ended = f"signal {-status}" if status < 0 else f"status {status}"
             raise NotStarted(f"the process that starts children does not start ({ended}; its words are in the log)")
-        ours.settimeout(FORK_SECONDS)
-        found = json.loads(answer)
-        self.isolation = Isolation.of(found["reached"], found["walls"])
-        self._control = ours
-        if not self.isolation.suffices(self._least):
-            await self.stop()
-            raise NotIsolated(self.isolation, self._least)
-        if structlog.is_configured():  # a program that keeps no log would print it
-            tell = log.info if self.isolation.level == "full" else log.warning
-            tell("isolation of children", **asdict(self.isolation))
-        return ours
+        told: dict[str, Any] = json.loads(answer)
+        return told
 
 
 def _exchange(control: socket.socket, request: bytes, given: Sequence[int]) -> tuple[bytes, list[int]]:

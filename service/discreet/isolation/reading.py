@@ -206,6 +206,7 @@ def _json_files(content: Mapping[str, Any]) -> Iterator[bytes]:
     """A good file, wrong ones, and what is no JSON as it should be."""
     yield json.dumps(content).encode()
     for name, value in content.items():
+        wrong: Any
         for wrong in (None, 1, "text", [], {}, [None], [[]], [{}], {"": None}, [value], {"": value}):
             yield json.dumps({**content, name: wrong}).encode()
     yield json.dumps({**content, "nothing": 1}).encode()

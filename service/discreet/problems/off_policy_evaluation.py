@@ -236,11 +236,11 @@ class OffPolicyDataset(base.Dataset):
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
         public = {"unit": "trajectory", "reward_bound": 1, "horizon": 2}
-        shared = {"step": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "terminal": [False, True, True]}
-        chances = {"behaviour": [0.5, 0.5, 1.0], "target": [0.25, 0.5, 1.0]}
-        tabular = {"state": [0, 1, 0], "next_state": [1, 2, 2]}
-        lists = {"x": [[0.0, 1.0]] * 3, "x_next": [[1.0, 0.0]] * 3}
-        flat = {f"{name}_{axis}": [0.0, 0.5, 1.0] for name in ("x", "x_next") for axis in range(2)}
+        shared: dict[str, list[Any]] = {"step": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "terminal": [False, True, True]}
+        chances: dict[str, list[Any]] = {"behaviour": [0.5, 0.5, 1.0], "target": [0.25, 0.5, 1.0]}
+        tabular: dict[str, list[Any]] = {"state": [0, 1, 0], "next_state": [1, 2, 2]}
+        lists: dict[str, list[Any]] = {"x": [[0.0, 1.0]] * 3, "x_next": [[1.0, 0.0]] * 3}
+        flat: dict[str, list[Any]] = {f"{name}_{axis}": [0.0, 0.5, 1.0] for name in ("x", "x_next") for axis in range(2)}
         for names in ([1, 1, 2], [2, 2, 1], ["b", "b", "a"]):
             rows = {"trajectory": names, **shared}
             yield {**public, "states": 2}, rows | tabular

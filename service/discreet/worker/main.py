@@ -8,7 +8,7 @@ import socket
 import structlog
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
 from discreet.errors import Unavailable
 from discreet.isolation.children import Zygote
@@ -22,7 +22,6 @@ from discreet.worker.runner import Runner
 
 log = structlog.get_logger()
 
-_isolation = Gauge("discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"])
 _repaired = Counter("discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for")
 
 GRACE_SECONDS = 8.0
@@ -71,8 +70,6 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
 async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
     await check_schema(services.database)
     await zygote.start()
-    if zygote.isolation is not None:
-        _isolation.labels(zygote.isolation.level).set(1)
     helpers = [
         asyncio.create_task(_repair_forever(services, zygote)),
         asyncio.create_task(_expire_forever(services)),

@@ -27,6 +27,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
         codes=[
             *("invalid_multipart", "not_found", "content_known", "unit_differs"),
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
+            *("not_read", "not_isolated"),
         ],
         body=DatasetRequest,
         examples=examples.datasets(),

@@ -29,14 +29,19 @@ async def check_health() -> Response:
 
 @router.get("/readyz", **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]))
 async def check_readiness(request: Request, services: CurrentServices) -> Response:
-    """This process can serve: its database answers, has a schema for this version, and news of jobs come."""
+    """This process can serve: its database answers, has a schema for this version, news of jobs come, and the reader
+    of uploads has not failed to start."""
     hub = request.app.state.hub
 
     async def listening() -> None:
         if not await hub.listens(HUB_SECONDS):
             raise Unavailable("not connected; event streams would wait in vain")
 
-    answers = await run_checks({**standing.checks(services), "hub": listening})
+    async def reading() -> None:
+        if services.children.failure is not None:
+            raise services.children.failure
+
+    answers = await run_checks({**standing.checks(services), "hub": listening, "reader": reading})
     why = failing(answers)
     if why is not None:
         return document(503, "not_ready", why, extra={"checks": answers})

@@ -56,7 +56,9 @@ def sync_detailed(
 ) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
-     This process can serve: its database answers, has a schema for this version, and news of jobs come.
+     This process can serve: its database answers, has a schema for this version, news of jobs come, and
+    the reader
+    of uploads has not failed to start.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -81,7 +83,9 @@ def sync(
 ) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
-     This process can serve: its database answers, has a schema for this version, and news of jobs come.
+     This process can serve: its database answers, has a schema for this version, news of jobs come, and
+    the reader
+    of uploads has not failed to start.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -102,7 +106,9 @@ async def asyncio_detailed(
 ) -> Response[HealthAnswer | ProblemDocument]:
     """Check Readiness
 
-     This process can serve: its database answers, has a schema for this version, and news of jobs come.
+     This process can serve: its database answers, has a schema for this version, news of jobs come, and
+    the reader
+    of uploads has not failed to start.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -125,7 +131,9 @@ async def asyncio(
 ) -> HealthAnswer | ProblemDocument | None:
     """Check Readiness
 
-     This process can serve: its database answers, has a schema for this version, and news of jobs come.
+     This process can serve: its database answers, has a schema for this version, news of jobs come, and
+    the reader
+    of uploads has not failed to start.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
