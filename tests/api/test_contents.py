@@ -259,10 +259,12 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
             **limits,
         }
 
-    async def read(reader: Reader, memory_bytes: int = 8 << 30, **limits: int) -> str:
+    async def read(reader: Reader, memory_bytes: int = 8 << 30, participants: int = 1000, **limits: int) -> str:
         upload = Upload(tmp_path)
-        rows = [{"participant": who, "step": step, "state": 1} for who in range(1000) for step in range(20)]
-        upload.write(parquet(rows, 1000))
+        who, step = np.divmod(np.arange(20 * participants), 20)
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"participant": who, "step": step, "state": np.ones_like(who)}), sink)
+        upload.write(sink.getvalue())
         upload.finish()
         try:
             (await reader.read(upload, tmp_path, job(**limits), memory_bytes)).file.close()
@@ -277,7 +279,9 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
         reader = Reader(children, 1)
         try:
             found = [await read(reader)]
-            for limits in ({"content_bytes": 1000}, {"content_bytes": 165_000}, {"memory_bytes": 1000}):
+            # A small file takes no more memory than a child has when it is forked.
+            no_memory = {"memory_bytes": 1000, "participants": 500_000}
+            for limits in ({"content_bytes": 1000}, {"content_bytes": 165_000}, no_memory):
                 found.append(await read(reader, **limits))
             assert children._process is not None
             children._process.kill()

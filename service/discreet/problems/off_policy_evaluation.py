@@ -240,7 +240,9 @@ class OffPolicyDataset(base.Dataset):
         chances: dict[str, list[Any]] = {"behaviour": [0.5, 0.5, 1.0], "target": [0.25, 0.5, 1.0]}
         tabular: dict[str, list[Any]] = {"state": [0, 1, 0], "next_state": [1, 2, 2]}
         lists: dict[str, list[Any]] = {"x": [[0.0, 1.0]] * 3, "x_next": [[1.0, 0.0]] * 3}
-        flat: dict[str, list[Any]] = {f"{name}_{axis}": [0.0, 0.5, 1.0] for name in ("x", "x_next") for axis in range(2)}
+        flat: dict[str, list[Any]] = {
+            f"{name}_{axis}": [0.0, 0.5, 1.0] for name in ("x", "x_next") for axis in range(2)
+        }
         for names in ([1, 1, 2], [2, 2, 1], ["b", "b", "a"]):
             rows = {"trajectory": names, **shared}
             yield {**public, "states": 2}, rows | tabular
