@@ -56,10 +56,10 @@ def test_persisted_fields(name: str) -> None:
         "discrete_gaussian": {"charged_epsilon", "charged_delta"},
         "gaussian": {"charged_epsilon", "charged_delta", "dimension", "grid"},
         "laplace": {"dimension", "grid"},
-        "dirichlet": {"charged_epsilon", "charged_delta", "floor", "offset"},
-        "poisson_subsampled_gaussian": {"charged_epsilon", "charged_delta", "relation"},
-        "one_draw_gaussian": {"charged_epsilon", "charged_delta"},
-        "smooth_sensitivity_gaussian": {"charged_epsilon", "charged_delta", "smoothing", "dimension"},
+        "dirichlet": {"charged_epsilon", "charged_delta", "charged_rho", "floor", "offset"},
+        "poisson_subsampled_gaussian": {"charged_epsilon", "charged_delta", "charged_rho", "relation"},
+        "one_draw_gaussian": {"charged_epsilon", "charged_delta", "charged_rho"},
+        "smooth_sensitivity_gaussian": {"charged_epsilon", "charged_delta", "charged_rho", "smoothing", "dimension"},
     }
     assert set(events.to_json(EXAMPLES[name])) == common | own[name]
 

@@ -16,7 +16,7 @@ from typing import Literal, Protocol, TypeVar
 
 from scipy.optimize import brentq
 
-from discreet.privacy.mechanism import CalibratedEvent, NotCertified, OneDrawSampling, PoissonSampling
+from discreet.privacy.mechanism import CalibratedEvent, ChargedRho, NotCertified, OneDrawSampling, PoissonSampling
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.mechanisms.discrete_gaussian import (
     LARGEST_ENUMERATED_SCALE,
@@ -31,9 +31,11 @@ from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsa
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
 from discreet.privacy.pld import FULL, QUICK, QUICK_STEPS, ROUGH, Effort
 from discreet.privacy.samplers import LARGEST_SCALE
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, float_below, half_square
 
 MARGIN = 1e-9
+RHO_MARGIN = 1e-6
+"""Of a rho: far above what sums of exponentials differ by from machine to machine."""
 GRID_BITS = 24
 
 C = TypeVar("C", bound=CalibratedEvent)
@@ -240,8 +242,8 @@ def dirichlet(
         )
 
     if count == 1:
-        return certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2))
-    return certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7))
+        return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2)))
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7)))
 
 
 @lru_cache(maxsize=1024)
@@ -272,7 +274,7 @@ def poisson_subsampled_gaussian(
 
     # Sampling counts for about its probability, but never replaces the noise.
     guess = max(0.5 * clip, probability * event(1.0).sensitivity * math.sqrt(steps) / gaussian_mu(eps, target))
-    return certified(event, smallest_composed_scale(event, eps, target, guess, 0.05 * clip))
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, guess, 0.05 * clip)))
 
 
 @lru_cache(maxsize=1024)
@@ -293,7 +295,7 @@ def one_draw_gaussian(
             charged_delta=delta,
         )
 
-    return certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip))
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip)))
 
 
 @lru_cache(maxsize=4096)
@@ -323,7 +325,7 @@ def smooth_sensitivity_gaussian(
         )
 
     high = 5 * math.sqrt(2 * log) / share
-    return certified(event, smallest_scale(lambda s: event(s).delta(eps), target, high / 10, high))
+    return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, high / 10, high)))
 
 
 @lru_cache(maxsize=4096)
@@ -366,6 +368,19 @@ def _grid(sensitivity: float, rounded: float, scale: float) -> float:
 
 def _power_of_two_below(value: float) -> float:
     return math.ldexp(1.0, math.frexp(value)[1] - 1)
+
+
+R = TypeVar("R", bound=ChargedRho)
+
+
+def with_rho(event: R) -> R:
+    """The event charged for the rho of its own curve, where that is less than epsilon²/2."""
+    rho = event.rho() * (1 + RHO_MARGIN)
+    if not rho * RHO_UNIT < half_square(event.charged_epsilon):
+        return event
+    priced = event.model_copy(update={"charged_rho": math.ceil(rho * RHO_UNIT)})
+    priced.price()
+    return priced
 
 
 def certified(event: Callable[[float], C], scale: float) -> C:

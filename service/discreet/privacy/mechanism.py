@@ -7,6 +7,7 @@ else. A persisted field is never removed and never changes its meaning; new fact
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, float_below
+from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, composed_delta
+from discreet.privacy.renyi import composed_rho
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, Price, float_below, half_square
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -115,6 +118,58 @@ class CalibratedEvent(MechanismEvent):
         charged = Fraction(self.charged_delta, DELTA_UNIT)
         if not any(Fraction(bound) <= charged for bound in self.bounds(epsilon)):
             raise NotCertified(f"{self.mechanism}: the noise is too small for the charged epsilon and delta")
+
+
+class ChargedRho(CalibratedEvent):
+    """A calibrated mechanism whose curve also gives it a rho, less than the epsilon²/2 of any (epsilon, delta).
+
+    Events of before this field was there cost epsilon²/2, and still do.
+    """
+
+    charged_rho: Units | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Rho of the charged point, 1e-18, where delta_z is the charged delta; absent: epsilon²/2",
+    )
+
+    @abstractmethod
+    def rho(self) -> float:
+        """An upper bound on rho with the charged delta as delta_z, given that the charged point holds; inf: none."""
+
+    def derive_price(self) -> Price:
+        self.certify()
+        most = half_square(self.charged_epsilon)
+        if self.charged_rho is None or self.charged_rho >= most:
+            return Price.approximate(self.charged_epsilon, self.charged_delta)
+        if not self.rho() * RHO_UNIT <= self.charged_rho:
+            raise NotCertified(f"{self.mechanism}: the noise is too small for the charged rho")
+        return Price(self.charged_epsilon, self.charged_delta, self.charged_rho, self.charged_delta)
+
+
+class ComposedEvent(ChargedRho):
+    """`count` adaptive steps whose privacy losses have dominating pairs: charged by their composition, see `pld`."""
+
+    @abstractmethod
+    def pairs(self) -> tuple[DominatingPair, ...]:
+        """The dominating pairs of one step; every direction that is not covered by symmetry."""
+
+    def delta(self, epsilon: float) -> float:
+        return self.composed_delta(epsilon)
+
+    def bounds(self, epsilon: float) -> Iterator[float]:
+        yield self.composed_delta(epsilon, QUICK)
+        yield self.composed_delta(epsilon)
+
+    def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
+        """`delta`, faster and looser with less effort."""
+        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
+        return max(composed_delta(pair, self.count, epsilon, negligible, effort) for pair in self.pairs())
+
+    def rho(self) -> float:
+        epsilon, delta = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT)), self.charged_delta / DELTA_UNIT
+        if not (epsilon > 0 and 0 < delta < 1):
+            return math.inf
+        return max(composed_rho(pair, self.count, epsilon, delta) for pair in self.pairs())
 
 
 @lru_cache(maxsize=4096)

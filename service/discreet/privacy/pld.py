@@ -51,7 +51,8 @@ class Effort:
 FULL = Effort(1.0, 1 << 20, 1 << 23, 4.0)
 """The tightest bound, in up to 2 s. These figures stay: certificates were made of bounds that they give."""
 QUICK = Effort(1.0, 1 << 18, 1 << 20, 1.1)
-"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks for."""
+"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks for.
+Charged rhos were computed with it: its figures stay too."""
 QUICK_STEPS = 10**7
 ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
 """In a few ms: where to look for a root."""
@@ -107,24 +108,31 @@ def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible:
 
 
 def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> float:
-    grid = _discretize(pair, count, negligible, effort)
+    grid = discretize(pair, count, negligible, effort)
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
         return infinite + 1e-300
     # Rounding in the masses shifts losses by less than `shift` in each step.
     shifted = epsilon - grid.shift * count
-    window = _window(grid, count, shifted, tilt, negligible)
-    size = (window.below + window.above) / grid.step
-    if size > effort.longest:
-        power = math.ceil(math.log(size / effort.longest) / math.log(effort.widening))
-        wider = replace(effort, coarseness=effort.coarseness * effort.widening**power)
+    window = window_of(grid, count, shifted, tilt, negligible)
+    wider = widened(effort, grid, window)
+    if wider is not None:
         return _composed_delta(pair, count, epsilon, negligible, wider)
     return infinite + math.exp(exponent) * _tilted_tail(grid, count, shifted, tilt, window)
 
 
+def widened(effort: Effort, grid: Grid, window: Window) -> Effort | None:
+    """The effort with a step that lets the window fit into its longest transform; None where it fits as it is."""
+    size = (window.below + window.above) / grid.step
+    if size <= effort.longest:
+        return None
+    power = math.ceil(math.log(size / effort.longest) / math.log(effort.widening))
+    return replace(effort, coarseness=effort.coarseness * effort.widening**power)
+
+
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """Masses at the losses places·step, increasing, and at infinity."""
 
     step: float
@@ -141,7 +149,8 @@ class _Grid:
         return top + math.log(float(np.sum(self.masses * np.exp(exponents - top))))
 
 
-def _discretize(pair: DominatingPair, count: int, negligible: float, effort: Effort) -> _Grid:
+def discretize(pair: DominatingPair, count: int, negligible: float, effort: Effort) -> Grid:
+    """One step as a discrete pair that dominates it, fine and wide enough for `count` of them."""
     most = negligible / count / 4
     high = 1e-6
     while hockey_stick(pair, high) > most and high < 500:
@@ -170,7 +179,9 @@ def _discretize(pair: DominatingPair, count: int, negligible: float, effort: Eff
     masses[-1] += float(tail_p[-1]) - infinite
     masses *= (1 - infinite) / math.fsum(masses)
     shift = 8 * ROUND * float(np.sum(np.minimum(tail_p, head_p) + np.exp(points) * np.minimum(tail_q, head_q)))
-    return _Grid(step, places, points, masses, infinite * (1 + 1e-9) + 1e-13 * float(tail_p[-1]), shift)
+    there = masses > 0
+    infinite = infinite * (1 + 1e-9) + 1e-13 * float(tail_p[-1])
+    return Grid(step, places[there], points[there], masses[there], infinite, shift)
 
 
 def _places(first: int, last: int, bulk: int) -> NDArray[np.int64]:
@@ -195,7 +206,7 @@ def _deviation(pair: DominatingPair, low: float, high: float) -> float:
     return math.sqrt(float(np.sum(_between(tail, head) * np.maximum(points[:-1] ** 2, points[1:] ** 2))))
 
 
-def _chernoff(grid: _Grid, count: int, epsilon: float) -> tuple[float, float]:
+def _chernoff(grid: Grid, count: int, epsilon: float) -> tuple[float, float]:
     """min over lambda >= 0 of count·ln E[e^{lambda L}] - lambda·epsilon, and the lambda."""
 
     def exponent(log_order: float) -> float:
@@ -210,15 +221,19 @@ def _chernoff(grid: _Grid, count: int, epsilon: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class _Window:
-    """The tilted sum S is within [epsilon - below, epsilon + above] but for the probability `missed` on each side."""
+class Window:
+    """The tilted sum S is within [epsilon - below, epsilon + above] but for the probability `missed` on each side.
+
+    Mass outside wraps to the other end of the circle: from below it only adds, from above it is lost.
+    """
 
     below: float
     above: float
     missed: float
 
 
-def _window(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: float) -> _Window:
+def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: float) -> Window:
+    """What the sum of `count` losses, tilted by e^{tilt L}, reaches; `missed` adds up to negligible/8 of delta."""
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
     mean = float(np.sum(tilted * grid.losses))
@@ -227,29 +242,37 @@ def _window(grid: _Grid, count: int, epsilon: float, tilt: float, negligible: fl
     orders = np.geomspace(0.05, 40.0, 30) / deviation
     above = max(0.0, min(_reach(grid, count, epsilon, tilt, order, missed) for order in orders))
     below = max(0.0, min(_reach(grid, count, epsilon, tilt, -order, missed) for order in orders))
-    return _Window(below, above, missed)
+    return Window(below, above, missed)
 
 
-def _tilted_tail(grid: _Grid, count: int, epsilon: float, tilt: float, window: _Window) -> float:
-    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up.
-
-    Mass outside the window wraps to its other end: from below it only adds, from above it is lost, so that is added.
-    """
+def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Window) -> float:
+    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up."""
     tilted = grid.masses * np.exp(tilt * grid.losses - grid.log_moment(tilt))
+    sums, composed, error = power(grid, tilted, count, epsilon, window)
+    excess = np.maximum(sums - epsilon, 0.0)
+    weights = -np.expm1(-excess) * np.exp(-tilt * excess)
+    value = float(np.dot(weights, composed))
+    return value * (1 + 1e-12 + 4 * ROUND * count) + window.missed + error * float(np.linalg.norm(weights))
+
+
+def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window) -> tuple[Floats, Floats, float]:
+    """The `count`-fold convolution of `masses` at the grid's places.
+
+    Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses' rounding errors.
+
+    Transforms lose log2(size) roundings of the norm, and the power `count` of them.
+    """
     size = next_fast_len(math.ceil((window.below + window.above) / grid.step) + 2, real=True)
     circle = np.zeros(size)
-    np.add.at(circle, grid.places % size, tilted)
+    np.add.at(circle, grid.places % size, masses)
     composed = irfft(rfft(circle) ** count, size)
-    start = math.floor((epsilon - window.below) / grid.step) + 1
-    indices = start + np.arange(size)
-    excess = np.maximum(indices * grid.step - epsilon, 0.0)
-    weights = -np.expm1(-excess) * np.exp(-tilt * excess)
-    value = float(np.dot(weights, np.maximum(composed[indices % size], 0.0)))
-    norms = float(np.linalg.norm(weights) * np.linalg.norm(composed) * np.linalg.norm(circle))
-    return value * (1 + 1e-12 + 4 * ROUND * count) + window.missed + 2 * ROUND * count * math.log2(size) * norms
+    indices = math.floor((epsilon - window.below) / grid.step) + 1 + np.arange(size)
+    norms = float(np.linalg.norm(composed) * np.linalg.norm(circle))
+    sums = np.asarray(indices * grid.step, dtype=np.float64)
+    return sums, np.maximum(composed[indices % size], 0.0), 2 * ROUND * count * math.log2(size) * norms
 
 
-def _reach(grid: _Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:
+def _reach(grid: Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:
     """How far from epsilon, upward for order > 0, the tilted sum S goes with more than probability `missed` (Chernoff).
 
     ln P(order (S - eps) > |order| reach) <= count (K(tilt + order) - K(tilt)) - order eps - |order| reach.

@@ -7,7 +7,7 @@ exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.special import betainc, betaincc, expit, gammaln
 
-from discreet.privacy.mechanism import CalibratedEvent, register
-from discreet.privacy.pld import FULL, QUICK, Effort, composed_delta
-from discreet.privacy.units import DELTA_UNIT, Price
+from discreet.privacy.mechanism import ComposedEvent, register
+from discreet.privacy.pld import FULL, DominatingPair, Effort
 
 Floats = NDArray[np.float64]
 
 
 @register("dirichlet")
-class Dirichlet(CalibratedEvent):
+class Dirichlet(ComposedEvent):
     """A row p of probabilities, every entry at least `floor`, is answered by a draw from Dir(scale·p + offset).
 
     Neighbours: two entries of one row move, in opposite directions, by at most h/2 each; h = `sensitivity`. `scale` is
@@ -69,24 +68,15 @@ class Dirichlet(CalibratedEvent):
         """T of the class: what each of two parameters moves by."""
         return self.scale * self.sensitivity / 2
 
-    def derive_price(self) -> Price:
-        self.certify()
-        return Price.approximate(self.charged_epsilon, self.charged_delta)
-
-    def delta(self, epsilon: float) -> float:
-        return self.composed_delta(epsilon)
-
-    def bounds(self, epsilon: float) -> Iterator[float]:
-        yield self.composed_delta(epsilon, QUICK)
-        yield self.composed_delta(epsilon)
+    def pairs(self) -> tuple[DominatingPair, ...]:
+        return (MirroredBeta(self.least_parameter, self.moved),)
 
     def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
-        """`delta`, for count > 1 faster and looser with less effort."""
-        b, t = self.least_parameter, self.moved
+        """As for any composition; exact for one draw."""
         if self.count == 1:
+            b, t = self.least_parameter, self.moved
             return beta_delta(epsilon, (b + t, b), (b, b + t))
-        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
-        return composed_delta(MirroredBeta(b, t), self.count, epsilon, negligible, effort)
+        return super().composed_delta(epsilon, effort)
 
     def renyi(self, order: float) -> float:
         """Rényi divergence of one draw for order > 1, infinite from order 1 + b/T on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from discreet.privacy.mechanism import CalibratedEvent, OneDrawSampling, register
-from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, composed_delta
-from discreet.privacy.units import DELTA_UNIT, Price
+from discreet.privacy.mechanism import ComposedEvent, OneDrawSampling, register
+from discreet.privacy.pld import DominatingPair
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +55,7 @@ class OneDrawPair:
 
 
 @register("one_draw_gaussian")
-class OneDrawGaussian(CalibratedEvent):
+class OneDrawGaussian(ComposedEvent):
     """`count` steps, each on one uniformly drawn unit.
 
     A step draws one of `sampling.population` units, clips its vector in l2 and adds N(0, scale²) to every coordinate.
@@ -72,24 +70,7 @@ class OneDrawGaussian(CalibratedEvent):
     sampling: OneDrawSampling
 
     def pairs(self) -> tuple[DominatingPair, ...]:
-        """The dominating pair of one step, its own mirror image."""
         return (OneDrawPair(1 / self.sampling.population, self.sensitivity / self.scale),)
-
-    def derive_price(self) -> Price:
-        self.certify()
-        return Price.approximate(self.charged_epsilon, self.charged_delta)
-
-    def delta(self, epsilon: float) -> float:
-        return self.composed_delta(epsilon)
-
-    def bounds(self, epsilon: float) -> Iterator[float]:
-        yield self.composed_delta(epsilon, QUICK)
-        yield self.composed_delta(epsilon)
-
-    def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
-        """`delta`, faster and looser with less effort."""
-        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
-        return max(composed_delta(pair, self.count, epsilon, negligible, effort) for pair in self.pairs())
 
 
 def one_draw_delta(epsilon: float, q: float, sigma: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtr
 
-from discreet.privacy.mechanism import CalibratedEvent, PoissonSampling, register
-from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, Reversed, composed_delta
-from discreet.privacy.units import DELTA_UNIT, Price
+from discreet.privacy.mechanism import ComposedEvent, PoissonSampling, register
+from discreet.privacy.pld import DominatingPair, Reversed
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +81,7 @@ class ReplacePair:
 
 
 @register("poisson_subsampled_gaussian")
-class PoissonSubsampledGaussian(CalibratedEvent):
+class PoissonSubsampledGaussian(ComposedEvent):
     """`count` steps on Poisson samples of the units.
 
     In each step every unit takes part independently with `sampling.probability` and contributes a vector clipped in l2;
@@ -100,25 +98,8 @@ class PoissonSubsampledGaussian(CalibratedEvent):
     relation: Literal["add_remove", "replace"] = Field(description="What neighbours differ by, for the accounting")
 
     def pairs(self) -> tuple[DominatingPair, ...]:
-        """The dominating pairs of one step; every direction that is not covered by symmetry."""
         q = self.sampling.probability
         if self.relation == "replace":
             return (ReplacePair(q, self.sensitivity / 2 / self.scale),)
         remove = RemovePair(q, self.sensitivity / self.scale)
         return (remove, Reversed(remove))
-
-    def derive_price(self) -> Price:
-        self.certify()
-        return Price.approximate(self.charged_epsilon, self.charged_delta)
-
-    def delta(self, epsilon: float) -> float:
-        return self.composed_delta(epsilon)
-
-    def bounds(self, epsilon: float) -> Iterator[float]:
-        yield self.composed_delta(epsilon, QUICK)
-        yield self.composed_delta(epsilon)
-
-    def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
-        """`delta`, faster and looser with less effort."""
-        negligible = 1e-4 * self.charged_delta / DELTA_UNIT
-        return max(composed_delta(pair, self.count, epsilon, negligible, effort) for pair in self.pairs())

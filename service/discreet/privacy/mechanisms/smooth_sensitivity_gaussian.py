@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import gammainc, gammaincc
 
-from discreet.privacy.mechanism import CalibratedEvent, Count, Positive, register
+from discreet.privacy.mechanism import ChargedRho, Count, Positive, register
 from discreet.privacy.mechanisms.gaussian import gaussian_delta
-from discreet.privacy.units import Price
+from discreet.privacy.renyi import pair_of_curve, truncated_rho
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
+
+Floats = NDArray[np.float64]
 
 
 @register("smooth_sensitivity_gaussian")
-class SmoothSensitivityGaussian(CalibratedEvent):
+class SmoothSensitivityGaussian(ChargedRho):
     """f(D) + scale·S(D)·N(0, I), where S is `smoothing`-smooth: |f(D) - f(D')|_2 <= S(D) and S(D) <= e^smoothing S(D').
 
     `sensitivity` is 1, in units of S(D). S depends on the data: it is never published, logged or shown.
@@ -35,18 +41,39 @@ class SmoothSensitivityGaussian(CalibratedEvent):
     smoothing: Positive = Field(description="beta of the smooth sensitivity")
     dimension: Count = Field(description="Length of the noised vector")
 
-    def derive_price(self) -> Price:
-        self.certify()
-        return Price.approximate(self.charged_epsilon, self.charged_delta)
-
     def delta(self, epsilon: float) -> float:
-        share = epsilon / self.count
-        single = min(
-            gaussian_delta(first, 1 / self.scale)
-            + math.exp(min(first, 700.0)) * dilation_delta(share - first, self.smoothing, self.dimension)
-            for first in np.linspace(0.0, share, 65).tolist()
-        )
-        return min(1.0, self.count * single * (1 + 1e-12))
+        single, _ = self._single(epsilon / self.count, np.linspace(0.0, 1.0, 65))
+        return min(1.0, self.count * single)
+
+    def rho(self) -> float:
+        """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add up."""
+        return _rho(self)
+
+    def _single(self, epsilon: float, fractions: Floats) -> tuple[float, float]:
+        """Delta of one release, the least over these fractions of epsilon for the slide, and the best fraction."""
+        deltas = [
+            gaussian_delta(epsilon * one, 1 / self.scale)
+            + math.exp(min(epsilon * one, 700.0)) * dilation_delta(epsilon * (1 - one), self.smoothing, self.dimension)
+            for one in fractions.tolist()
+        ]
+        best = int(np.argmin(deltas))
+        return deltas[best] * (1 + 1e-12), float(fractions[best])
+
+
+@lru_cache(maxsize=256)
+def _rho(event: SmoothSensitivityGaussian) -> float:
+    epsilon = float_below(Fraction(event.charged_epsilon, EPSILON_UNIT * event.count))
+    delta = float_below(Fraction(event.charged_delta, DELTA_UNIT * event.count))
+    if not (epsilon > 0 and 0 < delta < 1):
+        return math.inf
+    _, best = event._single(epsilon, np.linspace(0.0, 1.0, 65))
+    # Every fraction gives a bound; those near the best one at the charged point are good at all.
+    near = np.clip(best + np.linspace(-0.1, 0.1, 9), 0.0, 1.0)
+    try:
+        losses, masses = pair_of_curve(lambda x: min(1.0, event._single(x, near)[0]), epsilon)
+        return event.count * truncated_rho(losses, masses, epsilon, delta)
+    except (ValueError, ArithmeticError):
+        return math.inf
 
 
 def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
