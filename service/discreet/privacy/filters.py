@@ -11,8 +11,9 @@ request is admitted when ANY filter, whose own delta is at most D/2, still holds
 
 Why each is a filter. Given the past, let one answer be delta_t-approximately rho_t-zCDP: on neighbouring data its laws
 are P_t = (1-delta_t)P'_t + delta_t P''_t and Q_t, with Rényi divergences D_a(P'_t || Q'_t) <= a rho_t for all a > 1 and
-some Q'_t with (1-delta_t)Q'_t <= Q_t: the good part of Q_t, or Q_t itself (as `renyi` has it). Stop the run before a sum would pass its limit; what the next answer costs is known before it is given. (1) Let
-P', Q' be the laws of the run in which every answer comes from its good part. Under Q' the process (dP'/dQ')^a
+some Q'_t with (1-delta_t)Q'_t <= Q_t: the good part of Q_t, or Q_t itself (as `renyi` has it). Stop the run before a
+sum would pass its limit; what the next answer costs is known before it is given. (1) Let P', Q' be the laws of the run
+in which every answer comes from P'_t, Q'_t. Under Q' the process (dP'/dQ')^a
 e^{-a(a-1)(rho_1 + ... + rho_t)} is a supermartingale, so D_a(P' || Q') <= a rho with rho the limit, and P', Q' are
 (eps(rho, d'), d')-indistinguishable. (2) Let W, between 0 and 1, be the product of all 1-delta_t of a transcript. A
 transcript in S without any bad part has probability E_P'[W; S] <= e^eps E_Q'[W; S] + d' <= e^eps Q(S) + d'; a bad part
