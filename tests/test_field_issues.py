@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from discreet.api import schemas
 from discreet.api.bodies import validate
 from discreet.api.schemas import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.errors import InvalidInput
+from discreet.items import InPieces
 from discreet.problems import KINDS
 from discreet.strict_json import loads
+from tests.growth import LINEAR, growth
 
 JOB: TypeAdapter[Any] = TypeAdapter(JobRequest)
 DATASET: TypeAdapter[Any] = TypeAdapter(DatasetRequest)
@@ -146,3 +149,110 @@ def paths(value: Any, path: str = "") -> list[str]:
     elif isinstance(value, list):
         items = list(enumerate(value))[:1]
     return [path, *(found for name, child in items for found in paths(child, f"{path}/{name}".strip("/")))]
+
+
+def routing_job(links: list[Any], **more: Any) -> Any:
+    body = body_of("routing")
+    body["problem"]["network"]["links"] = links
+    return {**body, "problem": {**body["problem"], **more}}
+
+
+GOOD_LINK = {"tail": 1, "head": 2, "free_flow_time": 1.0, "capacity": 1.0}
+
+
+def test_the_same_mistake_of_many_items_is_said_once() -> None:
+    links: list[Any] = [dict(GOOD_LINK) for _ in range(8000)]
+    for link in links:
+        link["capacity"] = "100"
+    at = "/problem/network/links"
+    assert refused(JOB, routing_job(links)) == {
+        f"{at}/0/capacity": f"a number is needed, not text (and 7,999 more like it, up to {at}/7999/capacity)"
+    }
+    links = [dict(GOOD_LINK) for _ in range(3000)]
+    links[700] = links[2900] = {**GOOD_LINK, "capacity": 0}
+    links[1200] = 5
+    assert refused(JOB, routing_job(links)) == {
+        f"{at}/700/capacity": f"must be greater than 0 (and 1 more like it, at {at}/2900/capacity)",
+        f"{at}/1200": "a JSON object is needed, not 5",
+    }
+
+
+def test_rows_of_rows_are_counted_too() -> None:
+    body = body_of("dr_ensemble")
+    body["problem"]["utility"] = [[1.0, 2.0, 3.0], [1.0, "x", "y"], ["x", 2.0, 3.0], [1.0, "x", "z"]]
+    del body["problem"]["price"]
+    at = "/problem/utility"
+    assert refused(JOB, body) == {f"{at}/1/1": f"a number is needed, not text (and 4 more like it, up to {at}/3/2)"}
+
+
+def test_an_answer_has_at_most_twenty_issues() -> None:
+    found = refused(JOB, routing_job([GOOD_LINK] * 4, **{f"unknown{i}": 1 for i in range(500)}))
+    assert len(found) == 20
+    assert list(found.values())[-1].endswith("(there are more mistakes, which are not listed here)")
+
+
+def test_items_beyond_any_doubt_are_not_looked_at() -> None:
+    [says] = refused(JOB, routing_job([1] * 200_000)).values()
+    assert says == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to /problem/network/links/9999)"
+    assert refused(JOB, routing_job([1] * 1_000_001)) == {"/problem/network/links": "at most 1000000 items are allowed"}
+
+
+WRONG: dict[str, Any] = {
+    "items of a wrong type": lambda n: routing_job([1] * n),
+    "texts for numbers": lambda n: routing_job([{**GOOD_LINK, "capacity": "1"}] * n),
+    "the last of many": lambda n: routing_job([*([GOOD_LINK] * n), 1]),
+    "unknown fields": lambda n: routing_job([GOOD_LINK], **{f"unknown{i}": 1 for i in range(n)}),
+    "a long field": lambda n: routing_job([GOOD_LINK], **{"k" * 100 * n: 1}),
+    "different unknown fields of items": lambda n: routing_job([{**GOOD_LINK, f"unknown{i}": 1} for i in range(n)]),
+    "branches of a union": lambda n: with_value(body_of("coupled_qp"), "problem/steps/primal", ["x"] * n),
+    "nested rows": lambda n: with_value(body_of("dr_ensemble"), "problem/utility", [["x"] * 10] * n),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_refusing_takes_time_in_proportion(mistake: str) -> None:
+    def refuse(body: Any) -> None:
+        with pytest.raises(InvalidInput) as error:
+            validate(JOB, body)
+        assert len(error.value.issues) <= 20
+
+    assert growth(WRONG[mistake], refuse, 500) < LINEAR
+
+
+def test_every_long_array_is_validated_in_pieces() -> None:
+    """Pydantic keeps an error an item; no array of a request may let it do that."""
+    models = (schemas.JobRequest, schemas.DatasetRequest, schemas.WebhookRequest)
+    arrays = 0
+    for model in models:
+        for array, wrapped in arrays_of(TypeAdapter(model).core_schema, wrapped=False):
+            arrays += 1
+            assert wrapped or array.get("fail_fast"), array
+    assert arrays > 20
+
+
+def arrays_of(schema: Any, *, wrapped: bool) -> list[tuple[Any, bool]]:
+    """The arrays of any length in a core schema, and whether a function stands around each."""
+    found: list[tuple[Any, bool]] = []
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        if kind in ("list", "set") or (kind == "tuple" and "variadic_item_index" in schema):
+            found.append((schema, wrapped))
+        around = kind == "function-wrap" and schema["function"]["function"].__name__ == "_validated"
+        for child in schema.values():
+            found += arrays_of(child, wrapped=around)
+    elif isinstance(schema, list):
+        for child in schema:
+            found += arrays_of(child, wrapped=False)
+    return found
+
+
+def test_arrays_in_pieces_are_what_they_were() -> None:
+    pieces: TypeAdapter[Any] = TypeAdapter(Annotated[tuple[int, ...], InPieces(min_length=1, max_length=5000)])
+    assert pieces.validate_python(list(range(2000))) == tuple(range(2000))
+    assert pieces.validate_python((1, 2)) == (1, 2)
+    assert pieces.json_schema() == {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 5000}
+    lists: TypeAdapter[Any] = TypeAdapter(Annotated[list[int], InPieces()])
+    assert lists.validate_python([]) == []
+    assert lists.validate_python([1] * 1001) == [1] * 1001
+    with pytest.raises(TypeError):
+        TypeAdapter(Annotated[list[int], Field(max_length=3), InPieces()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from discreet.errors import FieldIssue
@@ -13,6 +14,17 @@ Schema = Mapping[str, Any]
 
 LONGEST_KEY = 200
 """Characters of a key in a pointer."""
+LONGEST_TYPO = 60
+"""Characters of a field's name for which a similar one is looked for."""
+LONGEST_DETAIL = 1000
+"""Characters of a sentence."""
+MOST_ISSUES = 20
+MOST_COUNTED = 10_000
+"""Bad items of one array that are looked at: then it is refused, whatever follows."""
+ALIKE = "alike"
+"""In the context of an error that speaks for other items too: how many more, and the end of
+the location of the last."""
+SAME = ("gt", "ge", "lt", "le", "min_length", "max_length", "pattern", "expected")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 MOST_NAMES = 20
 """A sentence lists no more names than this."""
@@ -39,6 +51,8 @@ NEEDED = {
     "datetime_from_date_parsing": "a time such as 2026-11-21T15:00:00Z is needed",
 }
 """Values of a wrong type, by pydantic's name of the error."""
+WEAK = {*NEEDED, "too_short"}
+"""Errors that say less than others at the same place, or than any below it."""
 LIMITS = {
     "greater_than": ("gt", "must be greater than"),
     "greater_than_equal": ("ge", "must be at least"),
@@ -82,15 +96,59 @@ def pointer(location: Iterable[object]) -> str:
 def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | None = None) -> list[FieldIssue]:
     """pydantic's errors with JSON pointers into `body`: its locations also name the branches of unions.
 
-    With the JSON `schema` of the body a field that nobody knows is answered with the names of those that there are.
+    At most `MOST_ISSUES` of them; the same mistake of many items of an array is one, with their count and the last
+    place. With the JSON `schema` of the body a field that nobody knows is answered with the names of those that there
+    are. Takes time in proportion to the number of errors.
     """
+    by_path: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+    for error in errors:
+        by_path.setdefault(_path(error["loc"], error, body), []).append(error)
     # Of the branches of a union the one that comes further says what is wrong; bad items are not counted as items.
-    found = [(_path(error, body), _detail(error, schema), error["type"] in {*NEEDED, "too_short"}) for error in errors]
-    issues: dict[tuple[object, ...], list[str]] = {}
-    for path, detail, weak in found:
-        if not (weak and any(_says_more(other, kind, path) for other, _, kind in found)):
-            issues.setdefault(path, []).append(detail)
-    return [FieldIssue(pointer(path), detail) for path, details in issues.items() for detail in _joined(details)]
+    deeper = {path[:depth] for path in by_path for depth in range(len(path))}
+    found: dict[object, list[tuple[object, ...]]] = {}
+    for path, several in by_path.items():
+        strong = [error for error in several if error["type"] not in WEAK]
+        said = by_path[path] = strong or several
+        if strong or path not in deeper:
+            alike = tuple(tuple(_alike(error)) for error in said)
+            pattern = tuple(None if isinstance(part, int) else part for part in path)
+            found.setdefault((pattern, alike), []).append(path)
+    issues = []
+    for paths in islice(found.values(), MOST_ISSUES):
+        said = by_path[paths[0]]
+        more, last = len(paths) - 1, paths[-1]
+        for path in paths:
+            first = by_path[path][0]
+            counted, end = first.get("ctx", {}).get(ALIKE, (0, ()))
+            if counted:
+                more, last = more + counted, _path((*first["loc"][: -len(end)], *end), first, body)
+        details = _joined([_detail(error, schema)[:LONGEST_DETAIL] for error in said])
+        issues += [FieldIssue(*place(paths[0], detail + _and_more(more, last))) for detail in details]
+    if len(found) > MOST_ISSUES or len(issues) > MOST_ISSUES:
+        issues = issues[:MOST_ISSUES]
+        others = f"{issues[-1].detail} (there are more mistakes, which are not listed here)"
+        issues[-1] = FieldIssue(issues[-1].pointer, others)
+    return issues
+
+
+def _alike(error: Mapping[str, Any]) -> Iterator[object]:
+    """What makes an error the same as that of another item."""
+    yield error["type"]
+    if error["type"] in ("value_error", "assertion_error"):  # of our own validators: the sentence says what it is
+        yield error["msg"]
+    else:  # the limit that it goes over, or the branch of a union
+        context = error.get("ctx", {})
+        yield tuple(str(context.get(name)) for name in SAME)
+
+
+def _and_more(more: int, last: Sequence[object]) -> str:
+    if more == 0:
+        return ""
+    where = pointer(last)
+    if more == 1:
+        return f" (and 1 more like it, at {where})"
+    least = "at least " if more >= MOST_COUNTED - 1 else ""
+    return f" (and {least}{more:,} more like it, up to {where})"
 
 
 def sentence(error: Mapping[str, Any]) -> str:
@@ -123,10 +181,9 @@ def sentence(error: Mapping[str, Any]) -> str:
     return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 
-def _path(error: Mapping[str, Any], body: Any) -> tuple[object, ...]:
+def _path(location: Sequence[object], error: Mapping[str, Any], body: Any) -> tuple[object, ...]:
     path: list[object] = []
     here = body
-    location = list(error["loc"])
     for position, part in enumerate(location):
         in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
         if in_list or (isinstance(here, dict) and part in here):
@@ -151,17 +208,13 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
         return f"this field is needed: one of {', '.join(tags)}" if tags else "this field is needed"
     if kind == "extra_forbidden":
         names = sorted(_fields(schema, error["loc"][:-1]))
-        near = difflib.get_close_matches(str(error["loc"][-1]), names, n=1)
+        name = str(error["loc"][-1])
+        near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_TYPO else ()
         if near:
             return f"there is no such field here; did you mean `{near[0]}`?"
         if 0 < len(names) <= MOST_NAMES:
             return f"there is no such field here; there are {', '.join(names)}"
     return sentence(error)
-
-
-def _says_more(path: tuple[object, ...], weak: bool, than: tuple[object, ...]) -> bool:
-    """Whether an issue at `path` says more than a weak one at `than`."""
-    return path[: len(than)] == than and (len(path) > len(than) or not weak)
 
 
 def _joined(details: Sequence[str]) -> Iterator[str]:

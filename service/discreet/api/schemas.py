@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
+from discreet.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
 from discreet.problems.numbers import Frozen, Privacy
@@ -75,7 +76,7 @@ class WebhookRequest(Frozen):
     """An address to tell of events."""
 
     url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(description="https://…")
-    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=20)]
+    events: Annotated[list[WebhookEvent], InPieces(min_length=1, max_length=20)]
     secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         default=None,
         description="`whsec_` and 24 to 64 bytes in base64; made and shown once when absent",

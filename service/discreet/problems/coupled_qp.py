@@ -21,6 +21,7 @@ from pydantic import Field
 from scipy.optimize import linprog
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
@@ -70,8 +71,9 @@ FEASIBILITY_TOLERANCE = 1e-9
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
 
-Vector = tuple[Real, ...]
-Matrix = tuple[Vector, ...]
+Step = Annotated[Real, Field(gt=0)]
+Vector = Annotated[tuple[Real, ...], InPieces()]
+Matrix = Annotated[tuple[Vector, ...], InPieces()]
 Side = Vector | Real
 
 
@@ -88,7 +90,7 @@ class AgentData(Frozen):
     A_u: Matrix
     A_g: Matrix
     A_q: Matrix = ()
-    a_l: Vector = Field(min_length=1)
+    a_l: Annotated[tuple[Real, ...], InPieces(min_length=1)]
     lower: Side = 0.0
     upper: Side
 
@@ -104,7 +106,7 @@ class FederatedAgents(Frozen):
 class QpSteps(Frozen):
     """Steps of the shrunken primal-dual subgradient method."""
 
-    primal: Annotated[Real, Field(gt=0)] | tuple[Annotated[Real, Field(gt=0)], ...] | None = Field(
+    primal: Step | Annotated[tuple[Step, ...], InPieces()] | None = Field(
         default=None, description="alpha, for all or one an agent; from the problem's constants when not given"
     )
     dual: Annotated[Real, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
@@ -146,7 +148,7 @@ class CoupledQp(base.FederatedProblem):
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
     operator: OperatorData
-    agents: Annotated[tuple[AgentData, ...], Field(max_length=MAX_AGENTS)] | FederatedAgents
+    agents: Annotated[tuple[AgentData, ...], InPieces(max_length=MAX_AGENTS)] | FederatedAgents
     steps: QpSteps
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None

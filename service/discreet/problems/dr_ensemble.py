@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.field_issues import Misfit
+from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import base
@@ -61,7 +62,7 @@ class DrEnsemblePublic(Frozen):
 
     unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
     states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
-    support: Literal["all"] | list[tuple[Count, Count]] = Field(
+    support: Literal["all"] | Annotated[list[tuple[Count, Count]], InPieces()] = Field(
         default="all", description="Transitions [from, to] that are possible; all others have probability 0"
     )
     min_probability: Probability | None = Field(default=None, description="Floor of the transitions in the support")
@@ -109,11 +110,15 @@ class DrEnsemblePublic(Frozen):
         return mask
 
 
+States = Annotated[list[Count], Field(fail_fast=True)]
+Row = Annotated[list[Annotated[Real, Field(ge=0, le=1)]], Field(fail_fast=True)]
+
+
 class DrEnsembleContent(Frozen):
     """The private content: state sequences, one a participant, or a transition matrix."""
 
-    trajectories: list[list[Count]] | None = None
-    transitions: list[list[Annotated[Real, Field(ge=0, le=1)]]] | None = None
+    trajectories: Annotated[list[States], InPieces()] | None = None
+    transitions: Annotated[list[Row], InPieces()] | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -289,7 +294,7 @@ def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
 # The problem --------------------------------------------------------------------------------------------------------
 
 
-Numbers = tuple[Real, ...]
+Numbers = Annotated[tuple[Real, ...], InPieces()]
 
 
 class DrEnsemble(base.Problem):
@@ -304,15 +309,17 @@ class DrEnsemble(base.Problem):
 
     kind: Literal["dr_ensemble"]
     dataset: base.DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
-    power: Annotated[Numbers, Field(min_length=2, max_length=MAX_STATES, description="Power of each state")]
-    price: Annotated[Numbers, Field(min_length=2, max_length=100_000)] | None = Field(
+    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] = Field(
+        description="Power of each state"
+    )
+    price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money per unit of power in each step; the utility is then minus price times power"
     )
-    utility: Annotated[tuple[Numbers, ...], Field(min_length=2, max_length=100_000)] | None = Field(
+    utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money by step and state, instead of `price`"
     )
     discomfort_weight: Annotated[Real, Field(gt=0, le=1e12, description="gamma, in the unit of utility")]
-    initial: Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], Field(max_length=MAX_STATES)]
+    initial: Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
     concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(

@@ -22,6 +22,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.field_issues import Misfit, issues_of, sentence
+from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
@@ -103,7 +104,7 @@ class MultiAgentPublic(Frozen):
     """What is published of the agents."""
 
     unit: Literal["trajectory"] = Field(description="One agent's trajectory of states is what neighbours change")
-    agents: Annotated[list[AgentFigures], Field(min_length=2, max_length=MAX_AGENTS)]
+    agents: Annotated[list[AgentFigures], InPieces(min_length=2, max_length=MAX_AGENTS)]
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -229,7 +230,7 @@ class MultiAgent(base.FederatedProblem):
     dataset: base.DatasetId | None = Field(
         default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
     )
-    constraints: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
+    constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
         description="Expressions in the agents' names, convex, meant <= 0"
     )
     schedule: StepSchedule

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.field_issues import Misfit
+from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
@@ -111,11 +112,11 @@ class OffPolicyPublic(Frozen):
     trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
     reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
-    topology: list[tuple[Count, Count]] | None = Field(
+    topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,
         description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
     )
-    rewards: list[Real] | None = Field(
+    rewards: Annotated[list[Real], InPieces()] | None = Field(
         default=None, description="Reward of each transition of the topology, where that is public"
     )
     off_policy: Flag | None = Field(
@@ -157,7 +158,7 @@ class OffPolicyPublic(Frozen):
         return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
 
 
-Vector = list[Real]
+Vector = Annotated[list[Real], Field(fail_fast=True)]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -180,7 +181,7 @@ class TransitionRow(TypedDict):
 class OffPolicyContent(Frozen):
     """The private content."""
 
-    transitions: list[TransitionRow]
+    transitions: Annotated[list[TransitionRow], InPieces()]
 
 
 class OffPolicyDataset(base.Dataset):
@@ -421,6 +422,9 @@ def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], r
 # The problem --------------------------------------------------------------------------------------------------------
 
 
+Reals = Annotated[tuple[Real, ...], InPieces()]
+
+
 class TabularFeatures(Frozen):
     """One weight a state."""
 
@@ -432,8 +436,8 @@ class FourierFeatures(Frozen):
 
     type: Literal["fourier"]
     order: Annotated[int, Field(strict=True, ge=0, le=20)]
-    low: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
-    high: Annotated[tuple[Real, ...], Field(min_length=1, max_length=MAX_COLUMNS)]
+    low: Annotated[tuple[Real, ...], InPieces(min_length=1, max_length=MAX_COLUMNS)]
+    high: Annotated[tuple[Real, ...], InPieces(min_length=1, max_length=MAX_COLUMNS)]
 
 
 class IdentityFeatures(Frozen):
@@ -476,7 +480,7 @@ class OffPolicyEvaluation(base.Problem):
         default=None,
         description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
     )
-    initial: Annotated[tuple[Real, ...] | tuple[tuple[Real, ...], ...], Field(max_length=MAX_STATES)] | None = Field(
+    initial: Annotated[Reals | Annotated[tuple[Reals, ...], InPieces()], Field(max_length=MAX_STATES)] | None = Field(
         default=None,
         description="Public: a distribution over the states, or initial states x that are equally likely",
     )

@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import base
@@ -102,7 +103,7 @@ class Trip(TypedDict):
 class RoutingContent(Frozen):
     """The private content."""
 
-    trips: list[Trip]
+    trips: Annotated[list[Trip], InPieces()]
 
 
 class RoutingDataset(base.Dataset):
@@ -251,7 +252,7 @@ class RoadNetwork(Frozen):
 
     nodes: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
     first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
-    links: Annotated[tuple[Link, ...], Field(max_length=1_000_000)]
+    links: Annotated[tuple[Link, ...], InPieces(max_length=1_000_000)]
 
     def issues(self, zones: int) -> list[FieldIssue]:
         """What keeps this from being a network that joins all ordered pairs of zones."""

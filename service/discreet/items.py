@@ -1,0 +1,141 @@
+"""Long arrays, validated in pieces: pydantic collects every error of an array, and a million of them take gigabytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, PydanticKnownError, core_schema
+
+from discreet.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
+
+PIECE_ITEMS = 500
+"""Items that one call of pydantic validates: none takes long, so other threads have their turn between them."""
+
+
+@dataclass(frozen=True)
+class InPieces:
+    """Marks the type of an array that may be long: `Annotated[tuple[Link, ...], InPieces(max_length=1000)]`.
+
+    The value is that of the type alone. Its length is looked at first. Of what is wrong, items with the same errors are
+    one set of errors with their count, and after `MOST_ISSUES` different ones, or `MOST_COUNTED` items, the rest is not
+    looked at.
+    """
+
+    min_length: int = 0
+    max_length: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        array = handler(source)
+        if "min_length" in array or "max_length" in array:
+            raise TypeError("limits of an array that is validated in pieces are those of InPieces")
+        return core_schema.no_info_wrap_validator_function(self._validated, array)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        limits = {"maxItems": self.max_length, "minItems": self.min_length or None}
+        return found | {name: limit for name, limit in limits.items() if limit is not None}
+
+    def _validated(self, value: Any, validate: Callable[[Any], Any]) -> Any:
+        if not isinstance(value, list | tuple):
+            return validate(value)
+        size = len(value)
+        if size < self.min_length:
+            context = {"field_type": "Array", "min_length": self.min_length, "actual_length": size}
+            raise PydanticKnownError("too_short", context)
+        if self.max_length is not None and size > self.max_length:
+            raise PydanticKnownError(
+                "too_long", {"field_type": "Array", "max_length": self.max_length, "actual_length": size}
+            )
+        mistakes = Mistakes()
+        parts: list[Any] = []
+        for first in range(0, max(size, 1), PIECE_ITEMS):
+            try:
+                parts.append(validate(value[first : first + PIECE_ITEMS]))
+            except ValidationError as error:
+                mistakes.add(error, first)
+            if mistakes:
+                parts.clear()
+            if mistakes.full:
+                break
+        if mistakes:
+            raise mistakes.error()
+        return parts[0] if len(parts) == 1 else type(parts[0])(item for part in parts for item in part)
+
+
+@dataclass
+class _Alike:
+    """An error of an item and those like it: how often there was one, and where the last was."""
+
+    error: Mapping[str, Any]
+    location: tuple[Any, ...]
+    count: int = 0
+    last: tuple[Any, ...] = ()
+
+    def take(self, error: Mapping[str, Any], location: tuple[Any, ...]) -> None:
+        more, end = error.get("ctx", {}).get(ALIKE, (0, ()))
+        self.count += 1 + more
+        self.last = (*location[: len(location) - len(end)], *end)
+
+
+@dataclass
+class Mistakes:
+    """What is wrong with the items of an array, piece by piece."""
+
+    _found: dict[object, list[_Alike]] = field(default_factory=dict)
+    _counted: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def full(self) -> bool:
+        """Whether what follows need not be looked at."""
+        return self._counted >= MOST_COUNTED or len(self._found) > MOST_ISSUES
+
+    def add(self, error: ValidationError, first: int) -> None:
+        """The errors of a piece whose first item has the position `first` in the array."""
+        items: dict[int, list[tuple[Mapping[str, Any], tuple[Any, ...]]]] = {}
+        for one in error.errors(include_url=False):
+            item, *below = one["loc"]
+            items.setdefault(int(item), []).append((one, (first + int(item), *below)))
+        for errors in items.values():
+            self._counted += 1
+            signature = tuple((*_fields(location), one["type"], _message(one)) for one, location in errors)
+            known = self._found.setdefault(signature, [_Alike(*one) for one in errors])
+            for alike, (one_error, location) in zip(known, errors, strict=True):
+                alike.take(one_error, location)
+
+    def errors(self) -> Iterator[dict[str, Any]]:
+        """As pydantic gives them; an error that speaks for others too says so in its context: how many more, and the
+        end of the last one's location."""
+        for alike in (one for errors in self._found.values() for one in errors):
+            context = dict(alike.error.get("ctx", {}))
+            if alike.count > 1:
+                context[ALIKE] = (alike.count - 1, alike.last)
+            plain = {name: alike.error[name] for name in ("type", "msg", "input")}
+            yield {**plain, "loc": alike.location, "ctx": context}
+
+    def error(self) -> ValidationError:
+        lines = [
+            InitErrorDetails(
+                type=PydanticCustomError(one["type"], "{said}", {**one["ctx"], "said": one["msg"]}),
+                loc=one["loc"],
+                input=one["input"],
+            )
+            for one in self.errors()
+        ]
+        return ValidationError.from_exception_data("items", lines)
+
+
+def _fields(location: Sequence[Any]) -> Iterator[Any]:
+    """A location, the same for every position of arrays."""
+    return (None if isinstance(part, int) else part for part in location)
+
+
+def _message(error: Mapping[str, Any]) -> str | None:
+    """Sentences of our own validators tell mistakes apart; the library's say the same in other words."""
+    return str(error["msg"]) if error["type"] in ("value_error", "assertion_error") else None
