@@ -36,7 +36,7 @@ from tests import bodies
 from tests.postgres_fixture import fresh_database
 from tests.test_up import clean_environment
 
-RESULT = b'{"answer": 42}'
+RESULT = b'{"answer":42}'
 
 
 def settings_of(state: Path) -> Settings:
@@ -188,6 +188,19 @@ def test_ledger_that_lacks_what_a_kept_head_names_is_refused(history: History, t
     assert found["ended_jobs"] == 0
 
 
+def test_a_restore_without_a_head_may_forget_and_must_be_told_so(history: History, tmp_path: Path) -> None:
+    state = tmp_path / "restored"
+    command = [sys.executable, "-m", "discreet", "restore", str(history.running), "--state", str(state)]
+    refused = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "--forget-spending" in refused.stderr
+    assert not state.exists()
+    command.append("--forget-spending")
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "can be spent again" in done.stderr
+
+
 def test_damaged_and_foreign_backups_are_refused(history: History, tmp_path: Path) -> None:
     settings, place = settings_of(tmp_path / "restored"), tmp_path / "backup"
     subprocess.run(["/bin/cp", "-a", str(history.running), str(place)], check=True)
@@ -196,15 +209,15 @@ def test_damaged_and_foreign_backups_are_refused(history: History, tmp_path: Pat
     for damaged in (whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]):
         dump.write_bytes(damaged)
         with pytest.raises(backup.BadBackup, match="damaged"):
-            backup.restore(settings, place)
+            backup.restore(settings, place, forget_spending=True)
     dump.write_bytes(whole)
     manifest = json.loads((place / backup.MANIFEST).read_text())
     (place / backup.MANIFEST).write_text(json.dumps(manifest | {"schema": "9999"}))
     with pytest.raises(backup.BadBackup, match="newer version"):
-        backup.restore(settings, place)
+        backup.restore(settings, place, forget_spending=True)
     (place / backup.MANIFEST).unlink()
     with pytest.raises(backup.BadBackup, match="not a backup"):
-        backup.restore(settings, place)
+        backup.restore(settings, place, forget_spending=True)
     assert not settings.state.exists()
     with pytest.raises(DiscreetError, match="is not empty"):
         backup.restore(settings_of(history.state), history.running)
@@ -236,7 +249,7 @@ def test_rewritten_dump_does_not_pass(history: History, postgres: EmbeddedPostgr
     (place / backup.MANIFEST).write_text(json.dumps(manifest))
     settings = settings_of(tmp_path / "restored")
     with pytest.raises(ledger_chain.Broken, match="its hash is not that of its content"):
-        backup.restore(settings, place)
+        backup.restore(settings, place, forget_spending=True)
     assert not settings.state.exists()
 
 
@@ -254,16 +267,19 @@ def test_database_of_ones_own_is_adopted_once_it_holds(
             "DISCREET_SECRETS_FILE": str(history.running / "state" / "secrets.json"),
         }
 
-        def adopt(head: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        def adopt(head: dict[str, Any] | None) -> subprocess.CompletedProcess[str]:
             kept.write_text(json.dumps(head))
             return subprocess.run(
-                [sys.executable, "-m", "discreet", "adopt", "--head", str(kept)],
+                [sys.executable, "-m", "discreet", "adopt", *([] if head is None else ["--head", str(kept)])],
                 env=clean_environment(**more),
                 capture_output=True,
                 text=True,
                 check=False,
             )
 
+        unknown = adopt(None)
+        assert unknown.returncode == 1
+        assert "could be spent again" in unknown.stderr
         refused = adopt(history.late)
         assert refused.returncode == 1
         assert "whose head was kept" in refused.stderr
@@ -274,7 +290,9 @@ def test_database_of_ones_own_is_adopted_once_it_holds(
 
 
 def test_backup_is_private_and_whole(history: History) -> None:
-    assert stat.S_IMODE(history.running.stat().st_mode) == 0o700
+    """Also where the umask is open, as in `history`."""
+    for path in (history.running, *history.running.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
     names = {str(path.relative_to(history.running)) for path in history.running.rglob("*") if path.is_file()}
     assert names == {backup.DUMP, backup.MANIFEST, "state/owner.key", "state/secrets.json"}
     assert [path.name for path in history.running.parent.iterdir() if path.name.startswith(".")] == []
@@ -290,7 +308,7 @@ def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: P
         "import os, signal, sys; from pathlib import Path; from discreet import backup\n"
         "from tests.test_backup import settings_of\n"
         "backup.EmbeddedPostgres = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "backup.restore(settings_of(Path(sys.argv[1])), Path(sys.argv[2]))"
+        "backup.restore(settings_of(Path(sys.argv[1])), Path(sys.argv[2]), forget_spending=True)"
     )
     root = str(Path(__file__).parents[1])
     command = [sys.executable, "-c", code, str(settings.state), str(history.running)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,7 +25,7 @@ import pytest
 from discreet import up
 from discreet.errors import StateHeld
 from discreet.isolation.processes import end
-from discreet.postgres import EmbeddedPostgres
+from discreet.postgres import EmbeddedPostgres, User
 from discreet.settings import Settings
 from discreet.state import StateLock
 from tests.conftest import DEADLINE_SECONDS
@@ -78,14 +80,20 @@ class Service:
         assert self.process.poll() is None, self.process.communicate()[1]
 
 
+def as_user(user: int | None) -> dict[str, Any]:
+    """Arguments that start a process as this user; None: as the one who runs the tests."""
+    return {} if user is None else {"user": user, "group": user, "extra_groups": []}
+
+
 @contextmanager
-def started(state: Path, *arguments: str, **more: str) -> Iterator[Service]:
+def started(state: Path, *arguments: str, user: int | None = None, **more: str) -> Iterator[Service]:
     process = subprocess.Popen(
         [sys.executable, "-m", "discreet", "up", "--state", str(state), "--port", "0", "--rpc-port", "0", *arguments],
         env=clean_environment(**more),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **as_user(user),
     )
     service = Service(state, process)
     try:
@@ -110,6 +118,56 @@ def refused(state: Path, *arguments: str, **more: str) -> str:
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     return done.stderr
+
+
+def secrets_command(
+    state: Path, *arguments: str, user: int | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "discreet", "secrets", *arguments, "--state", str(state)],
+        env=clean_environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+        **as_user(user),
+    )
+
+
+@pytest.fixture(params=["same", "nobody"])
+def other_user(request: pytest.FixtureRequest) -> int | None:
+    """The user of this test, and beside root an ordinary one who can reach the programs."""
+    if request.param == "same":
+        return None
+    nobody = User(65534, 65534)
+    if os.geteuid() != 0 or not all(nobody.reaches(Path(place)) for place in (sys.executable, up.__file__)):
+        pytest.skip("only root can be somebody else, and only where others can reach the code")
+    return nobody.uid
+
+
+def test_master_keys_rotate_beside_a_running_service(other_user: int | None) -> None:
+    """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody else's."""
+    place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # pytest's folders are closed to others
+    state, home = place / "state", {"HOME": str(place), "NUMBA_CACHE_DIR": str(place / "kernels")}
+    if other_user is not None:
+        os.chown(place, other_user, other_user)
+    try:
+        with started(state, user=other_user, **home) as service:
+            service.await_ready()
+            before = (state / "secrets.json").read_bytes()
+            for url in ("postgresql://discreet_app@127.0.0.1:1/discreet", "postgresql://a@/b?host=/nowhere"):
+                lost = secrets_command(state, "rotate", "content", user=other_user, DISCREET_DATABASE_URL=url, **home)
+                assert (lost.returncode, lost.stdout) == (1, "")
+                assert "no key was made" in lost.stderr
+                assert lost.stderr.count("\n") == 1, lost.stderr
+                assert (state / "secrets.json").read_bytes() == before
+            done = secrets_command(state, "rotate", "content", "--json", user=other_user, **home)
+            assert done.returncode == 0, done.stderr
+            keys = json.loads((state / "secrets.json").read_text())["content_keys"]
+            assert [keys[0]["id"], len(keys)] == [json.loads(done.stdout)["used"], 2]
+            assert secrets_command(state, "retire", "content", keys[1]["id"], user=other_user, **home).returncode == 0
+            assert service.get("/readyz") == 200
+    finally:
+        shutil.rmtree(place)
 
 
 @pytest.fixture(scope="module")

@@ -93,6 +93,7 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
             _copy(settings, draft / "state")
             if needed - secrets.load(draft / "state" / SECRETS).content_keys.keys():
                 raise DiscreetError("a master key was retired meanwhile, which the copied database needs: start again")
+            _close(draft)
         manifest = {
             "format": FORMAT,
             "discreet": version("discreet"),
@@ -112,17 +113,23 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
     return manifest
 
 
-def restore(settings: Settings, place: Path, heads: Sequence[Any] = ()) -> dict[str, Any]:
+def restore(
+    settings: Settings, place: Path, heads: Sequence[Any] = (), *, forget_spending: bool = False
+) -> dict[str, Any]:
     """Make a state folder, which must not exist or be empty, from a backup.
 
     Refuses, and leaves nothing, when the backup is damaged or of a newer version, when a ledger does not hold, and when
-    it lacks what one of `heads` names (as `discreet ledger head --json` printed it).
+    it lacks what one of `heads` names (as `discreet ledger head --json` printed it). Of a tenant that has spent and
+    whose head is not among them nobody knows what was spent after the backup: SpendingUnknown, unless
+    `forget_spending` says that this may be spent again.
     """
     if settings.database_url is not None:
         raise DiscreetError(EXTERNAL)
     manifest = _manifest(place)
     if settings.state.exists() and any(settings.state.iterdir()):
         raise DiscreetError(f"{settings.state} is not empty: restore into a new folder (--state)")
+    if not forget_spending:
+        restoring.require_heads([str(head["tenant"]) for head in manifest["heads"] if head["seq"]], heads)
     made = not settings.state.exists()
     state = private_folder(settings.state)
     settings = settings.model_copy(update={"state": state, "secrets_file": None})
@@ -130,6 +137,7 @@ def restore(settings: Settings, place: Path, heads: Sequence[Any] = ()) -> dict[
         with StateLock(state) as lock:
             write_private(state / RESTORING, manifest["created_at"])
             shutil.copytree(place / "state", state, dirs_exist_ok=True)
+            _close(state)
             with EmbeddedPostgres(state, lock=lock) as server:
                 _program(
                     "pg_restore", server.url(SUPERUSER), "--exit-on-error", "--single-transaction", str(place / DUMP)
@@ -244,6 +252,14 @@ def _manifest(place: Path) -> dict[str, Any]:
         if not whole:
             raise BadBackup(f"{place / name} is not as it was written: the backup is damaged")
     return manifest
+
+
+def _close(folder: Path) -> None:
+    """Close everything in a folder to others, whatever the umask is and its source was. The folder itself is closed
+    already, so that nobody gets in meanwhile."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _files(folder: Path) -> list[str]:

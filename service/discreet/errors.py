@@ -9,6 +9,7 @@
     │   └── BudgetExhausted   a cap would be passed; carries the binding cap
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
+    ├── ResultAltered         a stored result is not what was published
     ├── Unavailable           a part that discreet needs does not answer
     └── StateHeld             another process owns the state folder
 
@@ -152,6 +153,12 @@ class Unavailable(DiscreetError):
     """A part that discreet needs does not answer; try again."""
 
     code = "unavailable"
+
+
+class ResultAltered(DiscreetError):
+    """The stored result is not what was published: it was changed behind the service."""
+
+    code = "result_altered"
 
 
 class StateHeld(DiscreetError):

@@ -183,16 +183,6 @@ class User:
         return bool(found.st_mode & (bit << shift))
 
 
-def url_of_running(state: Path, role: str = APP) -> str:
-    """The URL of the server that another program runs in this state folder; Unavailable when there is none."""
-    try:
-        passwords = json.loads((state / "postgres.json").read_text(encoding="utf-8"))
-        folder = (state / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[4]
-    except (OSError, ValueError, IndexError) as error:
-        raise Unavailable(f"no PostgreSQL runs in {state} now") from error
-    return f"postgresql://{role}:{passwords[role]}@/{DATABASE}?host={quote(folder, safe='/')}&port={PORT}"
-
-
 class EmbeddedPostgres:
     """One PostgreSQL server in a state folder; a context manager, or `start` and `stop`.
 

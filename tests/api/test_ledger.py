@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+import rfc8785
 
 from discreet.privacy import ledger_chain
 from discreet_client.client import ApiError, Client
@@ -35,6 +37,10 @@ def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         env={"PATH": "/usr/bin:/bin", "DISCREET_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
     )
+
+
+def held(verdict: Any) -> dict[str, bool | None]:
+    return {one["name"]: one["holds"] for one in verdict["checks"]}
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +81,40 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
         "signature": True,
         "price": True,
         "guarantee": True,
+        "result": True,
         "inclusion": True,
     }
     finished["certificate"]["guarantee"]["epsilon"] /= 2
     answer.write_text(json.dumps(finished))
     finished["certificate"]["guarantee"]["epsilon"] *= 2
     assert discreet("certificate", "verify", str(answer)).returncode == 1
+
+
+def test_a_file_that_holds_result_and_certificate_is_checked_as_one(finished: dict[str, Any], tmp_path: Path) -> None:
+    def checked(answer: dict[str, Any], *more: str) -> tuple[int, dict[str, Any]]:
+        place = tmp_path / "answer.json"
+        place.write_text(json.dumps(answer, indent=2))
+        done = discreet("certificate", "verify", str(place), *more, "--json")
+        assert done.stderr == ""
+        return done.returncode, {one["name"]: one["holds"] for one in json.loads(done.stdout)["checks"]}
+
+    certificate, result = finished["certificate"], finished["result"]
+    assert certificate["result_digest"] == hashlib.sha256(rfc8785.dumps(result)).hexdigest()
+    assert certificate["tables"] == {}
+    assert checked(finished)[1]["result"] is True
+    assert checked(certificate)[1]["result"] is None
+    status, held = checked({**finished, "result": {**result, "total_travel_time": 1}})
+    assert (status, held["result"], held["signature"]) == (1, False, True)
+    status, held = checked({**finished, "job": {**finished["job"], "id": "job_other"}})
+    assert (status, held["result"]) == (1, False)
+
+    (tmp_path / "result.json").write_text(json.dumps(dict(reversed(result.items()))))
+    (tmp_path / "flows.parquet").write_bytes(b"PAR1")
+    assert checked(certificate, "--result", str(tmp_path / "result.json"))[1]["result"] is True
+    status, held = checked(finished, "--table", f"flows={tmp_path / 'flows.parquet'}")
+    assert (status, held["result"], held["table"]) == (1, True, False)
+    wrong = discreet("certificate", "verify", str(tmp_path / "answer.json"), "--table", "flows")
+    assert (wrong.returncode, "NAME=FILE" in wrong.stderr) == (1, True)
 
 
 def test_certificates_are_checked_by_the_service(service: Installation, finished: dict[str, Any]) -> None:
@@ -90,6 +124,12 @@ def test_certificates_are_checked_by_the_service(service: Installation, finished
         for name, value in (("events", []), ("ledger_entry", []), ("job", "job_other"), ("signature", "")):
             assert not client.verify_certificate({**true, name: value})["valid"], name
         assert not client.verify_certificate({})["valid"]
+        result = finished["result"]
+        with_result = client.verify_certificate(true, result=result)
+        assert (with_result["valid"], held(with_result)["result"]) == (True, True)
+        assert held(client.verify_certificate(true))["result"] is None
+        for wrong in ({"result": {**result, "total_travel_time": 1}}, {"result": result, "tables": {"flows": b"PAR1"}}):
+            assert not client.verify_certificate(true, **wrong)["valid"]
     with service.http() as http:
         assert http.post("/v1/certificates:verify", json={"certificate": 5}).status_code == 422
         assert http.post("/v1/certificates:verify", content=b"{").status_code == 400

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
+import io
 import json
 import random
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from discreet.privacy.events import EVENTS, DiscreteLaplace, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.ledger_chain import Broken
 from discreet.privacy.units import Price
+from discreet_client import canonical
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
@@ -163,6 +166,99 @@ def test_rows_that_are_moved_or_gone(
     assert (broken.value.account, broken.value.seq) == (account, seq)
 
 
+def takes(export: bytes) -> bool:
+    """Whether an export, as the bytes of its file, is taken for true."""
+    try:
+        ledger_chain.verify(io.BytesIO(export))
+    except Broken:
+        return False
+    return True
+
+
+def small() -> Writer:
+    made = Writer()
+    made.write("acc_1", "open")
+    made.life("acc_1", "job_1", "reserve", "release")
+    return made
+
+
+SMALL = b"".join(small().lines())
+BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def test_no_byte_of_an_export_is_free() -> None:
+    """Every byte in turn, those of the signed head included, is changed, left out, and something is put before it."""
+    assert takes(SMALL)
+    free = []
+    for position in range(len(SMALL)):
+        before, here, after = SMALL[:position], SMALL[position], SMALL[position + 1 :]
+        # The last character before the padding of a base64 text has bits that decoding ignores.
+        others = BASE64 if after[:1] == b"=" else bytes([here ^ 1])
+        for changed in (*(bytes([other]) for other in others), b"", b" " + bytes([here])):
+            forged = before + changed + after
+            if forged != SMALL and takes(forged):
+                free.append((position, changed))
+    assert free == []
+
+
+EMPTY = ledger_chain.head_line(ledger_chain.sign_head("ten_1", [], KEY))
+
+
+@pytest.mark.parametrize("whole", [SMALL, EMPTY], ids=["ledger", "empty"])
+def test_nothing_can_be_put_into_an_export(whole: bytes) -> None:
+    head = json.loads(whole.splitlines()[0])
+    rest = whole.split(b"\n", 1)[1]
+    assert takes(whole)
+    forged = [
+        ledger_chain.head_line({**head, "note": "all is well"}) + rest,
+        ledger_chain.head_line({**head, "accounts ": []}) + rest,
+        whole.replace(b'"format"', b'"format":"discreet-ledger/1","format"', 1),
+        whole.replace(b"{", b"{ ", 1),
+        whole.replace(f'"seq":{head["seq"]}'.encode(), f'"seq":{head["seq"]}.0'.encode(), 1),
+        whole.replace(b'"tenant":"ten_1"', b'"tenant":"ten_2"', 1),
+        whole.replace(b'"tenant":"ten_1"', b'"tenant":"\\u0074en_1"', 1),
+        b"\xef\xbb\xbf" + whole,
+        whole.replace(b"\n", b"\r\n", 1),
+        whole + b"\n",
+        whole + b" ",
+        whole + b"\0",
+        whole + b"{}\n",
+        whole[:-1],
+        b"\n" + whole,
+    ]
+    if rest:
+        first, *others = rest.splitlines(keepends=True)
+        tail = b"".join(others)
+        head_line = whole.split(b"\n", 1)[0] + b"\n"
+        forged += [
+            head_line + one + tail
+            for one in (
+                first.replace(b'{"body"', b'{"a":1,"body"', 1),
+                first.replace(b"}\n", b',"signature":""}\n', 1),
+                first.replace(b'"account":', b'"account":"acc_1","account":', 1),
+                first.replace(b'{"account"', b'{"aaa":null,"account"', 1),
+                first.replace(b'"seq":1,', b'"seq":1.0,', 1),
+                first.replace(b'"seq":1,', b'"seq":1e0,', 1),
+                first.replace(b'"kind":"open"', b'"kind":"\\u006fpen"', 1),
+                first.replace(b'"job":null', b'"job": null', 1),
+                first + b"\n",
+            )
+        ]
+    assert [one for one in forged if one == whole] == []
+    assert [one[:120] for one in forged if takes(one)] == []
+
+
+def test_a_kept_head_of_a_tenant_without_accounts_may_be_of_an_older_version() -> None:
+    """They were signed over the empty list; an export that begins with one is taken no more, as nothing holds its
+    tenant."""
+    new = ledger_chain.sign_head("ten_1", [], KEY)
+    signature = base64.b64encode(KEY.sign(b"[]")).decode()
+    old = {**new, "hash": hashlib.sha256(b"[]").hexdigest(), "signature": signature}
+    assert ledger_chain.verify(LINES, head=old).entries == ledger_chain.verify(LINES, head=new).entries == 9
+    assert not takes(ledger_chain.head_line(old))
+    assert not takes(ledger_chain.head_line({**new, "tenant": "ten_2"}))
+
+
 def rehashed(change: Callable[[dict[str, list[dict[str, Any]]]], None]) -> Writer:
     """What somebody writes who can compute every hash anew."""
     forged = Writer()
@@ -271,6 +367,9 @@ def test_an_overspent_account_is_found_where_it_passed_its_cap() -> None:
 # Certificates -------------------------------------------------------------------------------------------------------
 
 
+RESULT_DIGEST = canonical.digest({"flow": [1, 2.5]})
+
+
 def certificate(**values: Any) -> dict[str, Any]:
     line = json.loads(LINES[5])
     body = certificates.certificate(
@@ -284,6 +383,8 @@ def certificate(**values: Any) -> dict[str, Any]:
         versions={},
         ledger_entries=[{"account": "acc_1", "seq": 5, "hash": line["hash"]}],
         job="job_1",
+        result_digest=RESULT_DIGEST,
+        tables={"policy": "ab" * 32},
     )
     return certificates.sign({**body, **values}, KEY)
 
@@ -317,6 +418,37 @@ def test_false_certificates() -> None:
         assert not verdict(certificate(guarantee={**true["guarantee"], name: value}))["guarantee"], name
     for body in (None, [], {}, "x", {**true, "events": 5}, {**true, "guarantee": None}, {**true, "price": {}}):
         assert not all(one.holds for one in certificates.check(body))
+
+
+def results(body: Any, **given: Any) -> dict[str, bool | None]:
+    return {f"{one.name} {one.detail[:8]}": one.holds for one in certificates.check_result(body, **given)}
+
+
+def test_a_certificate_binds_its_result() -> None:
+    body = certificate()
+    right = {"digest": RESULT_DIGEST, "tables": {"policy": "ab" * 32}, "job": "job_1"}
+    assert results(body, **right) == {"result the resu": True, "table 'policy'": True}
+    assert list(results(body, **{**right, "digest": "0" * 64}).values()) == [False, True]
+    assert list(results(body, **{**right, "tables": {"policy": "0" * 64}}).values()) == [True, False]
+    assert list(results(body, **{**right, "tables": {"other": "ab" * 32}}).values()) == [True, False, None]
+    assert list(results(body, **{**right, "job": "job_2"}).values()) == [False]
+    assert list(results(body).values()) == [None, None]
+    for name, value in (("result_digest", "0" * 64), ("tables", {}), ("tables", {"policy": "0" * 64})):
+        assert not verdict({**body, name: value})["signature"], name
+    for name, value in (("result_digest", None), ("tables", [])):
+        assert list(results({**body, name: value}, **right).values()) == [False]
+
+
+def test_a_certificate_of_an_older_version_still_holds_and_binds_nothing() -> None:
+    body = certificate()
+    for name in ("result_digest", "tables", "signature", "public_key"):
+        del body[name]
+    old = certificates.sign(body, KEY)
+    assert verdict(old, signed_by=certificates.public_key(KEY)) == dict.fromkeys(
+        ("signature", "price", "guarantee"), True
+    )
+    (told,) = certificates.check_result(old, digest=RESULT_DIGEST, job="job_1")
+    assert (told.holds, told.detail) == (None, certificates.UNBOUND)
 
 
 def test_certificates_that_the_ledger_does_not_bear_out() -> None:

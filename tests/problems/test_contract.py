@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import rfc8785
 
 from discreet import problems
 from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.errors import InvalidInput
+from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.base import Content, Problem, canonical_bytes, pack, read_example, rehearse, unpack
@@ -51,6 +53,8 @@ def test_every_kind_has_its_page(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_example_runs(kind: str) -> None:
     result = rehearse(problems.KINDS[kind])
+    body, _ = encode(result, every_table=True)
+    assert body == rfc8785.dumps(json.loads(body))  # the digest of these bytes is that of the canonical result
     assert result.to_json()
 
 

@@ -13,7 +13,6 @@ import pytest
 import rfc8785
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,7 +20,7 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import ledger, tenants
-from discreet.storage.database import SYSTEM, Database, engine_url, libpq_url
+from discreet.storage.database import SYSTEM, Database, libpq_url, sync_engine
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
@@ -88,7 +87,7 @@ def entries(connection: AsyncConnection) -> Awaitable[Any]:
 
 def test_migrated_schema_equals_the_declared_one(settings: Settings) -> None:
     assert settings.migration_database_url is not None
-    engine = create_engine(engine_url(settings.migration_database_url))
+    engine = sync_engine(settings.migration_database_url)
     with engine.connect() as connection:
         options = {"include_name": lambda name, kind, _: not (kind == "table" and name.startswith("procrastinate_"))}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata) == []

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine, text
-from sqlalchemy.pool import NullPool
+from sqlalchemy import text
 
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
-from discreet.storage.database import engine_url
+from discreet.storage.database import sync_engine
 from discreet.storage.migrations import migrate
 from discreet.storage.schema import scripts
 from tests.postgres_fixture import Database, fresh_database
 
 
 def downgrade(database: Database, revision: str) -> None:
-    engine = create_engine(engine_url(database.owner_url), poolclass=NullPool)
+    engine = sync_engine(database.owner_url)
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     with engine.connect() as connection:
@@ -31,7 +30,7 @@ def downgrade(database: Database, revision: str) -> None:
 
 
 def ask(database: Database, statement: str, **values: Any) -> list[Any]:
-    engine = create_engine(engine_url(database.owner_url), poolclass=NullPool)
+    engine = sync_engine(database.owner_url)
     with engine.begin() as connection:
         connection.execute(text("SELECT set_config('discreet.tenant', '*', true)"))
         found = connection.execute(text(statement), values)

@@ -37,7 +37,8 @@ class Price:
 class Answer:
     """The result of a job: `answer.link_flows` or `answer["link_flows"]`.
 
-    Numbers come as NumPy arrays (float64, or int64 where all are whole by type), everything else as it is in the JSON.
+    Numbers come as NumPy arrays: float64 in the fields that the class of a kind names, in others int64 where all are
+    whole. Everything else is as it is in the JSON.
     Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but in memory.
     Subclasses name the fields of a kind; a field that the service gained later is there all the same.
     """
@@ -96,10 +97,17 @@ class Answer:
             if name in self.parquet:
                 self._cache[name] = _array_of_table(name, self.table(name))
             elif name in self.fields:
-                self._cache[name] = _array(self.document["result"][name])
+                self._cache[name] = self._typed(name, _array(self.document["result"][name]))
             else:
                 raise KeyError(f"{name!r}; there are {', '.join(self.fields)}")
         return self._cache[name]
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """A field as its class says: JSON does not tell 1.0 from 1."""
+        kind = type(self).__annotations__.get(name)
+        if kind == "Floats" and isinstance(value, np.ndarray):
+            return value.astype(np.float64, copy=False)
+        return float(value) if kind == "float" and isinstance(value, int) else value
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and "document" in self.__dict__ and name in self.fields:

@@ -7,6 +7,7 @@ and is sent their answers; `Client` and `AsyncClient` run it each in their way.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar, cast
 
 import httpx
 
-from discreet_client import progress
+from discreet_client import certificates, progress
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps
 from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
@@ -58,6 +59,9 @@ class Model(Protocol):
 
     def to_dict(self) -> dict[str, Any]: ...
 
+
+CHECKED_BYTES = 16 << 20
+"""A result whose JSON is longer is not compared with its certificate on arrival: `certificates.require_result` does."""
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -149,10 +153,6 @@ def _list(name: str, model: type[M]) -> Callable[[httpx.Response], list[Document
 
 def _nothing(response: httpx.Response) -> None:
     return None
-
-
-def _bytes(response: httpx.Response) -> bytes:
-    return response.content
 
 
 def _body(values: Mapping[str, Any]) -> Any:
@@ -294,11 +294,22 @@ def jobs(query: Mapping[str, Any]) -> Call[Document[models.JobPage]]:
 
 
 def result(job_id: str) -> Call[Document[models.ResultAnswer]]:
-    return _call(get_result._get_kwargs(job_id), _document(models.ResultAnswer))
+    def read(response: httpx.Response) -> Document[models.ResultAnswer]:
+        document = Document(response.json(), models.ResultAnswer)
+        if len(response.content) <= CHECKED_BYTES:
+            certificates.require_result(document["certificate"], document["result"])
+        return document
+
+    return _call(get_result._get_kwargs(job_id), read)
 
 
-def result_table(job_id: str, table: str) -> Call[bytes]:
-    return _call(get_result_table._get_kwargs(job_id, table), _bytes)
+def result_table(job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> Call[bytes]:
+    def read(response: httpx.Response) -> bytes:
+        if certificate is not None:
+            certificates.require_table(certificate, table, response.content)
+        return response.content
+
+    return _call(get_result_table._get_kwargs(job_id, table), read)
 
 
 def cancel(job_id: str) -> Call[Document[models.CancelAnswer]]:
@@ -330,7 +341,7 @@ def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:
     document = yield result(ended["id"])
     large = {}
     for name in document["result"].get("tables", []) if tables else []:
-        large[name] = yield result_table(ended["id"], name)
+        large[name] = yield result_table(ended["id"], name, document["certificate"])
     return answer_of(document, large)
 
 
@@ -402,8 +413,15 @@ def ledger_export() -> Mapping[str, Any]:
     return cast(Mapping[str, Any], export_ledger._get_kwargs())
 
 
-def check_certificate(certificate: Mapping[str, Any]) -> Call[Document[models.CertificateVerdict]]:
-    request = verify_certificate._get_kwargs(body=_body({"certificate": certificate}))
+def check_certificate(
+    certificate: Mapping[str, Any], result: Mapping[str, Any] | None, tables: Mapping[str, bytes] | None
+) -> Call[Document[models.CertificateVerdict]]:
+    body: Json = {"certificate": certificate}
+    if result is not None:
+        body["result"] = result
+    if tables:
+        body["tables"] = {name: hashlib.sha256(parquet).hexdigest() for name, parquet in tables.items()}
+    request = verify_certificate._get_kwargs(body=_body(body))
     return _call(request, _document(models.CertificateVerdict), repeatable=True)
 
 

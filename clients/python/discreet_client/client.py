@@ -175,12 +175,14 @@ class Client:
         return self._run(calls.jobs(query))
 
     def result(self, job_id: str) -> Document[models.ResultAnswer]:
-        """The result as JSON, with job and certificate; Conflict until there is one."""
+        """The result as JSON, with job and certificate; Conflict until there is one, ResultAltered when it is not the
+        one that the certificate was signed for."""
         return self._run(calls.result(job_id))
 
-    def result_table(self, job_id: str, table: str) -> bytes:
-        """A large field of a result, as the bytes of a Parquet file."""
-        return self._run(calls.result_table(job_id, table))
+    def result_table(self, job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> bytes:
+        """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
+        `certificate` was signed for."""
+        return self._run(calls.result_table(job_id, table, certificate))
 
     def cancel(self, job_id: str) -> Document[models.CancelAnswer]:
         """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
@@ -283,9 +285,16 @@ class Client:
         except httpx.TransportError as error:
             raise Unreachable("the export broke off; what was written is not whole") from error
 
-    def verify_certificate(self, certificate: Mapping[str, Any]) -> Document[models.CertificateVerdict]:
-        """What the server makes of a certificate: `{valid, checks}`."""
-        return self._run(calls.check_certificate(certificate))
+    def verify_certificate(
+        self,
+        certificate: Mapping[str, Any],
+        *,
+        result: Mapping[str, Any] | None = None,
+        tables: Mapping[str, bytes] | None = None,
+    ) -> Document[models.CertificateVerdict]:
+        """What the server makes of a certificate: `{valid, checks}`; with `result` (its JSON) and `tables` (Parquet
+        files by name), also whether it was signed for these."""
+        return self._run(calls.check_certificate(certificate, result, tables))
 
     # Tenants and keys
 

@@ -11,6 +11,7 @@ ClientError
 │   ├── RateLimited         too many requests with this key                         429
 │   └── ServerError         a fault of the server, or it cannot answer now          5xx
 ├── JobFailed               a job that was waited for did not succeed
+├── ResultAltered           what came is not the result that its certificate was signed for
 ├── MissingExtra            an optional package is needed and not installed
 └── Unreachable             the server does not answer
 """
@@ -96,6 +97,10 @@ class JobFailed(ClientError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.job,)
+
+
+class ResultAltered(ClientError):
+    """What came is not the result that its certificate was signed for."""
 
 
 class MissingExtra(ClientError, ImportError):

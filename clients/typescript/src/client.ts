@@ -1,6 +1,7 @@
 /** The client: thin above openapi-fetch and the types of the contract. */
 
 import createFetcher, { type Client as Fetcher } from "openapi-fetch";
+import { requireResult, requireTable } from "./certificates.js";
 import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
 import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Solvable } from "./kinds.js";
@@ -46,10 +47,10 @@ export interface Discreet {
   cancel(id: string): Promise<Job>;
   /** The events of a job until it ends, resumed where a connection broke. */
   events(id: string, options?: { signal?: AbortSignal }): AsyncGenerator<JobEvent>;
-  /** The result of a job that has succeeded. */
+  /** The result of a job that has succeeded. Throws `ResultAltered` when it is not what its certificate binds. */
   answer(id: string): Promise<AnyAnswer>;
-  /** A large field of a result, as the bytes of a Parquet file. */
-  table(id: string, name: string): Promise<ArrayBuffer>;
+  /** A large field of a result, as the bytes of a Parquet file; compared with what `certificate` binds. */
+  table(id: string, name: string, certificate?: Certificate): Promise<ArrayBuffer>;
   /** What is spent, reserved and left of an account (`account` of a dataset). */
   budget(account: string): Promise<Budget>;
   budgets(): Promise<Budget[]>;
@@ -107,6 +108,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
 
   async function answer(id: string): Promise<AnyAnswer> {
     const { job, result, certificate } = taken(await api.GET("/v1/jobs/{job_id}/result", path(id)));
+    await requireResult(certificate as Certificate, result);
     // The contract leaves result and certificate open; kinds.ts says what they are.
     return { kind: job.kind, job, price: job.price, result, certificate: certificate as Certificate } as AnyAnswer;
   }
@@ -135,12 +137,14 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     async cancel(id) {
       return taken(await api.POST("/v1/jobs/{job_id}/cancel", path(id)));
     },
-    async table(id, name) {
+    async table(id, name, certificate) {
       const found = await api.GET("/v1/jobs/{job_id}/result/{table}", {
         params: { path: { job_id: id, table: name } },
         parseAs: "arrayBuffer",
       });
-      return taken(found) as ArrayBuffer;
+      const parquet = taken(found) as ArrayBuffer;
+      if (certificate !== undefined) await requireTable(certificate, name, parquet);
+      return parquet;
     },
     async budget(account) {
       return taken(await api.GET("/v1/budgets/{account_id}", { params: { path: { account_id: account } } }));

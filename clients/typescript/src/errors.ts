@@ -34,6 +34,9 @@ export class JobFailed extends ClientError {
   }
 }
 
+/** What came is not the result that its certificate was signed for. */
+export class ResultAltered extends ClientError {}
+
 /** The server refused. `code` is the stable name of the error, `problem` the whole document. */
 export class ApiError extends ClientError {
   readonly code: string;

@@ -1,5 +1,6 @@
 /** Client of the discreet service. */
 
+export { canonical, requireResult, requireTable } from "./certificates.js";
 export { createDiscreet, type Discreet, type DiscreetOptions, type SolveOptions, type Spending } from "./client.js";
 export * from "./errors.js";
 export { EventParser, type JobEvent, type State } from "./events.js";

@@ -71,6 +71,10 @@ export interface Certificate {
   guarantee: { type: "approximate_dp" | "pure_dp" | "cryptographic" | "none"; [field: string]: unknown };
   events: Record<string, unknown>[];
   assumptions: string[];
+  /** SHA-256 of the result's canonical JSON (RFC 8785), hexadecimal; certificates of older services have none. */
+  result_digest?: string;
+  /** SHA-256 of its Parquet files by name. */
+  tables?: Record<string, string>;
   [field: string]: unknown;
 }
 

@@ -182,7 +182,8 @@ export interface paths {
         put?: never;
         /**
          * Verify Certificate
-         * @description Derive the price from the events again, compare the guarantee, check the signature and the ledger entries.
+         * @description Derive the price from the events again, compare the guarantee, check the signature and the ledger entries; with
+         *     `result` and `tables`, whether they are those that were certified.
          */
         post: operations["verify_certificate"];
         delete?: never;
@@ -336,7 +337,8 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
+         * @description The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+         *     `result.tables`. What is stored is compared with its certificate before it is answered.
          */
         get: operations["get_result"];
         put?: never;
@@ -863,16 +865,31 @@ export interface components {
              * Name
              * @enum {string}
              */
-            name: "signature" | "price" | "guarantee" | "inclusion";
+            name: "signature" | "price" | "guarantee" | "transcript" | "result" | "table" | "inclusion";
         };
         /**
          * CertificateRequest
-         * @description A certificate to check.
+         * @description A certificate to check, alone or with the result that it shall bind.
          */
         CertificateRequest: {
             /** Certificate */
             certificate: {
                 [key: string]: unknown;
+            };
+            /**
+             * Result
+             * @description As `GET /v1/jobs/{id}/result` gave it
+             * @default null
+             */
+            result?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Tables
+             * @description SHA-256 of its Parquet files by name, hexadecimal
+             */
+            tables?: {
+                [key: string]: string;
             };
         };
         /**
@@ -1334,7 +1351,8 @@ export interface components {
         };
         /**
          * HeadAnswer
-         * @description The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`.
+         * @description The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of `[tenant]` where there
+         *     are none.
          */
         HeadAnswer: {
             /**
@@ -4286,7 +4304,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `result_altered`: The stored result is not what was published */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -4381,7 +4408,16 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `result_altered`: The stored result is not what was published */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -226,6 +226,19 @@ CODES: dict[str, Code] = {
         503, "Uploads cannot be read now", "the reader of uploads does not start; nothing was registered"
     ),
     "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
+    "result_altered": Code(
+        500,
+        "The stored result is not what was published",
+        "what is stored is not what was published: the result is not the one that was certified: it was changed or"
+        " exchanged",
+    ),
+    "signing_key_unknown": Code(
+        503,
+        "The certificate is signed by an unknown key",
+        "the certificate of this job is signed by 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=, which is no key of this"
+        " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust` takes it"
+        " back), or the result was exchanged",
+    ),
     "internal": Code(500, "Internal error", INTERNAL),
 }
 """Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""

@@ -17,6 +17,9 @@ from discreet.storage.jobs import WebhookEvent
 Role = Literal["operator", "owner", "analyst", "auditor"]
 
 
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
 class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
 
@@ -50,9 +53,13 @@ class CapRequest(Frozen):
 
 
 class CertificateRequest(Frozen):
-    """A certificate to check."""
+    """A certificate to check, alone or with the result that it shall bind."""
 
     certificate: dict[str, Any]
+    result: dict[str, Any] | None = Field(default=None, description="As `GET /v1/jobs/{id}/result` gave it")
+    tables: dict[str, Digest] = Field(
+        default_factory=dict, max_length=1000, description="SHA-256 of its Parquet files by name, hexadecimal"
+    )
 
 
 class TenantRequest(Frozen):
@@ -335,7 +342,8 @@ class CapList(BaseModel):
 
 
 class HeadAnswer(BaseModel):
-    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`."""
+    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of `[tenant]` where there
+    are none."""
 
     format: str
     tenant: str
@@ -349,7 +357,7 @@ class HeadAnswer(BaseModel):
 class CertificateCheck(BaseModel):
     """One thing that was looked at; `holds` is null when it could not be."""
 
-    name: Literal["signature", "price", "guarantee", "inclusion"]
+    name: Literal["signature", "price", "guarantee", "transcript", "result", "table", "inclusion"]
     holds: bool | None
     detail: str
 

@@ -26,6 +26,10 @@ MetricsHostOption = Annotated[str, typer.Option(help="Address for health and met
 MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
 MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
 
+ForgetFlag = Annotated[
+    bool, typer.Option("--forget-spending", help="Although no head shows what was spent after the backup")
+]
+
 app = typer.Typer()
 
 
@@ -125,22 +129,28 @@ def restore(
             exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
         ),
     ] = None,
+    forget_spending: ForgetFlag = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given."""
+    """Make a new state folder from a backup; its ledgers are verified, and must contain every head that is given.
+
+    Without a head that was kept elsewhere, what was spent after the backup could be spent again: it is refused unless
+    --forget-spending accepts that.
+    """
     from discreet.backup import restore as read_backup  # noqa: PLC0415
 
-    found = read_backup(settings_of(state), folder, [read_json(one) for one in head or ()])
+    heads = [read_json(one) for one in head or ()]
+    found = read_backup(settings_of(state), folder, heads, forget_spending=forget_spending)
 
     def show() -> None:
         entries = sum(one["entries"] for one in found["ledgers"])
         print(f"restored as of {found['created_at']}: {entries} ledger entries verified")
         if found["ended_jobs"]:
             print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
-        if not head:
+        if forget_spending:
             print(
-                "Warning: no head was given. What was spent after this backup is forgotten, and can be spent again:\n"
+                "Warning: --forget-spending. What was spent after this backup is forgotten, and can be spent again:\n"
                 "compare with a head that was kept elsewhere (--head), or lower the caps by what may be missing.",
                 file=sys.stderr,
             )
@@ -156,6 +166,7 @@ def adopt(
             exists=True, dir_okay=False, help="A head of the ledger that was kept elsewhere (JSON); repeatable"
         ),
     ] = None,
+    forget_spending: ForgetFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end unfinished jobs."""
@@ -167,6 +178,8 @@ def adopt(
     async def go() -> tuple[int, int]:
         async with open_services(Settings()) as services:
             verified = await restoring.check_ledger(services, kept)
+            if not forget_spending:
+                restoring.require_heads([one.tenant for one in verified if one.entries], kept)
             return sum(one.entries for one in verified), await restoring.end_unfinished(services)
 
     entries, ended = asyncio.run(go())

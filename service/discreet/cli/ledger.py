@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from discreet.cli.files import read_json
 from discreet.cli.options import JsonFlag, KeyOption, PublicKeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_budgets, show_entries, tell
+from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.privacy.certificates import Check
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
 certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
@@ -102,15 +107,26 @@ def verify_certificate(
     ledger: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="An export that must hold its entries")
     ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The result (JSON) that it must bind, unless FILE has it"),
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="A Parquet file that it must bind; may be repeated")
+    ] = None,
     public_key: PublicKeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a certificate with no server: signature, price from the events, guarantee, and its place in an export."""
+    """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, and
+    its place in an export."""
     from discreet.privacy import certificates, ledger_chain  # noqa: PLC0415
 
-    body = read_json(file)
-    body = body.get("certificate", body)
+    whole = read_json(file)
+    body = whole.get("certificate", whole)
+    if not isinstance(body, dict):
+        raise InvalidInput(f"{file}: its certificate is no JSON object")
     checks = certificates.check(body, public_key)
+    checks += _check_result(whole, body, result, table or [])
     if ledger is None:
         checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
     else:
@@ -131,3 +147,31 @@ def verify_certificate(
     tell(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
     if not answer["valid"]:
         raise typer.Exit(1)
+
+
+def _check_result(
+    whole: dict[str, Any], certificate: dict[str, Any], result: Path | None, tables: list[str]
+) -> list[Check]:
+    """What the certificate binds, compared with the result beside it or in a file of its own, and with its tables."""
+    from discreet.privacy import certificates  # noqa: PLC0415
+    from discreet_client import canonical  # noqa: PLC0415
+
+    given = whole if whole is not certificate else {}
+    if result is not None:  # the result alone, or again what `--out` wrote
+        other = read_json(result)
+        given = other if "result" in other and "certificate" in other else {**given, "result": other}
+    digests = {}
+    for one in tables:
+        name, _, place = one.partition("=")
+        try:
+            with open(place, "rb") as parquet:
+                digests[name] = hashlib.file_digest(parquet, "sha256").hexdigest()
+        except OSError as error:
+            raise InvalidInput(f"--table {one}: NAME=FILE is needed, and the file cannot be read") from error
+    job = given.get("job")
+    return certificates.check_result(
+        certificate,
+        digest=canonical.digest(given["result"]) if "result" in given else None,
+        tables=digests,
+        job=str(job.get("id")) if isinstance(job, dict) else None,
+    )

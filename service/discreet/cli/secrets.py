@@ -80,9 +80,22 @@ def retire_secret(
     tell(done, as_json, lambda: print(f"{kind} key {key_id} is forgotten"))
 
 
+@app.command("trust")
+def trust_signing_key(
+    public_key: Annotated[str, typer.Argument(help="Public key (base64), as certificates carry it")],
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take a signing key back that was retired: results that it certified are given out again. No secret is needed."""
+    from discreet.storage import secrets  # noqa: PLC0415
+
+    secrets.trust(settings_of(state).secrets_path, public_key)
+    tell({"trusted": public_key}, as_json, lambda: print(f"what {public_key} signed counts"))
+
+
 def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """What `work` gives on the database: the one that is set, that of a running `discreet up`, or the embedded one."""
-    from discreet.postgres import url_of_running  # noqa: PLC0415
+    from discreet.postgres import APP, running_url  # noqa: PLC0415
     from discreet.up import embedded  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
@@ -96,5 +109,5 @@ def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any,
         with embedded(settings) as ready:
             return asyncio.run(run_on(ready))
     except StateHeld:
-        url = url_of_running(settings.state)
+        url = running_url(settings.state, APP)
     return asyncio.run(run_on(settings.model_copy(update={"database_url": url})))

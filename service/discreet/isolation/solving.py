@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 import traceback
@@ -138,11 +137,13 @@ def session(task: Task) -> None:
 
 
 def encode(result: Any, *, every_table: bool = False) -> tuple[bytes, dict[str, bytes]]:
-    """The result as JSON, and its large fields as Parquet."""
+    """The result as canonical JSON, whose digest the certificate carries, and its large fields as Parquet."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    body = json.dumps(result.to_json(), allow_nan=False, separators=(",", ":")).encode()
+    from discreet_client import canonical  # noqa: PLC0415
+
+    body = canonical.dumps(result.to_json())
     tables = {}
     for name, table in result.tables(every=every_table).items():
         sink = pa.BufferOutputStream()

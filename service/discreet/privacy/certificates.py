@@ -1,7 +1,9 @@
 """Certificates: what a result guarantees, made of the plan's events alone and signed.
 
 A certificate repeats everything that its price follows from, so that whoever holds it can derive the price again
-without this service. Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`.
+without this service. It binds its result: `result_digest` is the SHA-256 of the result's canonical JSON, `tables` those
+of the Parquet files of the fields that were left out of it. Certificates of older versions bind none.
+Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.privacy.events import EVENTS, total
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
+from discreet_client import canonical
 from discreet_client.secure_sum import Unacceptable, unsigned
 
 FAILURE_ASSUMPTION = (
@@ -44,11 +46,14 @@ def certificate(
     versions: Mapping[str, str],
     ledger_entries: Sequence[Mapping[str, Any]],
     job: str,
+    result_digest: str,
+    tables: Mapping[str, str],
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
-    of the protocol, whose assumptions say what it reveals to whom. `federation` names roster and transcript,
+    of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256,
+    hexadecimal, of the result's canonical JSON and of its Parquet files; `federation` names roster and transcript,
     `cryptographic` the protocol that hides what agents send."""
     kind = _kind(simulation, price, bool(events))
     free = kind in FREE
@@ -69,6 +74,8 @@ def certificate(
         "assumptions": list(assumptions),
         "versions": dict(versions),
         "ledger_entry": [dict(entry) for entry in ledger_entries],
+        "result_digest": result_digest,
+        "tables": dict(tables),
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
     }
@@ -90,7 +97,7 @@ def public_key(key: Ed25519PrivateKey) -> str:
 def sign(body: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
     """The certificate with its signature and the public key that checks it."""
     signed = {**body, "public_key": public_key(key)}
-    return {**signed, "signature": base64.b64encode(key.sign(rfc8785.dumps(signed))).decode()}
+    return {**signed, "signature": base64.b64encode(key.sign(canonical.dumps(signed))).decode()}
 
 
 def is_signed(body: Mapping[str, Any]) -> bool:
@@ -98,8 +105,8 @@ def is_signed(body: Mapping[str, Any]) -> bool:
     unsigned = {name: value for name, value in body.items() if name != "signature"}
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(body["public_key"]))
-        key.verify(base64.b64decode(body["signature"]), rfc8785.dumps(unsigned))
-    except (InvalidSignature, KeyError, ValueError, TypeError):
+        key.verify(base64.b64decode(body["signature"]), canonical.dumps(unsigned))
+    except (InvalidSignature, KeyError, ValueError, TypeError, RecursionError, OverflowError):
         return False
     return True
 
@@ -151,6 +158,49 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
         ):
             return Check(name, False, f"account {entry['account']} reserved for other events or another price")
     return Check(name, True, f"{len(named)} ledger entries with these hashes, for the same events and price")
+
+
+UNBOUND = "this certificate does not bind a result: it is of an older version"
+_UNASKED: Mapping[str, str] = {}
+
+
+def check_result(
+    body: Mapping[str, Any],
+    *,
+    digest: str | None = None,
+    tables: Mapping[str, str] = _UNASKED,
+    job: str | None = None,
+) -> list[Check]:
+    """Whether the certificate is that of a result: SHA-256 (hexadecimal) of its canonical JSON, of its Parquet files by
+    name, the id of its job; whatever is not given is not looked at, and then `holds` is None."""
+    bound, named = body.get("result_digest"), body.get("tables")
+    if job is not None and job != body.get("job"):
+        return [Check("result", False, f"the certificate is of another job: {_short(body.get('job'))}")]
+    if bound is None and named is None:
+        return [Check("result", None, UNBOUND)]
+    if not isinstance(bound, str) or not isinstance(named, Mapping):
+        return [Check("result", False, "the digests of the certificate are not of this format")]
+    if digest is None:
+        checks = [Check("result", None, "not looked at: no result was given")]
+    elif digest == bound:
+        checks = [Check("result", True, f"the result is the one that was certified, SHA-256 {bound}")]
+    else:
+        checks = [Check("result", False, "the result is not the one that was certified: it was changed or exchanged")]
+    for name in sorted({*map(str, named), *tables}):
+        if name not in named:
+            checks.append(Check("table", False, f"the certificate names no table {_short(name)}"))
+        elif name not in tables:
+            checks.append(Check("table", None, f"{_short(name)}: not looked at: it was not given"))
+        elif tables[name] == named[name]:
+            checks.append(Check("table", True, f"{_short(name)}: the one that was certified, SHA-256 {named[name]}"))
+        else:
+            detail = f"{_short(name)}: not the one that was certified: it was changed or exchanged"
+            checks.append(Check("table", False, detail))
+    return checks
+
+
+def _short(text: Any) -> str:
+    return repr(text)[:80]
 
 
 def verdict(checks: Sequence[Check]) -> dict[str, Any]:

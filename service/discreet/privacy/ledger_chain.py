@@ -15,8 +15,9 @@ only if nothing was touched. Then, that the entries end exactly where the signed
 What it cannot show: that the file is not an older, shorter and once true ledger. For that, keep heads outside
 (`GET /v1/ledger/head`) and give one of them: the ledger must contain it.
 
-Signature: Ed25519 over the canonical JSON of the sorted list of [account, seq, hash]; `hash` is the SHA-256 of the same
-bytes, `seq` the number of all entries. Certificates, signed by the same key, are objects and never lists.
+Signature: Ed25519 over the canonical JSON of the sorted list of [account, seq, hash], of a tenant without accounts over
+that of [tenant]; `hash` is the SHA-256 of the same bytes, `seq` the number of all entries. The tenant is signed through
+its entries, which name it. Certificates, signed by the same key, are objects and never lists.
 """
 
 from __future__ import annotations
@@ -104,10 +105,15 @@ def limits(cap: Cap) -> dict[str, dict[str, str]]:
 # Heads --------------------------------------------------------------------------------------------------------------
 
 
+def _signed_bytes(tenant: str, listed: Sequence[Any]) -> bytes:
+    """What the signature of a head is over."""
+    return bytes(rfc8785.dumps(list(listed) or [tenant]))
+
+
 def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25519PrivateKey) -> Head:
     """The signed head of a tenant from the last entry of each of its accounts."""
     listed: list[Any] = [[account, seq, digest.hex()] for account, seq, digest in sorted(accounts)]
-    message = rfc8785.dumps(listed)
+    message = _signed_bytes(tenant, listed)
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
     return {
         "format": FORMAT,
@@ -120,16 +126,29 @@ def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Ed25
     }
 
 
-def check_head(head: Any, public_key: str | Collection[str] | None = None) -> dict[str, tuple[int, str]]:
-    """Number and hash of the last entry by account. Broken when the head is not signed, or not by this key or one of
-    these keys (base64)."""
+HEAD_MEMBERS = frozenset(("accounts", "format", "hash", "public_key", "seq", "signature", "tenant"))
+
+
+def check_head(
+    head: Any, public_key: str | Collection[str] | None = None, *, kept: bool = False
+) -> dict[str, tuple[int, str]]:
+    """Number and hash of the last entry by account. Broken when the head has other members than its own, when it is not
+    signed, or not by this key or one of these keys (base64).
+
+    `kept`: a head that was kept elsewhere, which may be as older versions signed one of a tenant without accounts: over
+    the empty list. It asks for no entry, and in an export nothing would hold its tenant.
+    """
     public_keys = (public_key,) if isinstance(public_key, str) else public_key
     try:
         listed = head["accounts"]
-        message = rfc8785.dumps(listed)
+        message = _signed_bytes(head["tenant"], listed)
+        if kept and not listed and head["hash"] == hashlib.sha256(b"[]").hexdigest():
+            message = b"[]"
         last = {account: (seq, digest) for account, seq, digest in listed}
         well_formed = (
-            head["format"] == FORMAT
+            head.keys() == HEAD_MEMBERS
+            and head["format"] == FORMAT
+            and type(head["seq"]) is int
             and isinstance(head["tenant"], str)
             and [row[0] for row in listed] == sorted(last)
             and all(type(seq) is int and seq > 0 and _is_hash(digest) for seq, digest in last.values())
@@ -138,8 +157,8 @@ def check_head(head: Any, public_key: str | Collection[str] | None = None) -> di
             raise Broken("the head is not of this format")
         if public_keys and head["public_key"] not in public_keys:
             raise Broken("the head is signed by another key than the one that was given")
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(head["public_key"], validate=True))
-        key.verify(base64.b64decode(head["signature"], validate=True), message)
+        key = Ed25519PublicKey.from_public_bytes(_bytes_of(head["public_key"]))
+        key.verify(_bytes_of(head["signature"]), message)
         if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(seq for seq, _ in last.values()):
             raise Broken("the head's hash or number is not that of its list")
     except InvalidSignature:
@@ -147,6 +166,15 @@ def check_head(head: Any, public_key: str | Collection[str] | None = None) -> di
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Broken("the head is not of this format") from None
     return last
+
+
+def _bytes_of(text: str) -> bytes:
+    """What base64 stands for; ValueError unless it is the one text of these bytes. The last character of a text holds
+    bits that decoding ignores."""
+    decoded = base64.b64decode(text, validate=True)
+    if base64.b64encode(decoded).decode() != text:
+        raise ValueError("not the one base64 of these bytes")
+    return decoded
 
 
 def _is_hash(text: Any) -> bool:
@@ -462,7 +490,7 @@ def verify(
     last = check_head(own, public_key)
     kept: dict[str, tuple[int, str]] = {}
     if head is not None:
-        kept = check_head(head, public_key or own["public_key"])
+        kept = check_head(head, public_key or own["public_key"], kept=True)
         if head["tenant"] != own["tenant"]:
             raise Broken("the kept head is of another tenant")
     account: _Account | None = None

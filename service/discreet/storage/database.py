@@ -9,12 +9,12 @@ from typing import Any, LiteralString
 
 import psycopg
 import structlog
-from psycopg import sql
-from sqlalchemy import Executable, RowMapping, event, make_url, text
+from psycopg import conninfo, sql
+from sqlalchemy import Engine, Executable, RowMapping, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from discreet import faults
 from discreet.errors import Unavailable
@@ -23,9 +23,31 @@ from discreet.settings import Settings
 log = structlog.get_logger()
 
 
-def engine_url(url: str) -> str:
-    """The same URL with the driver that discreet uses."""
-    return make_url(url).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+_ENGINE_URL = "postgresql+psycopg://"
+"""Of every engine: `_connects_to` says where, since SQLAlchemy reads no URL of several hosts."""
+
+
+def sync_engine(url: str) -> Engine:
+    """An engine for programs that do one thing and end: no pool, and no values in its errors."""
+    engine = create_engine(_ENGINE_URL, poolclass=NullPool, hide_parameters=True)
+    _connects_to(engine, url)
+    return engine
+
+
+def _connects_to(engine: Engine, url: str) -> None:
+    """Let an engine of ENGINE_URL connect to `url` as libpq reads it: of several hosts the first that answers and is
+    what `target_session_attrs` asks for."""
+
+    def place(dialect: object, record: object, arguments: list[Any], options: dict[str, Any]) -> None:
+        arguments[:] = [libpq_url(url)]
+
+    event.listen(engine, "do_connect", place)
+
+
+def user_of(url: str) -> str | None:
+    """The role that a URL names."""
+    name = conninfo.conninfo_to_dict(libpq_url(url)).get("user")
+    return None if name is None else str(name)
 
 
 def libpq_url(url: str) -> str:
@@ -116,7 +138,7 @@ class Database:
         self.url = libpq_url(settings.database_url)
         self._pool_size = settings.pool_size
         self.engine: AsyncEngine = create_async_engine(
-            engine_url(settings.database_url),
+            _ENGINE_URL,
             pool_size=settings.pool_size,
             max_overflow=0,
             pool_timeout=30,
@@ -125,6 +147,7 @@ class Database:
             # A process that was frozen inside a transaction must not hold an account's lock for ever.
             connect_args={"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"},
         )
+        _connects_to(self.engine.sync_engine, settings.database_url)
         self._news: dict[str, str] = {}
         self._teller: asyncio.Task[None] | None = None
         if faults.planned:

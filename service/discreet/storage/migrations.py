@@ -14,13 +14,12 @@ import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool
 
 from discreet.errors import Unavailable
 from discreet.settings import Settings
-from discreet.storage.database import engine_url
+from discreet.storage.database import sync_engine, user_of
 from discreet.storage.schema import WrongSchema, oldest_code, revisions, scripts
 
 # One migration at a time on one database, whoever starts it.
@@ -51,8 +50,8 @@ def migrate(settings: Settings, revision: str = "head", *, down: bool = False, p
     wanted = revisions()[-1] if revision == "head" else revision
     if wanted not in revisions():
         raise WrongSchema(f"there is no schema {wanted}; this version knows {', '.join(revisions())}")
-    application_role = make_url(settings.database_url).username
-    engine = create_engine(engine_url(owner), poolclass=NullPool, hide_parameters=True)
+    application_role = user_of(settings.database_url)
+    engine = sync_engine(owner)
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     try:

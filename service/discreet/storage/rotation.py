@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.tables import Dataset, DatasetChunk, FederatedSession, Job, Key, Release, Webhook
+from discreet.storage.tables import Dataset, DatasetChunk, FederatedSession, Job, JobResult, Key, Release, Webhook
 
 Row = dict[str, Any]
 
@@ -90,6 +90,17 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
             statement = statement.where(live)
         count += int((await connection.execute(statement)).scalar_one())
     return count
+
+
+async def signed_results(connection: AsyncConnection, public_key: str) -> int:
+    """How many certificates this signing key has signed."""
+    statement = select(func.count()).where(JobResult.certificate["public_key"].as_string() == public_key)
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def is_read_only(connection: AsyncConnection) -> bool:
+    """Whether this server is a standby, or refuses changes for another reason."""
+    return str((await connection.execute(select(func.current_setting("transaction_read_only")))).scalar_one()) == "on"
 
 
 async def keys_without_pepper(connection: AsyncConnection, known: str) -> int:

@@ -206,6 +206,20 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
     _save(path, body)
 
 
+def trust(path: Path, public_key: str) -> None:
+    """Count what this signing key (public, base64) signed as this installation's own: one that was retired."""
+    try:
+        if len(base64.b64decode(public_key, validate=True)) != KEY_BYTES:
+            raise ValueError
+    except ValueError as error:
+        raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
+    body = _body(path)
+    entries = body.setdefault("other_signing_keys", [])
+    if public_key not in (_public(load(path).signer), *(entry["public_key"] for entry in entries)):
+        entries.append({"public_key": public_key})
+        _save(path, body)
+
+
 def overview(path: Path) -> list[dict[str, str]]:
     """Kind, id and state (used, staged, old) of every key that can be rotated; no key."""
     body, loaded = _body(path), load(path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import anyio.to_thread
@@ -11,8 +13,8 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet import faults, telemetry
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
-from discreet.privacy import filters
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
+from discreet.privacy import certificates, filters
 from discreet.privacy.units import Price
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Privacy
@@ -214,7 +216,8 @@ async def page(
 
 
 async def result(services: Services, principal: Principal, job_id: str) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
-    """The job, its result as JSON text, its certificate. Conflict until it has one."""
+    """The job, its result as JSON text, its certificate. Conflict until it has one, ResultAltered when what is stored
+    is not what was published."""
     require(principal, *SUBMITTERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
@@ -223,17 +226,55 @@ async def result(services: Services, principal: Principal, job_id: str) -> tuple
         raise NotFound("there is no such job")
     if found is None:
         raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
+    await _require_unaltered(services, job_id, found[1], result=found[0])
     return row, found[0], found[1]
 
 
 async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
-    """A large field of a result as Parquet."""
-    await result(services, principal, job_id)
+    """A large field of a result as Parquet; ResultAltered when what is stored is not what was published."""
+    _, _, certificate = await result(services, principal, job_id)
     async with services.database.transaction(principal.tenant_id) as connection:
         parquet = await jobs.result_table(connection, job_id, name)
-    if parquet is None:
+    if parquet is None and name not in certificate.get("tables", {}):
         raise NotFound("the result has no such table")
+    await _require_unaltered(services, job_id, certificate, tables={name: parquet})
+    assert parquet is not None
     return parquet
+
+
+async def _require_unaltered(
+    services: Services,
+    job_id: str,
+    certificate: dict[str, Any],
+    *,
+    result: bytes | None = None,
+    tables: Mapping[str, bytes | None] = MappingProxyType({}),
+) -> None:
+    """Compare what is stored with what its certificate binds, before anybody gets it. ResultAltered where they differ,
+    Unavailable for a certificate that another key has signed than those that are known here; one of an older version
+    binds no result, of which then nothing can be told."""
+    keys = {certificates.public_key(services.secrets.signer), *services.secrets.other_signing_keys}
+
+    def work() -> str | None:
+        if not certificates.is_signed(certificate):
+            return "the certificate's signature is not that of its content"
+        digest = None if result is None else hashlib.sha256(result).hexdigest()
+        given = {name: "" if one is None else hashlib.sha256(one).hexdigest() for name, one in tables.items()}
+        checks = certificates.check_result(certificate, digest=digest, tables=given, job=job_id)
+        return next((one.detail for one in checks if one.holds is False), None)
+
+    wrong = await anyio.to_thread.run_sync(work)
+    if wrong is not None:
+        log.error("a stored result is not what was published", job=job_id, what=wrong)
+        raise ResultAltered(f"what is stored is not what was published: {wrong}")
+    if certificate["public_key"] not in keys:
+        log.error("a stored certificate is signed by an unknown key", job=job_id, key=certificate["public_key"])
+        raise Unavailable(
+            f"the certificate of this job is signed by {certificate['public_key']}, which is no key of this"
+            " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust`"
+            " takes it back), or the result was exchanged",
+            code="signing_key_unknown",
+        )
 
 
 async def events(

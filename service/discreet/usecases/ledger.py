@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Any
+
+import anyio.to_thread
 
 from discreet.privacy import certificates, ledger_chain
 from discreet.storage import ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
+from discreet_client import canonical
 
 READERS = ("owner", "auditor")
 PAGE = 1000
@@ -37,12 +41,22 @@ async def export(services: Services, principal: Principal) -> AsyncIterator[byte
     return _chain(first, lines)
 
 
-async def check_certificate(services: Services, principal: Principal, body: Any) -> dict[str, Any]:
-    """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, and
-    inclusion in the tenant's ledger."""
+async def check_certificate(
+    services: Services,
+    principal: Principal,
+    body: Any,
+    *,
+    result: Any = None,
+    tables: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, the
+    result (and SHA-256 of its tables by name) where there is one, and inclusion in the tenant's ledger."""
     require(principal, "owner", "analyst", "auditor")
     secrets = services.secrets
     checks = certificates.check(body, (certificates.public_key(secrets.signer), *secrets.other_signing_keys))
+    if isinstance(body, Mapping):
+        digest = None if result is None else await anyio.to_thread.run_sync(canonical.digest, result)
+        checks += certificates.check_result(body, digest=digest, tables=tables)
     job = body.get("job") if isinstance(body, dict) else None
     if isinstance(job, str):
         async with services.database.transaction(principal.tenant_id) as connection:

@@ -11,7 +11,7 @@ elsewhere shows this, which is what `check_ledger` is for.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.errors import DiscreetError
@@ -30,6 +30,22 @@ class Forgotten(DiscreetError):
     """The ledger lacks entries that a kept head names: budget that was spent would be forgotten."""
 
     code = "ledger_forgotten"
+
+
+class SpendingUnknown(DiscreetError):
+    """Nobody knows what was spent after a backup: it could be spent again."""
+
+    code = "spending_unknown"
+
+
+def require_heads(spenders: Iterable[str], kept: Sequence[Mapping[str, Any]]) -> None:
+    """SpendingUnknown unless every tenant that has spent has a head that was kept elsewhere."""
+    unknown = sorted(set(spenders) - {str(head.get("tenant")) for head in kept})
+    if unknown:
+        raise SpendingUnknown(
+            f"no head was given that shows what {', '.join(unknown)} spent after the backup, which could be spent"
+            " again: give a head that was kept elsewhere (--head), or --forget-spending"
+        )
 
 
 async def heads(services: Services) -> list[ledger_chain.Head]:

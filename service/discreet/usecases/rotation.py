@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.errors import Conflict
+from discreet.errors import Conflict, Unavailable
 from discreet.storage import bindings, datasets, rotation, sealing, secrets
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Kind, Secrets
@@ -24,9 +26,21 @@ async def rotate(services: Services, path: Path, kind: Kind, *, force: bool = Fa
             raise Conflict(
                 f"{going_on} federated sessions go on, whose agents expect the old key; wait for their end, or --force"
             )
+    await reach(services)
     used = secrets.rotate(path, kind)
     moved = await rewrap(services) if kind == "content" else 0
     return {"kind": kind, "used": used, "moved": moved}
+
+
+async def reach(services: Services) -> None:
+    """Unavailable unless the database answers and takes changes: a key that it cannot be told of is not written."""
+    try:
+        async with services.database.transaction(SYSTEM) as connection:
+            read_only = await rotation.is_read_only(connection)
+    except (DBAPIError, psycopg.OperationalError) as error:
+        raise Unavailable("the database cannot be reached; no key was made") from error
+    if read_only:
+        raise Unavailable("the database takes no changes now, no key was made")
 
 
 async def rewrap(services: Services) -> int:
@@ -53,6 +67,11 @@ async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, for
                 raise Conflict(
                     f"{waiting} API keys were not used since the rotation and would stop to count; --force does it"
                 )
+        if kind == "signing" and not force and (number := await rotation.signed_results(connection, key_id)):
+            raise Conflict(
+                f"{number} results were certified with this key and would not be given out any more; --force does it,"
+                " `discreet secrets trust` takes it back"
+            )
     secrets.retire(path, kind, key_id)
     return {"kind": kind, "retired": key_id}
 

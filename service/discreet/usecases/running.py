@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 
+import anyio.to_thread
 import structlog
 
 from discreet import faults
@@ -185,8 +187,11 @@ async def publish(
     assumptions: Sequence[str] | None = None,
     federation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Result, certificate and ledger commit in one transaction. `assumptions` stand in for those of a `release`,
-    `federation` is what the certificate of a session says of it. CancelRequested when the job shall be cancelled."""
+    """Result, certificate and ledger commit in one transaction. `result` is canonical JSON (RFC 8785), `tables` are
+    Parquet: the certificate binds the digests of these very bytes. `assumptions` stand in for those of a `release`,
+    `federation` is what the certificate of a session says of it. CancelRequested when the job shall be
+    cancelled."""
+    digests = await anyio.to_thread.run_sync(_digests, result, tables)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         passed = await _filters_passed(connection, held)
@@ -215,6 +220,8 @@ async def publish(
                 {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
             ],
             job=held.job_id,
+            result_digest=digests[0],
+            tables=digests[1],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
         )
@@ -279,6 +286,11 @@ async def repair(services: Services) -> int:
         await queue.forget_dead(connection)
         await jobs.forget_requests(connection, hours=48)
     return repaired
+
+
+def _digests(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[str, str]]:
+    """SHA-256 of the result and of each table, hexadecimal."""
+    return sha256(result).hexdigest(), {name: sha256(parquet).hexdigest() for name, parquet in tables.items()}
 
 
 async def _hold(connection: Any, held: Claim | KeyUnknown) -> None:

@@ -133,12 +133,13 @@ async def get_job(job_id: str, request: Request, services: CurrentServices, prin
         "get_result",
         roles=jobs.SUBMITTERS,
         answers={200: ResultAnswer},
-        codes=["not_found", "no_result"],
+        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
         etag=True,
     ),
 )
 async def get_result(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """The result with its certificate; 409 until there is one. Large fields are named in `result.tables`."""
+    """The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+    `result.tables`. What is stored is compared with its certificate before it is answered."""
     row, result, certificate = await jobs.result(services, principal, job_id)
     return resource(request, joined({"job": jobs.view(row), "certificate": certificate}, result=result))
 
@@ -149,7 +150,7 @@ async def get_result(job_id: str, request: Request, services: CurrentServices, p
         "get_result_table",
         roles=jobs.SUBMITTERS,
         answers={200: PARQUET},
-        codes=["not_found", "no_result"],
+        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
         etag=True,
     ),
 )

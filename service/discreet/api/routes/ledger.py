@@ -50,9 +50,11 @@ async def verify_certificate(
     principal: CurrentPrincipal,
     request: Annotated[CertificateRequest, Depends(json_body(CertificateRequest))],
 ) -> Response:
-    """Derive the price from the events again, compare the guarantee, check the signature and the ledger entries."""
+    """Derive the price from the events again, compare the guarantee, check the signature and the ledger entries; with
+    `result` and `tables`, whether they are those that were certified."""
     body: dict[str, Any] = request.certificate
-    return answer(await ledger.check_certificate(services, principal, body))
+    found = await ledger.check_certificate(services, principal, body, result=request.result, tables=request.tables)
+    return answer(found)
 
 
 @router.get("/caps", **operation("list_caps", roles=budgets.READERS, answers={200: CapList}))

@@ -20,7 +20,7 @@ from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, paging, results, submissions
 from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.problems import DATASETS, KINDS
 from discreet.usecases import datasets, jobs, sessions
 from discreet.usecases.services import Services
@@ -33,6 +33,8 @@ FINAL = ("succeeded", "failed", "cancelled")
 KEEPALIVE_SECONDS = 15.0
 MOST_DATASETS = 200
 """Of the newest datasets names are shown, of older ones ids."""
+NOT_WHAT_WAS_PUBLISHED = ("result_altered", "signing_key_unknown")
+"""Codes of a stored result that does not stand under its certificate."""
 BREATH_SECONDS = 1.0
 """The list is sent at most so often, however many jobs have news."""
 
@@ -287,9 +289,15 @@ async def _job_page(
     row = await jobs.find(services, viewer.principal, job_id)
     result: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None
+    altered: str | None = None
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
-        _, text, certificate = await jobs.result(services, viewer.principal, job_id)
-        result = await anyio.to_thread.run_sync(json.loads, text)
+        try:
+            _, text, certificate = await jobs.result(services, viewer.principal, job_id)
+            result = await anyio.to_thread.run_sync(json.loads, text)
+        except (ResultAltered, Unavailable) as error:
+            if error.code not in NOT_WHAT_WAS_PUBLISHED:
+                raise
+            altered = error.detail
     found = [] if row["dataset_id"] is None else await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     job = _view(row, found)
     if certificate is not None and certificate["guarantee"]["type"] == "none":
@@ -308,7 +316,8 @@ async def _job_page(
         plan=row["plan"],
         result=result,
         certificate=certificate,
-        charts=await results.charts_of(services, viewer, row),
+        altered=altered,
+        charts=[] if altered else await results.charts_of(services, viewer, row),
         session=await sessions.show(services, viewer.principal, job_id) if federated else None,
         ended=row["state"] in FINAL,
         refused=refused,

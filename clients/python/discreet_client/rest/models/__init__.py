@@ -25,6 +25,8 @@ from .certificate_check import CertificateCheck
 from .certificate_check_name import CertificateCheckName
 from .certificate_request import CertificateRequest
 from .certificate_request_certificate import CertificateRequestCertificate
+from .certificate_request_result_type_0 import CertificateRequestResultType0
+from .certificate_request_tables import CertificateRequestTables
 from .certificate_verdict import CertificateVerdict
 from .coupled_qp import CoupledQp
 from .coupled_qp_mode import CoupledQpMode
@@ -165,6 +167,8 @@ __all__ = (
     "CertificateCheckName",
     "CertificateRequest",
     "CertificateRequestCertificate",
+    "CertificateRequestResultType0",
+    "CertificateRequestTables",
     "CertificateVerdict",
     "CoupledQp",
     "CoupledQpMode",

@@ -1,12 +1,15 @@
 from typing import Literal
 
-CertificateCheckName = Literal["guarantee", "inclusion", "price", "signature"]
+CertificateCheckName = Literal["guarantee", "inclusion", "price", "result", "signature", "table", "transcript"]
 
 CERTIFICATE_CHECK_NAME_VALUES: set[CertificateCheckName] = {
     "guarantee",
     "inclusion",
     "price",
+    "result",
     "signature",
+    "table",
+    "transcript",
 }
 
 

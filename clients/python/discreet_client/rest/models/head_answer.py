@@ -11,16 +11,17 @@ T = TypeVar("T", bound="HeadAnswer")
 
 @_attrs_define
 class HeadAnswer:
-    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`.
+    """The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of `[tenant]` where there
+    are none.
 
-    Attributes:
-        accounts (list[list[int | str]]): Account, number and hash of its last entry; sorted
-        format_ (str):
-        hash_ (str): SHA-256 of the canonical JSON of `accounts`
-        public_key (str):
-        seq (int): Number of all entries
-        signature (str):
-        tenant (str):
+        Attributes:
+            accounts (list[list[int | str]]): Account, number and hash of its last entry; sorted
+            format_ (str):
+            hash_ (str): SHA-256 of the canonical JSON of `accounts`
+            public_key (str):
+            seq (int): Number of all entries
+            signature (str):
+            tenant (str):
     """
 
     accounts: list[list[int | str]]

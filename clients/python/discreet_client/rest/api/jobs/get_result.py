@@ -62,6 +62,11 @@ def _parse_response(
 
         return response_429
 
+    if response.status_code == 500:
+        response_500 = ProblemDocument.from_dict(response.json())
+
+        return response_500
+
     if response.status_code == 503:
         response_503 = ProblemDocument.from_dict(response.json())
 
@@ -91,7 +96,8 @@ def sync_detailed(
 ) -> Response[Any | ProblemDocument | ResultAnswer]:
     """Get Result
 
-     The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
+     The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+    `result.tables`. What is stored is compared with its certificate before it is answered.
 
     Args:
         job_id (str):
@@ -122,7 +128,8 @@ def sync(
 ) -> Any | ProblemDocument | ResultAnswer | None:
     """Get Result
 
-     The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
+     The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+    `result.tables`. What is stored is compared with its certificate before it is answered.
 
     Args:
         job_id (str):
@@ -148,7 +155,8 @@ async def asyncio_detailed(
 ) -> Response[Any | ProblemDocument | ResultAnswer]:
     """Get Result
 
-     The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
+     The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+    `result.tables`. What is stored is compared with its certificate before it is answered.
 
     Args:
         job_id (str):
@@ -177,7 +185,8 @@ async def asyncio(
 ) -> Any | ProblemDocument | ResultAnswer | None:
     """Get Result
 
-     The result with its certificate; 409 until there is one. Large fields are named in `result.tables`.
+     The result with its certificate, which binds it; 409 until there is one. Large fields are named in
+    `result.tables`. What is stored is compared with its certificate before it is answered.
 
     Args:
         job_id (str):

@@ -98,10 +98,12 @@ def sync_detailed(
     """Verify Certificate
 
      Derive the price from the events again, compare the guarantee, check the signature and the ledger
-    entries.
+    entries; with
+    `result` and `tables`, whether they are those that were certified.
 
     Args:
-        body (CertificateRequest): A certificate to check.
+        body (CertificateRequest): A certificate to check, alone or with the result that it shall
+            bind.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -130,10 +132,12 @@ def sync(
     """Verify Certificate
 
      Derive the price from the events again, compare the guarantee, check the signature and the ledger
-    entries.
+    entries; with
+    `result` and `tables`, whether they are those that were certified.
 
     Args:
-        body (CertificateRequest): A certificate to check.
+        body (CertificateRequest): A certificate to check, alone or with the result that it shall
+            bind.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -157,10 +161,12 @@ async def asyncio_detailed(
     """Verify Certificate
 
      Derive the price from the events again, compare the guarantee, check the signature and the ledger
-    entries.
+    entries; with
+    `result` and `tables`, whether they are those that were certified.
 
     Args:
-        body (CertificateRequest): A certificate to check.
+        body (CertificateRequest): A certificate to check, alone or with the result that it shall
+            bind.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
@@ -187,10 +193,12 @@ async def asyncio(
     """Verify Certificate
 
      Derive the price from the events again, compare the guarantee, check the signature and the ledger
-    entries.
+    entries; with
+    `result` and `tables`, whether they are those that were certified.
 
     Args:
-        body (CertificateRequest): A certificate to check.
+        body (CertificateRequest): A certificate to check, alone or with the result that it shall
+            bind.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
