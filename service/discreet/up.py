@@ -571,6 +571,8 @@ def _ensure_secrets(settings: Settings) -> None:
 
     if not settings.secrets_path.exists():
         secrets.create(settings.secrets_path)
+    else:
+        secrets.upgrade(settings.secrets_path)
 
 
 def _with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:

@@ -6,13 +6,15 @@ import io
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.storage import secrets
+from discreet.errors import Unavailable
+from discreet.storage import bindings, secrets
 from discreet.storage.sealing import (
     CHUNK_BYTES,
     STREAM_CHUNK_BYTES,
@@ -216,6 +218,7 @@ def test_rotation_of_the_file(tmp_path: Path) -> None:
     assert sorted(states) == [
         ("content", "old"),
         ("content", "used"),
+        ("jobs", "used"),
         ("pepper", "used"),
         ("signing", "old"),
         ("signing", "used"),
@@ -226,6 +229,84 @@ def test_rotation_of_the_file(tmp_path: Path) -> None:
     assert file.current.digest_key == first.digest_key
     with pytest.raises(SecretsError, match="no pepper key"):
         secrets.retire(path, "pepper", "00000000")
+
+
+JOB = {
+    "id": "job_1",
+    "tenant_id": "ten_1",
+    "dataset_id": None,
+    "kind": "routing",
+    "problem": {"a": 1.0},
+    "plan": {},
+    "price": {},
+    "seed": None,
+}
+
+
+def older(path: Path) -> None:
+    """The secrets file of a version that sealed jobs with the key of contents."""
+    body = json.loads(path.read_text())
+    del body["job_keys"], body["digest_seals"]
+    path.write_text(json.dumps(body))
+
+
+def test_jobs_are_sealed_by_a_key_that_the_reader_of_uploads_does_not_get(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    secrets.create(path)
+    new = secrets.load(path)
+    seal = bindings.seal_job(new, JOB)
+    assert bindings.is_accepted(new, JOB, seal, None)
+    assert not bindings.is_accepted(new, {**JOB, "seed": 1}, seal, None)
+    # What somebody can make who has the reader's key alone.
+    forged = bindings.seal_job(replace(new, job_keys={}, job_key_id=None), JOB)
+    assert not bindings.is_accepted(new, JOB, forged, None)
+    mac = forged if ":" not in forged else ""
+    assert not bindings.is_accepted(new, JOB, f"{new.job_key_id}:{mac}", None)
+    with pytest.raises(Unavailable, match="not known here"):
+        bindings.is_accepted(new, JOB, "ffffffff:" + mac, None)
+
+
+def test_a_secrets_file_of_before_gets_the_key_of_jobs_in_steps(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    secrets.create(path)
+    older(path)
+    before = secrets.load(path)
+    assert (before.job_key_id, before.digest_seals) == (None, True)
+    old = bindings.seal_job(before, JOB)
+    assert ":" not in old  # as processes of the version before seal and check
+    with pytest.raises(SecretsError, match="rotate first"):
+        secrets.retire(path, "jobs", secrets.DIGEST)
+    staged = secrets.stage(path, "jobs")
+    known = secrets.load(path)
+    assert bindings.seal_job(known, JOB) == old
+    assert secrets.rotate(path, "jobs") == staged
+    used = secrets.load(path)
+    seal = bindings.seal_job(used, JOB)
+    assert seal.startswith(f"{staged}:")
+    for machine in (known, used):  # one that has only heard of the key, and one that uses it
+        assert bindings.is_accepted(machine, JOB, seal, None)
+        assert bindings.is_accepted(machine, JOB, old, None)
+    secrets.retire(path, "jobs", secrets.DIGEST)
+    last = secrets.load(path)
+    assert bindings.is_accepted(last, JOB, seal, None)
+    assert not bindings.is_accepted(last, JOB, old, None)
+    assert last.digest_key == before.digest_key
+    with pytest.raises(SecretsError, match="in use"):
+        secrets.retire(path, "jobs", staged)
+    next_key = secrets.rotate(path, "jobs")
+    assert bindings.is_accepted(secrets.load(path), JOB, seal, None)
+    assert bindings.seal_job(secrets.load(path), JOB).startswith(f"{next_key}:")
+
+
+def test_up_upgrades_the_file_once(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.json"
+    secrets.create(path)
+    older(path)
+    secrets.upgrade(path)
+    first = secrets.load(path)
+    assert first.job_key_id is not None
+    secrets.upgrade(path)
+    assert secrets.load(path) == first
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

@@ -14,7 +14,7 @@ from discreet.cli.showing import tell
 from discreet.errors import StateHeld
 from discreet.settings import Settings
 
-KindArgument = Annotated[Literal["content", "pepper", "signing"], typer.Argument(help="Which keys")]
+KindArgument = Annotated[Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Although something still depends on the old key")]
 
 app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and their rotation.")

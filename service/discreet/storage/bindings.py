@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from discreet.errors import Unavailable
 from discreet.storage import sealing
 from discreet.storage.secrets import Secrets
 
@@ -48,23 +49,54 @@ def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> tuple[bytes, bool]:
 
 
 def seal_job(secrets: Secrets, job: Mapping[str, Any]) -> str:
-    """The MAC of a job's row, hexadecimal."""
-    return seal_text(secrets, {**job, "problem": canonical(job["problem"]), "plan": canonical(job["plan"])})
+    """The MAC of a job's row, by the key that is used now: its id, a colon, hexadecimal."""
+    return seal_text(secrets, _plain_row(job))
+
+
+def _plain_row(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {**job, "problem": canonical(job["problem"]), "plan": canonical(job["plan"])}
 
 
 def seal_text(secrets: Secrets, job: Mapping[str, Any]) -> str:
     """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text already."""
+    return _seal(secrets, _said(job))
+
+
+def _said(job: Mapping[str, Any]) -> str:
+    """What a seal covers."""
     members = (f'"{name}":{job[name] if name in _TEXTS else canonical(job[name])}' for name in _JOB)
     # The seed apart and as text: it has more digits than a double.
-    said = f"[{{{','.join(members)}}},{canonical(str(job['seed']))}]"
+    return f"[{{{','.join(members)}}},{canonical(str(job['seed']))}]"
+
+
+def _seal(secrets: Secrets, said: str) -> str:
+    if secrets.job_key_id is None:
+        return _digest_seal(secrets, said)
+    return f"{secrets.job_key_id}:{_own_seal(secrets.job_keys[secrets.job_key_id], said)}"
+
+
+def _digest_seal(secrets: Secrets, said: str) -> str:
+    """As older versions sealed: by the key that names contents, which the reader of uploads is given too."""
     return hmac.digest(secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
+
+
+def _own_seal(key: bytes, said: str) -> str:
+    return hmac.digest(key, b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
 
 
 def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, dataset: Mapping[str, Any] | None) -> bool:
     """Whether this is the job that was accepted. One without a seal was accepted by an older version: it counts only on
-    data that are public, or on a dataset that is not bound yet either."""
+    data that are public, or on a dataset that is not bound yet either. Unavailable where its key is not known here: a
+    rotation has not reached this machine."""
     if seal is not None:
-        return hmac.compare_digest(seal.encode(), seal_job(secrets, job).encode())
+        said = _said(_plain_row(job))
+        key_id, own, mac = seal.rpartition(":")
+        if not own:
+            expected = _digest_seal(secrets, said)
+            return secrets.digest_seals and hmac.compare_digest(mac.encode(), expected.encode())
+        if key_id not in secrets.job_keys:
+            raise Unavailable("the key that sealed this job is not known here")
+        return hmac.compare_digest(mac.encode(), _own_seal(secrets.job_keys[key_id], said).encode())
     if dataset is None or dataset["wrapped_key"] is None:
         return True
     try:

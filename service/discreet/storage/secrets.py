@@ -4,6 +4,9 @@ Each purpose has a key of its own, so that one can be rotated without the others
 downtime: what an old key made stays readable until the old key is retired.
 
     content_keys       master keys: the first that is not `staged` wraps data keys, all of them unwrap
+    job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check. Files of before have
+                       none: there the key that names contents seals, which the reader of uploads knows too, and
+                       `digest_seals` is false once such seals count no more
     pepper             under every stored API key; `other_peppers` still count, and are replaced when a key is used
     signing_key        signs; `other_signing_keys` are public keys that signed before
 
@@ -13,6 +16,7 @@ A staged key is known and not used yet: it lets all machines learn a key before 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -20,7 +24,8 @@ import os
 import secrets as random
 import stat
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +36,12 @@ from discreet.state import write_private
 
 KEY_BYTES = 32
 
-Kind = Literal["content", "pepper", "signing"]
+Kind = Literal["content", "jobs", "pepper", "signing"]
+
+DIGEST = "digest"
+"""What `retire` names the key of contents by, where it sealed jobs."""
+
+_LISTS = {"content": "content_keys", "jobs": "job_keys", "pepper": "other_peppers"}
 
 
 class SecretsError(DiscreetError):
@@ -56,6 +66,11 @@ class Secrets:
     other_peppers: tuple[bytes, ...] = ()
     other_signing_keys: tuple[str, ...] = ()
     """Public keys (base64) that signed before this one."""
+    job_keys: Mapping[str, bytes] = field(default_factory=dict)
+    job_key_id: str | None = None
+    """The one that seals jobs; None: `digest_key` does, as in older versions."""
+    digest_seals: bool = True
+    """Whether seals by `digest_key` still count."""
 
     def __repr__(self) -> str:
         return "Secrets(…)"
@@ -110,6 +125,8 @@ def create(path: Path) -> None:
         "version": 1,
         "content_keys": [{"id": random.token_hex(4), "key": _new()}],
         "digest_key": _new(),
+        "job_keys": [{"id": random.token_hex(4), "key": _new()}],
+        "digest_seals": False,
         "pepper": _new(),
         "signing_key": _new(),
     }
@@ -134,6 +151,7 @@ def load(path: Path) -> Secrets:
     body = _body(path)
     try:
         used = [entry for entry in body["content_keys"] if not entry.get("staged")]
+        job_keys = body.get("job_keys", [])
         return Secrets(
             content_keys={entry["id"]: _key(entry["key"]) for entry in body["content_keys"]},
             content_key_id=used[0]["id"],
@@ -142,6 +160,9 @@ def load(path: Path) -> Secrets:
             signing_key=_key(body["signing_key"]),
             other_peppers=tuple(_key(entry["key"]) for entry in body.get("other_peppers", [])),
             other_signing_keys=tuple(str(entry["public_key"]) for entry in body.get("other_signing_keys", [])),
+            job_keys={entry["id"]: _key(entry["key"]) for entry in job_keys},
+            job_key_id=next((entry["id"] for entry in job_keys if not entry.get("staged")), None),
+            digest_seals=body.get("digest_seals", True) is not False,
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise SecretsError(f"{path} is not a secrets file of this version") from error
@@ -156,8 +177,8 @@ def stage(path: Path, kind: Kind) -> str:
     if kind == "signing":
         raise SecretsError("a signing key needs no staging: what it signs carries its public key")
     entry = {"key": _new(), "staged": True}
-    entry["id"] = random.token_hex(4) if kind == "content" else pepper_id(_key(str(entry["key"])))
-    body.setdefault("content_keys" if kind == "content" else "other_peppers", []).append(entry)
+    entry["id"] = pepper_id(_key(str(entry["key"]))) if kind == "pepper" else random.token_hex(4)
+    body.setdefault(_LISTS[kind], []).append(entry)
     _save(path, body)
     return str(entry["id"])
 
@@ -171,7 +192,7 @@ def rotate(path: Path, kind: Kind) -> str:
         body["signing_key"] = _new()
         _save(path, body)
         return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
-    name = "content_keys" if kind == "content" else "other_peppers"
+    name = _LISTS[kind]
     if not any(entry.get("staged") for entry in _body(path).get(name, [])):
         stage(path, kind)
     body = _body(path)
@@ -179,7 +200,7 @@ def rotate(path: Path, kind: Kind) -> str:
     place = next(number for number, entry in enumerate(entries) if entry.get("staged"))
     chosen = entries.pop(place)
     del chosen["staged"]
-    if kind == "content":
+    if kind != "pepper":
         entries.insert(0, chosen)
     else:
         entries.append({"id": pepper_id(_key(body["pepper"])), "key": body["pepper"]})
@@ -191,19 +212,34 @@ def rotate(path: Path, kind: Kind) -> str:
 def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
     body = _body(path)
-    name, field = {
+    loaded = load(path)
+    if kind == "jobs" and loaded.job_key_id is None:
+        raise SecretsError("the key of contents seals jobs as yet; rotate first")
+    if kind == "jobs" and key_id == DIGEST and loaded.digest_seals:
+        _save(path, {**body, "digest_seals": False})
+        return
+    name, member = {
         "content": ("content_keys", "id"),
+        "jobs": ("job_keys", "id"),
         "pepper": ("other_peppers", "id"),
         "signing": ("other_signing_keys", "public_key"),
     }[kind]
     entries = body.get(name, [])
-    if kind == "content" and key_id == load(path).content_key_id:
+    if (kind, key_id) in (("content", loaded.content_key_id), ("jobs", loaded.job_key_id)):
         raise SecretsError("this key is in use; rotate first")
-    kept = [entry for entry in entries if entry[field] != key_id]
+    kept = [entry for entry in entries if entry[member] != key_id]
     if len(kept) == len(entries):
         raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
     body[name] = kept
     _save(path, body)
+
+
+def upgrade(path: Path) -> None:
+    """Give a file of an older version the key that seals jobs. Only where no process of that version runs beside: it
+    knows no such seal. A file that cannot be written stays as it is."""
+    if load(path).job_key_id is None:
+        with contextlib.suppress(OSError):
+            rotate(path, "jobs")
 
 
 def trust(path: Path, public_key: str) -> None:
@@ -231,6 +267,16 @@ def overview(path: Path) -> list[dict[str, str]]:
         }
         for entry in body["content_keys"]
     ]
+    rows += [
+        {
+            "kind": "jobs",
+            "id": entry["id"],
+            "state": "used" if entry["id"] == loaded.job_key_id else "staged" if entry.get("staged") else "old",
+        }
+        for entry in body.get("job_keys", [])
+    ]
+    if loaded.digest_seals:
+        rows.append({"kind": "jobs", "id": DIGEST, "state": "used" if loaded.job_key_id is None else "old"})
     rows.append({"kind": "pepper", "id": loaded.pepper_id, "state": "used"})
     rows += [
         {"kind": "pepper", "id": entry["id"], "state": "staged" if entry.get("staged") else "old"}

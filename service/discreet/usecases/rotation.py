@@ -61,6 +61,10 @@ async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, for
     async with services.database.transaction(SYSTEM) as connection:
         if kind == "content" and (number := await rotation.needing(connection, key_id)):
             raise Conflict(f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them")
+        if kind == "jobs" and not force and (number := await rotation.sealed_jobs(connection, key_id)):
+            raise Conflict(
+                f"{number} jobs that have not ended were sealed with this key and would fail; --force does it"
+            )
         if kind == "pepper" and not force:
             waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
             if waiting:
