@@ -27,6 +27,10 @@ _JOB = ("dataset_id", "id", "kind", "plan", "price", "problem", "tenant_id")
 _TEXTS = ("plan", "problem")
 
 
+class JobKeyUnknown(Unavailable):
+    """The key that sealed this job is not known here."""
+
+
 def terms(dataset: Mapping[str, Any]) -> bytes:
     """32 bytes of what a dataset's row says of the use of its content."""
     said = {name: dataset[name] for name in _DATASET}
@@ -86,8 +90,8 @@ def _own_seal(key: bytes, said: str) -> str:
 
 def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, dataset: Mapping[str, Any] | None) -> bool:
     """Whether this is the job that was accepted. One without a seal was accepted by an older version: it counts only on
-    data that are public, or on a dataset that is not bound yet either. Unavailable where its key is not known here: a
-    rotation has not reached this machine."""
+    data that are public, or on a dataset that is not bound yet either. JobKeyUnknown where a rotation has not reached
+    this machine."""
     if seal is not None:
         said = _said(_plain_row(job))
         key_id, own, mac = seal.rpartition(":")
@@ -95,7 +99,7 @@ def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, data
             expected = _digest_seal(secrets, said)
             return secrets.digest_seals and hmac.compare_digest(mac.encode(), expected.encode())
         if key_id not in secrets.job_keys:
-            raise Unavailable("the key that sealed this job is not known here")
+            raise JobKeyUnknown()
         return hmac.compare_digest(mac.encode(), _own_seal(secrets.job_keys[key_id], said).encode())
     if dataset is None or dataset["wrapped_key"] is None:
         return True

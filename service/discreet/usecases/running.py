@@ -93,13 +93,20 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if dataset is None and row["dataset_id"] is not None:
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
-        if not bindings.is_accepted(services.secrets, row, await jobs.find_seal(connection, job_id), dataset):
+        try:
+            known, seal = True, await jobs.find_seal(connection, job_id)
+            accepted = bindings.is_accepted(services.secrets, row, seal, dataset)
+        except bindings.JobKeyUnknown:  # the attempt is counted, as for a master key
+            known = accepted = False
+        if known and not accepted:
             log.error("the job is not as it was accepted", job=job_id)
             await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
         stored = await jobs.find_release(connection, job_id)
         traceparent = await jobs.find_trace(connection, job_id)
     faults.point("claim.committed")
+    if not known:
+        raise KeyUnknown(job_id, row["attempt"])
     released = None
     if stored is not None:
         try:
