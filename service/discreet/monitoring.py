@@ -13,6 +13,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -62,8 +63,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def answering(listener: socket.socket | None, checks: Mapping[str, Check]) -> AsyncIterator[None]:
-    """Answer on `listener` until the block ends; with None do nothing."""
+async def answering(
+    listener: socket.socket | None, checks: Mapping[str, Check], vital: tuple[str, ...] = ()
+) -> AsyncIterator[None]:
+    """Answer on `listener` until the block ends; with None do nothing. A process that does not pass its `vital` checks
+    is to be started again: /healthz fails with them."""
     if listener is None:
         yield
         return
@@ -72,7 +76,7 @@ async def answering(listener: socket.socket | None, checks: Mapping[str, Check])
         with suppress(OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError):
             async with asyncio.timeout(REQUEST_SECONDS + CHECK_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _answer(head, checks))
+                writer.write(await _answer(head, checks, vital))
                 await writer.drain()
         writer.close()
 
@@ -81,7 +85,7 @@ async def answering(listener: socket.socket | None, checks: Mapping[str, Check])
         yield
 
 
-async def _answer(head: bytes, checks: Mapping[str, Check]) -> bytes:
+async def _answer(head: bytes, checks: Mapping[str, Check], vital: tuple[str, ...]) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.split(b" ")[0].split(b"?")[0]
     if method not in (b"GET", b"HEAD"):
@@ -89,6 +93,9 @@ async def _answer(head: bytes, checks: Mapping[str, Check]) -> bytes:
     if path == b"/metrics":
         return _response(200, CONTENT_TYPE_LATEST, generate_latest())
     if path == b"/healthz":
+        broken = failing(await run_checks({name: checks[name] for name in vital}))
+        if broken is not None:
+            return _response(500, "application/json", json.dumps({"status": "broken", "detail": broken}).encode())
         return _response(200, "application/json", b'{"status":"ok"}')
     if path == b"/readyz":
         answers = await run_checks(checks)
@@ -99,7 +106,7 @@ async def _answer(head: bytes, checks: Mapping[str, Check]) -> bytes:
 
 
 def _response(status: int, media_type: str, body: bytes) -> bytes:
-    reason = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}[status]
+    reason = HTTPStatus(status).phrase
     head = (
         f"HTTP/1.1 {status} {reason}\r\nContent-Type: {media_type}\r\nContent-Length: {len(body)}\r\n"
         "Cache-Control: no-store\r\nConnection: close\r\n\r\n"

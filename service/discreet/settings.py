@@ -105,12 +105,20 @@ class Settings(BaseSettings):
     )
     rpc_message_bytes: int = Field(default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent")
     rpc_messages_per_second: float = Field(default=2000.0, gt=0, description="What one stream may send")
-    rpc_streams: int = Field(default=2000, ge=1, description="Streams that one rpc process serves at once")
+    rpc_streams: int = Field(
+        default=2000, ge=1, description="Agents that one rpc process serves at once; those on signed rosters first"
+    )
+    rpc_waiting: int = Field(
+        default=128, ge=1, description="Calls at once whose first message has not come; each may hold one message"
+    )
     clock_skew_seconds: float = Field(default=30.0, gt=0, description="How far an agent's clock may be off")
     rate_limit_requests: int = Field(
         default=30_000, ge=1, description="Requests of one key in a window, all API processes together"
     )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
+    watchdog_seconds: float | None = Field(
+        default=None, gt=0, description="A process whose event loop is blocked for so long ends itself; unset: never"
+    )
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 
     @classmethod

@@ -5,8 +5,8 @@
                 ├─ rpc               its port is held for it by a socket that does not listen
                 └─ worker × n        stopped first: they give their jobs back
 
-Parts that end are started again, after a pause that doubles while they keep failing. When the supervisor ends, by
-SIGTERM or by `kill -9`, everything ends with it.
+Parts that end are started again, after a pause that doubles while they keep failing; so is a part that lives and does
+not answer. When the supervisor ends, by SIGTERM or by `kill -9`, everything ends with it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -47,7 +48,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between restarts
 SETTLED_SECONDS = 30.0  # a part that lived so long starts again without delay
 FAILED_STARTS = 3  # of one part before the service was ever ready: it will not become so
 GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL
-PROBE_SECONDS = 5.0
+PROBE_SECONDS = 10.0  # for an answer
+PULSE_SECONDS = 5.0  # between an answer and the next probe of a part that runs
+MISSED_PROBES = 3  # in a row: the part is alive but silent, and is started again
+START_SECONDS = 300.0  # a part that runs for so long and never answered hangs
+LAST_WORDS_SECONDS = 1.0  # from SIGABRT, which writes where it stands into its log, to SIGKILL
+TELL_SECONDS = 10.0  # a start that takes so long says what it waits for
 PREDECESSOR_SECONDS = 15.0  # the API of a killed supervisor needs a moment to give its port back
 
 
@@ -197,6 +203,7 @@ class Part:
         self.failures = 0
         self.pause = Pause()
         self.process: subprocess.Popen[bytes] | None = None
+        self.started_at: float | None = None
         self._environment = environment
 
     @property
@@ -210,6 +217,7 @@ class Part:
         if self.process is None:
             if now >= self.pause.until:
                 self.pause.started(now)
+                self.started_at = now
                 self.process = _start(self.spec.arguments, self._environment, self.log, self.spec.files)
             return None
         status = self.process.poll()
@@ -221,51 +229,106 @@ class Part:
 
 
 class Probe:
-    """Asks the API whether it is ready, without ever making the supervisor wait."""
+    """Asks one process over HTTP, again and again, without ever making the supervisor wait."""
 
     def __init__(self, listener: socket.socket, host: str) -> None:
         self._listener = listener
         self._host = host
         self._asked = 0.0
+        self._answer = b""
         self._socket: socket.socket | None = None
 
     @property
     def sockets(self) -> list[socket.socket]:
         return [self._socket] if self._socket else []
 
-    def ready(self) -> bool:
-        """True once `GET /readyz` was answered with 200."""
+    def ask(self, path: str) -> tuple[int, str] | None:
+        """None while the answer is out; then, once, its status and body. Status 0: no answer within PROBE_SECONDS. The
+        next call asks anew."""
         now = time.monotonic()
-        if self._socket is None or now - self._asked > PROBE_SECONDS:
-            self.close()
-            self._ask(now)
         if self._socket is None:
-            return False
+            self._asked, self._answer = now, b""
+            return None if self._send(path) else (0, "")
         try:
-            answer = self._socket.recv(64)
+            data = self._socket.recv(65536)
         except BlockingIOError:
-            return False
+            if now - self._asked < PROBE_SECONDS:
+                return None
+            self.close()
+            return 0, ""
         except OSError:
-            answer = b""
+            data = b""
+        self._answer += data
+        if data:
+            return None
         self.close()
-        return answer.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
+        head, _, body = self._answer.partition(b"\r\n\r\n")
+        words = head.split(b" ", 2)
+        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        return status, body.decode(errors="replace")
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
-    def _ask(self, now: float) -> None:
-        # The listening socket is ours: the kernel accepts for the API, also while that still starts.
-        self._asked = now
+    def _send(self, path: str) -> bool:
+        # The listening socket is ours: the kernel accepts for the part, also while that still starts.
         port = self._listener.getsockname()[1]
         try:
             self._socket = socket.create_connection((self._host, port), timeout=1.0)
             host = f"[{self._host}]" if ":" in self._host else self._host
-            self._socket.sendall(f"GET /readyz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            self._socket.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
             self._socket.setblocking(False)
         except OSError:
             self.close()
+            return False
+        return True
+
+
+class Pulse:
+    """Whether a part that runs is also there: it answers `/healthz` from its event loop, rpc after it has asked
+    gRPC's own port. Silence counts from the first answer on, in probes and not in seconds: a machine that slept is
+    forgiven."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._next = 0.0
+        self._heard = False
+        self._missed = 0
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return self._probe.sockets
+
+    def started(self, now: float) -> None:
+        """The part was started anew."""
+        self._probe.close()
+        self._since, self._next = now, now + PULSE_SECONDS
+        self._heard, self._missed = False, 0
+
+    def lost(self, now: float) -> str | None:
+        """Why the part is to be started again; None while it lives, or while that is not known."""
+        if now < self._next:
+            return None
+        answer = self._probe.ask("/healthz")
+        if answer is None:
+            return None
+        self._next = now + PULSE_SECONDS
+        status, body = answer
+        if status not in (0, 500):
+            self._heard, self._missed = True, 0
+            return None
+        self._missed += 1
+        if self._heard and self._missed >= MISSED_PROBES:
+            why = "it gave no answer" if status == 0 else body[:200]
+            return f"{MISSED_PROBES} probes in a row failed: {why}"
+        if not self._heard and now - self._since > START_SECONDS:
+            return f"it did not answer within {START_SECONDS:g} s of its start"
+        return None
+
+    def close(self) -> None:
+        self._probe.close()
 
 
 class Supervisor:
@@ -291,6 +354,9 @@ class Supervisor:
         self.logs: list[LogFile] = []
         self.parts: list[Part] = []
         self.monitors: dict[str, socket.socket] = {}
+        self.pulses: dict[str, Pulse] = {}
+        self._pulse_of: dict[str, float | None] = {}
+        self._reasons: dict[str, str] = {}
         self.postgres: EmbeddedPostgres | None = None
         self.postgres_pause = Pause()
 
@@ -369,7 +435,9 @@ class Supervisor:
         # The owner role's password is for migrations; no part that runs gets to know it.
         environment = _environment(self.settings.model_copy(update={"migration_database_url": None}))
         self.parts = [Part(spec, environment, self._log(spec.name)) for spec in self._specs(listener)]
-        probe = Probe(listener, _reachable(self.host))
+        self.pulses = {part.spec.name: Pulse(self._probe(part, listener)) for part in self.parts}
+        waiting = {part.spec.name: self._probe(part, listener) for part in self.parts}
+        told, tell_at = "", time.monotonic() + TELL_SECONDS
         ready = False
         try:
             while not self.signals.stops:
@@ -377,13 +445,40 @@ class Supervisor:
                 for part in self.parts:
                     self._tend(part, ready)
                 self._follow()
-                if not ready and probe.ready() and self._rpc_listens() and all(part.running for part in self.parts):
-                    ready = True
-                    self._announce(self._url(listener))
+                if not ready:
+                    missing = self._missing(waiting)
+                    if not missing:
+                        ready = True
+                        self._announce(self._url(listener))
+                    elif missing != told and time.monotonic() >= tell_at:
+                        told = missing
+                        self._note(f"waiting for {missing}")
                 due = [part.pause.until - time.monotonic() for part in self.parts if part.process is None]
-                self.signals.sleep(min([1.0 if ready and not self.verbose else 0.1, *due]), *probe.sockets)
+                asked: list[Probe | Pulse] = [*waiting.values(), *self.pulses.values()]
+                sockets = [each for asker in asked for each in asker.sockets]
+                self.signals.sleep(min([1.0 if ready and not self.verbose else 0.1, *due]), *sockets)
         finally:
-            probe.close()
+            for probe in waiting.values():
+                probe.close()
+            for pulse in self.pulses.values():
+                pulse.close()
+
+    def _probe(self, part: Part, listener: socket.socket) -> Probe:
+        """Over the socket that callers use, where it speaks HTTP; else over that of its metrics."""
+        monitor = self.monitors.get(part.spec.name)
+        return Probe(listener, _reachable(self.host)) if monitor is None else Probe(monitor, "127.0.0.1")
+
+    def _missing(self, waiting: dict[str, Probe]) -> str:
+        """The parts that have not said yet that they are ready, a worker once its fork server is warm; and why not."""
+        for part in self.parts:
+            name = part.spec.name
+            if name in waiting and part.running and (answer := waiting[name].ask("/readyz")) is not None:
+                if answer[0] == HTTPStatus.OK:
+                    waiting.pop(name).close()
+                    self._reasons.pop(name, None)
+                else:
+                    self._reasons[name] = _why_not(answer[1])
+        return ", ".join(f"{name} ({self._reasons.get(name, 'it starts')})" for name in waiting)
 
     def _specs(self, listener: socket.socket) -> list[PartSpec]:
         """What has to run. Stopped from the last to the first kind."""
@@ -401,13 +496,33 @@ class Supervisor:
         return specs
 
     def _tend(self, part: Part, ready: bool) -> None:
+        now = time.monotonic()
         status = part.tend()
         if status is None:
+            pulse = self.pulses[part.spec.name]
+            if part.started_at != self._pulse_of.get(part.spec.name):
+                self._pulse_of[part.spec.name] = part.started_at
+                pulse.started(now)
+            elif part.running and (reason := pulse.lost(now)) is not None:
+                self._replace(part, reason)
             return
         if not ready and part.failures >= FAILED_STARTS:
             raise Unavailable(f"{part.spec.name} does not start (status {status}): {part.log.last}")
         if ready:
             self._note(f"{part.spec.name} ended with status {status}; starting it again")
+
+    def _replace(self, part: Part, reason: str) -> None:
+        """End a part that runs and does not answer. A worker's jobs go on with the next one to claim them, when the
+        lease is over; what this one would still write is refused by its fencing token."""
+        assert part.process is not None
+        self._note(f"{part.spec.name} is alive but silent: {reason}; starting it again")
+        part.log.write(f"discreet up: ended, {reason}\n")
+        part.process.send_signal(signal.SIGABRT)
+        deadline = time.monotonic() + LAST_WORDS_SECONDS
+        while part.process.poll() is None and time.monotonic() < deadline:
+            self.signals.sleep(deadline - time.monotonic())
+        part.process.kill()
+        part.process.wait()
 
     def _tend_postgres(self) -> None:
         now = time.monotonic()
@@ -420,14 +535,6 @@ class Supervisor:
             self.postgres.start(give_up=self._asked_to_stop)
         except DiscreetError as error:
             self._note(error.detail)
-
-    def _rpc_listens(self) -> bool:
-        """Whether gRPC takes connections; the reserved port refuses them until then, at once."""
-        try:
-            socket.create_connection((_reachable(self.host), self.rpc_port), timeout=1.0).close()
-        except OSError:
-            return False
-        return True
 
     def _announce(self, url: str) -> None:
         """Tell programs (`ready.json`) and people that the service is ready."""
@@ -564,6 +671,15 @@ def _reserve(host: str, port: int) -> socket.socket:
 def _reachable(host: str) -> str:
     """Where a program on this machine finds a server that listens on `host`."""
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
+
+
+def _why_not(body: str) -> str:
+    """The first check that fails, of an answer of /readyz."""
+    with suppress(ValueError, AttributeError):
+        answer = json.loads(body)
+        failed = [f"{name}: {why}" for name, why in answer.get("checks", {}).items() if why != "ok"]
+        return str(failed[0] if failed else answer.get("detail", "not ready"))
+    return "not ready"
 
 
 def _ensure_secrets(settings: Settings) -> None:

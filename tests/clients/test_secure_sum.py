@@ -442,17 +442,20 @@ def test_flipped_bits_are_refused_and_the_right_frame_still_counts(scheme: Schem
     vehicles = [Vehicle(index, 2) for index in range(3)]
     operator, agents = secure_sum.assemble(vehicles, OWN, chosen, window=4, _smallest_key_bits=BITS)
     broadcast: bytes | None = operator.open()
+    longest = 0
     while broadcast is not None:
         kind = parse(broadcast)[0]
         for agent in agents:
             refused(agent.answer, kind, broadcast)
             answer = agent.answer(broadcast)
+            longest = max(longest, len(answer))
             if answer:
                 refused(operator.collect, parse(answer)[0], answer)
                 operator.collect(answer)
                 operator.collect(answer)  # the same twice does nothing
         broadcast = operator.advance()
     assert operator.finished
+    assert longest == secure_sum.longest_answer(chosen, 3)  # what a server lets in, and no byte more
     assert_opened(vehicles, [range(3)] * 2)
     unused = set() if allow_dropout else {Kind.PROPOSAL, Kind.AGREEMENT, Kind.AGREED, Kind.RELEASE}
     assert set(refusals) == set(Kind) - unused

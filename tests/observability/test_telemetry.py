@@ -44,7 +44,9 @@ COUNTS = {
     "discreet_jobs",
     "discreet_ledger_entries",
     "discreet_queue_jobs",
+    "discreet_rpc_reserved",
     "discreet_rpc_streams",
+    "discreet_rpc_waiting",
     "discreet_workers",
 }
 """Gauges of things that have no unit."""

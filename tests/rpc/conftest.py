@@ -145,7 +145,7 @@ class Federation(Installation):
     def submit(self, *, agents: int, epsilon: str = "0.5", **fields: Any) -> str:
         """A federated job; over the use case, since the API knows no test kind. Terms begin with `on_` or end in
         `_seconds`."""
-        names = ("quorum", "on_missing", "round_seconds", "join_seconds")
+        names = ("quorum", "on_missing", "round_seconds", "join_seconds", "approve_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
             {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 500.0, **terms}, **fields}

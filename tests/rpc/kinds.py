@@ -93,6 +93,9 @@ class NoisySum(FederatedProblem):
         released = unpack(pack(session.released()))
         problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
 
+    def answer_bytes(self, plan: Plan, agents: int) -> int:
+        return NUMBER.size
+
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return Sums(self, plan, agents)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
+from sqlalchemy import text
 
+from discreet.storage.database import SYSTEM
 from discreet.usecases.rpc_tls import self_signed
+from discreet.usecases.services import open_services
 from discreet_client.agent import Identity, Ledger, Link
 from discreet_client.client import ApiError
 from discreet_client.federation import signing
@@ -327,3 +332,30 @@ def test_the_certificate_of_our_own_making_is_of_the_name_that_agents_ask_for() 
     names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["discreet.rpc"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+
+
+def test_a_session_that_nobody_signs_ends(shared: Federation) -> None:
+    """An agent waits; the owner does not sign. The job says until when it waits, and fails; nothing is charged."""
+    job = shared.submit(agents=2, approve_seconds=86400.0)
+    agent = shared.agent(shared.invite(job, 1)[0], name=f"{job}-waits")
+    shared.joined(job, 1)
+
+    async def let_pass() -> None:
+        """As if a day had passed."""
+        async with open_services(shared.settings) as services, services.database.transaction(SYSTEM) as connection:
+            change = """UPDATE sessions SET terms = terms || '{"approve_seconds": 0.5}' WHERE job_id = :job"""
+            await connection.execute(text(change), {"job": job})
+
+    with shared.client() as client:
+        began, until = (
+            datetime.fromisoformat(found)
+            for found in (client.job(job)["created_at"], client.session(job)["approve_by"])
+        )
+        assert until - began == timedelta(days=1)
+        assert client.job(job)["state"] == "awaiting_agents"
+        asyncio.run(let_pass())
+        ended = final(shared, job)
+        assert (ended["state"], ended["error"]["code"]) == ("failed", "roster_unsigned")
+        assert client.session(job)["approve_by"] is None
+    assert list(entries(shared, job).values()) == [["open"]]
+    assert "roster_unsigned" in "".join(map(str, agent.ended()[1:]))

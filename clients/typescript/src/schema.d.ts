@@ -1276,6 +1276,12 @@ export interface components {
              */
             agents: number;
             /**
+             * Approve Seconds
+             * @description From submission to the signed roster; then the job fails
+             * @default 604800
+             */
+            approve_seconds?: number;
+            /**
              * Join Seconds
              * @description From the signed roster to the first round
              * @default 600
@@ -2359,6 +2365,11 @@ export interface components {
         SessionAnswer: {
             /** Agents */
             agents: components["schemas"]["SessionAgentAnswer"][];
+            /**
+             * Approve By
+             * @description Until when the session waits for the signed roster; null when not
+             */
+            approve_by: string | null;
             /** Approved At */
             approved_at: string | null;
             /** Id */

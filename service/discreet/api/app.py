@@ -21,6 +21,7 @@ from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
+from discreet.heartbeat import beating
 from discreet.isolation.children import ChildFailed
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
@@ -160,6 +161,7 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, p
             async with contextlib.AsyncExitStack() as opened:
                 await opened.enter_async_context(app.router.lifespan_context(app))
                 await super().startup(sockets)
+                await opened.enter_async_context(beating(settings.watchdog_seconds))
                 self._opened = opened.pop_all()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -291,6 +291,7 @@ class SessionAnswer(BaseModel):
     tokens: dict[str, int]
     agents: list[SessionAgentAnswer]
     roster: str | None
+    approve_by: datetime | None = Field(description="Until when the session waits for the signed roster; null when not")
     approved_at: datetime | None
     round: int = Field(description="Rounds that were completed")
 

@@ -6,6 +6,7 @@ The parts of the service start here too, so nothing that only clients need is lo
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
 import socket
@@ -251,6 +252,7 @@ def _part(name: str) -> Settings:
     from discreet.state import kernel_cache  # noqa: PLC0415
     from discreet.telemetry import configure  # noqa: PLC0415
 
+    faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
     settings = Settings()
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
     configure(name)

@@ -156,6 +156,8 @@ def show_session(found: dict[str, Any]) -> None:
             *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )
     Console().print(table)
+    if found.get("approve_by"):
+        print(f"waits until {found['approve_by']} for the signed roster; then the job fails, and nothing is charged")
 
 
 def show_audit(rows: list[Any]) -> None:

@@ -323,6 +323,9 @@ class FederationTerms(Frozen):
         description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
     )
     round_seconds: Real = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
+    approve_seconds: Real = Field(
+        default=604800.0, gt=0, le=7776000, description="From submission to the signed roster; then the job fails"
+    )
     join_seconds: Real = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
 
     @property
@@ -423,6 +426,11 @@ class FederatedProblem(Problem):
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """What a session would do and cost each agent. Asked twice: with no agents when the job is submitted, and with
         the roster when the owner has signed it; the second plan replaces the first and must not cost more."""
+
+    @abstractmethod
+    def answer_bytes(self, plan: Plan, agents: int) -> int:
+        """The longest answer that an honest agent gives to any round, of a roster of so many: rpc lets no longer one
+        in."""
 
     @abstractmethod
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:

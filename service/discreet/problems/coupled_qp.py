@@ -415,6 +415,9 @@ class CoupledQp(base.FederatedProblem):
             raise InvalidInput(says, pointer="/problem/noise/clip")
         return self._plan(public.count, bound, clip, budget)
 
+    def answer_bytes(self, plan: Plan, agents: int) -> int:
+        return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)
+
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> base.Session:
         return SumSession(plan, agents, np.array([*self.operator.c, *self.operator.d]))
 

@@ -581,6 +581,9 @@ class MultiAgent(base.FederatedProblem):
         except ValidationError as error:
             raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
+    def answer_bytes(self, plan: Plan, agents: int) -> int:
+        return STATE.size
+
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(self, plan, agents)
 

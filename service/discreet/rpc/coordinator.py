@@ -19,7 +19,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,8 @@ from prometheus_client import Counter
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
 from discreet.isolation.children import ChildFailed, Conversation, Limits, Zygote
-from discreet.rpc.interceptors import Received, signed
+from discreet.rpc.admission import FIRST_BYTES, Messages, Seats
+from discreet.rpc.interceptors import Checked, Received, signed
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM, trouble
 from discreet.usecases import leases, running, sessions
@@ -47,6 +48,10 @@ POLL_SECONDS = 0.25
 PROGRESS_SECONDS = 0.25
 DATABASE_TRIES, DATABASE_PAUSE = 60, 0.5
 FAREWELL_SECONDS = 5.0
+WRITE_SECONDS = 60.0
+"""An agent that takes so long to read one message has lost its stream: what it does not read lies in our memory."""
+ENVELOPE_BYTES = 1 << 10
+"""More than envelope, signature and digest add to the body of a round's answer."""
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is seen by the operator",
@@ -68,11 +73,16 @@ class Handover(Exception):
     """Another process asks for the session, and nobody is connected here."""
 
 
+class Crowded(Exception):
+    """Other rosters leave too few seats here for the one that was signed just now."""
+
+
 @dataclass(eq=False)
 class Seat:
     """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses rounds, not memory."""
 
     fingerprint: str
+    messages: Messages
     outbox: dict[str, pb.OperatorMessage] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     closing: DiscreetError | None = None
@@ -80,22 +90,31 @@ class Seat:
     """It has accepted roster and charge on this stream."""
     sent: set[int] = field(default_factory=set)
     """Rounds that this stream was asked to answer; the last few."""
+    patience: asyncio.Timeout | None = None
 
     def send(self, kind: str, message: pb.OperatorMessage) -> None:
         self.outbox[kind] = message
         self.changed.set()
 
     def close(self, reason: DiscreetError) -> None:
+        """Once it has read what waits for it."""
         self.closing = reason
         self.changed.set()
+
+    def close_now(self, reason: DiscreetError) -> None:
+        """Whether it reads or not."""
+        self.close(reason)
+        if self.patience is not None:
+            self.patience.reschedule(asyncio.get_running_loop().time())
 
 
 class Coordinator:
     """Runs one session while this process holds its lease."""
 
-    def __init__(self, services: Services, zygote: Zygote, held: Held) -> None:
+    def __init__(self, services: Services, zygote: Zygote, held: Held, seating: Seats) -> None:
         self.held = held
         self._services, self._zygote = services, zygote
+        self._seating = seating
         self._signer: Ed25519PrivateKey = services.secrets.signer
         self._seats: dict[str, Seat] = {}
         self._changed = asyncio.Event()
@@ -118,30 +137,28 @@ class Coordinator:
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
-    async def attend(self, received: AsyncIterator[Received], hello: Received, context: Any) -> None:
+    async def attend(self, stream: Checked, hello: Received, context: Any) -> None:
         """Serve one agent's stream until it ends, the session ends, or a newer stream of the same agent replaces it."""
         if self._dismissed is not None:
             raise self._dismissed
-        seat = Seat(hello.fingerprint)
+        seat = Seat(hello.fingerprint, stream.messages)
         before = self._seats.get(seat.fingerprint)
         if before is not None:  # after a break this side may not have noticed that the old one is dead
-            before.close(Conflict("a newer stream of the same agent replaces this one", code="replaced"))
+            before.close_now(Conflict("a newer stream of the same agent replaces this one", code="replaced"))
+            self._seating.stands_up(before)
+        if self.held.roster is None:
+            self._seating.seat_guest(seat, seat.close_now)
         self._seats[seat.fingerprint] = seat
         try:
             self._welcome(seat)
-            both = {
-                asyncio.create_task(self._read(seat, received)),
-                asyncio.create_task(self._write(seat, context)),
-            }
-            try:
-                done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in both:
-                    task.cancel()
-                await asyncio.gather(*both, return_exceptions=True)
-            for task in done:
-                task.result()
+            async with asyncio.timeout(None) as seat.patience:
+                await _first_to_end(self._read(seat, stream.received), self._write(seat, context))
+        except TimeoutError:
+            if seat.closing is None:
+                raise
+            raise seat.closing from None
         finally:
+            self._seating.stands_up(seat)
             if self._seats.get(seat.fingerprint) is seat:
                 del self._seats[seat.fingerprint]
             self._changed.set()
@@ -175,7 +192,11 @@ class Coordinator:
             while seat.outbox:
                 kind = next(iter(seat.outbox))
                 message = seat.outbox.pop(kind)
-                await context.write(message)
+                try:
+                    async with asyncio.timeout(WRITE_SECONDS):
+                        await context.write(message)
+                except TimeoutError:
+                    raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
                 if kind == "end":
                     return
             if seat.closing is not None:
@@ -201,6 +222,7 @@ class Coordinator:
             }
             await sessions.keep_receipt(self._services, held, seat.fingerprint, receipt)
         seat.ready = True
+        seat.messages.most = self._answer_bytes()
         self._absent.discard(seat.fingerprint)
         self._declined.discard(seat.fingerprint)
         if self._announcement is not None and self._number is not None:
@@ -242,9 +264,9 @@ class Coordinator:
             await self._end(ending)
         except CancelRequested:  # while it was publishing
             await self._end(Ending("cancelled"))
-        except (LostJob, Handover) as reason:
+        except (LostJob, Handover, Crowded) as reason:
             log.info("session goes to another process", job=self.held.job_id, reason=type(reason).__name__)
-            if isinstance(reason, Handover):
+            if isinstance(reason, (Handover, Crowded)):
                 await sessions.give_back(self._services, self.held)
             self.dismiss()
         except asyncio.CancelledError:
@@ -274,7 +296,12 @@ class Coordinator:
         while not self._approved:
             await self._wait(POLL_SECONDS)
         await self._read_again()
+        try:
+            self._seating.reserve(self.held.job_id, len(self.held.members))
+        except Unavailable:
+            raise Crowded() from None
         for seat in list(self._seats.values()):
+            self._seating.stands_up(seat)
             self._welcome(seat)
 
     async def _rounds(self) -> None:
@@ -463,6 +490,12 @@ class Coordinator:
     def _aborts(self) -> bool:
         return self.held.terms.on_missing == "abort"
 
+    def _answer_bytes(self) -> int:
+        """The longest message of a member: what a round's answer may weigh by the plan that its owner signed for."""
+        held = self.held
+        body = held.problem.answer_bytes(held.plan, len(held.members))
+        return min(max(body + ENVELOPE_BYTES, FIRST_BYTES), self._services.settings.rpc_message_bytes)
+
     def _ask(self, seat: Seat) -> None:
         assert self._announcement is not None
         assert self._number is not None
@@ -594,8 +627,9 @@ class Coordinator:
 class Coordinators:
     """The sessions that this process runs."""
 
-    def __init__(self, services: Services, zygote: Zygote, holder: str) -> None:
+    def __init__(self, services: Services, zygote: Zygote, holder: str, seating: Seats) -> None:
         self._services, self._zygote, self._holder = services, zygote, holder
+        self._seating = seating
         self._running: dict[str, tuple[Coordinator, asyncio.Task[None]]] = {}
         self._failures: dict[str, int] = {}
         self._starting = asyncio.Lock()
@@ -609,7 +643,13 @@ class Coordinators:
             held = None if self._stopping else await sessions.take(self._services, job_id, self._holder)
             if held is None:
                 raise Unavailable("another process runs this session; come again", code="session_elsewhere")
-            coordinator = Coordinator(self._services, self._zygote, held)
+            if held.roster is not None:
+                try:
+                    self._seating.reserve(job_id, len(held.members))
+                except Unavailable:  # another process may have room
+                    await sessions.give_back(self._services, held)
+                    raise
+            coordinator = Coordinator(self._services, self._zygote, held, self._seating)
             self._running[job_id] = (coordinator, asyncio.create_task(self._run(job_id, coordinator)))
             return coordinator
 
@@ -617,6 +657,8 @@ class Coordinators:
         """Take up sessions that nobody runs: after a restart, or to let their time to join pass."""
         while True:
             try:
+                if count := await sessions.end_unsigned(self._services):
+                    log.info("sessions ended that nobody signed", count=count)
                 for job_id in await sessions.abandoned(self._services):
                     if job_id not in self._running:
                         with contextlib.suppress(Unavailable):
@@ -662,6 +704,7 @@ class Coordinators:
                     await sessions.give_back(self._services, coordinator.held)
         finally:
             del self._running[job_id]
+            self._seating.free(job_id)
             coordinator.dismiss()  # whoever is still there comes again, and hears how it ended
 
 
@@ -674,6 +717,31 @@ def end_message(found: Farewell) -> pb.End:
         rounds=found.rounds,
         charged=found.charged,
     )
+
+
+async def _first_to_end(*what: Coroutine[Any, Any, None]) -> None:
+    """Run until one of them ends, stop the others, and end as it did.
+
+    No name is left that holds a task or its error: through the traceback this frame would hold itself, and with it
+    what its callers have read, until a collector comes.
+    """
+    tasks = [asyncio.create_task(each) for each in what]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks.clear()
+        del task
+    try:
+        for error in errors:
+            if error is not None:
+                raise error
+    finally:
+        errors.clear()
+        error = None
 
 
 def _split(answer: dict[str, Any], payload: bytes) -> tuple[bytes, bytes]:

@@ -1,7 +1,7 @@
 """What stands before the federation service, outermost first: tracing and errors, limits, signatures.
 
     Tracing       one span and one log line a call; what discreet refuses becomes a gRPC status with a stable code
-    Limits        streams at once, messages a second on each
+    Doors         the waiting room, the length of messages, messages a second (`admission`)
     Signatures    the agent's key signs every message: method, session, stream's nonce, sequence, round, time, content
 
 Behind them the service sees `Received`: a message, and the key that signed it. Whether that key may do anything is the
@@ -10,19 +10,21 @@ service's question.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import time
 import traceback
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import grpc
 import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
 from discreet import telemetry
 from discreet.errors import (
@@ -35,6 +37,7 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
+from discreet.rpc.admission import Messages, WaitingRoom, too_many
 from discreet.storage.database import Database, trouble
 from discreet.storage.schema import schema_trouble
 from discreet_client.federation import signing
@@ -45,7 +48,8 @@ log = structlog.get_logger()
 SERVICE = "discreet.v1.Federation"
 CODE_KEY = "discreet-code"
 NONCE_BYTES = 32
-HELLO_SECONDS = 20.0
+OTHER_STREAMS, OTHER_SECONDS = 32, 60.0
+"""Streams of health (Watch) and reflection at once, and how long one may last."""
 
 STATUS: tuple[tuple[type[DiscreetError], grpc.StatusCode], ...] = (
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
@@ -61,12 +65,12 @@ STATUS_OF_CODE = {
     "replayed": grpc.StatusCode.ALREADY_EXISTS,
     "contradiction": grpc.StatusCode.ALREADY_EXISTS,
     "replaced": grpc.StatusCode.ABORTED,
+    "first_message_late": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 """Codes that gRPC has a better word for."""
 
 _calls = Counter("discreet_rpc_calls_total", "Calls that ended", ["method", "code"])
 _messages = Counter("discreet_rpc_messages_total", "Messages of agents that were let through")
-_streams = Gauge("discreet_rpc_streams", "Streams that are open")
 
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
@@ -82,83 +86,91 @@ class Received(NamedTuple):
     content: Any
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A stream as the service sees it: checked messages, and the way to say that the agent is known."""
+
+    received: AsyncIterator[Received]
+    messages: Messages
+
+
 class Interceptor(grpc.aio.ServerInterceptor):
-    """Wraps the behaviours of our own service; health and reflection pass."""
+    """Wraps the behaviours of every service. Behind `Doors` all behaviours have one shape: messages in, answers out."""
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         handler = await continuation(details)
-        if handler is None or not details.method.startswith(f"/{SERVICE}/"):
-            return handler
-        method = details.method.rpartition("/")[2]
-        if handler.stream_stream is not None:
-            return grpc.stream_stream_rpc_method_handler(
-                self._bound(self.stream, handler.stream_stream, method),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._bound(self.unary, handler.unary_unary, method),
-            handler.request_deserializer,
-            handler.response_serializer,
-        )
-
-    @staticmethod
-    def _bound(wrapper: Any, inner: Behaviour, method: str) -> Behaviour:
-        async def behaviour(request: Any, context: Any) -> Any:
-            return await wrapper(inner, method, request, context)
-
-        return behaviour
+        if handler is None:
+            return None
+        service, _, method = details.method.lstrip("/").partition("/")
+        return self.wrap(handler, service == SERVICE, method)
 
     @abstractmethod
-    async def unary(self, inner: Behaviour, method: str, request: Any, context: Any) -> Any: ...
-
-    @abstractmethod
-    async def stream(self, inner: Behaviour, method: str, requests: Any, context: Any) -> None: ...
+    def wrap(self, handler: Any, ours: bool, method: str) -> Any:
+        """The handler to use instead."""
 
 
 class Tracing(Interceptor):
-    """Spans, log lines and the one table from refusals to statuses."""
+    """Spans, log lines and the one table from refusals to statuses; of health and reflection the table alone."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def unary(self, inner: Behaviour, method: str, request: Any, context: Any) -> Any:
-        async with _told(method, context, self._database):
-            return await inner(request, context)
+    def wrap(self, handler: Any, ours: bool, method: str) -> Any:
+        inner: Behaviour = handler.stream_stream or handler.stream_unary
 
-    async def stream(self, inner: Behaviour, method: str, requests: Any, context: Any) -> None:
-        async with _told(method, context, self._database):
-            await inner(requests, context)
+        async def behaviour(requests: Any, context: Any) -> Any:
+            if not ours:
+                answer, refusal = await _outcome(inner(requests, context), method, self._database)
+            else:
+                started = time.monotonic()
+                with telemetry.span(f"{SERVICE}/{method}", kind=telemetry.Kind.SERVER) as span:
+                    status, code = grpc.StatusCode.CANCELLED, ""
+                    try:
+                        answer, refusal = await _outcome(inner(requests, context), method, self._database)
+                        status, code = (grpc.StatusCode.OK, "") if refusal is None else (refusal.status, refusal.code)
+                    finally:
+                        span.set_attribute("rpc.grpc.status_code", status.value[0])
+                        _calls.labels(method, status.name).inc()
+                        seconds = round(time.monotonic() - started, 4)
+                        log.info(
+                            "call", method=method, peer=context.peer(), status=status.name, code=code, seconds=seconds
+                        )
+            if refusal is not None:
+                await context.abort(refusal.status, refusal.detail, ((CODE_KEY, refusal.code),))
+            return answer
+
+        return _shaped(handler, behaviour)
 
 
-@asynccontextmanager
-async def _told(method: str, context: Any, database: Database) -> AsyncIterator[None]:
-    started = time.monotonic()
-    status, code = grpc.StatusCode.OK, ""
-    with telemetry.span(f"{SERVICE}/{method}", kind=telemetry.Kind.SERVER) as span:
-        try:
-            yield
-        except DiscreetError as error:
-            status, code = status_of(error), error.code
-            await context.abort(status, error.detail, ((CODE_KEY, error.code),))
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:
-            found = trouble(error) or await schema_trouble(database, error)
-            if found is not None:
-                status, code = grpc.StatusCode.UNAVAILABLE, found.code
-                log.warning("database trouble", method=method, code=code, error=type(error).__name__)
-                await context.abort(status, found.detail, ((CODE_KEY, code),))
-            # Where, and of which type; not the message, which may carry a value.
-            status, code = grpc.StatusCode.INTERNAL, "internal"
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("unexpected error", method=method, error=type(error).__name__, trace=where)
-            await context.abort(status, "something went wrong", ((CODE_KEY, code),))
-        finally:
-            span.set_attribute("rpc.grpc.status_code", status.value[0])
-            _calls.labels(method, status.name).inc()
-            seconds = round(time.monotonic() - started, 4)
-            log.info("call", method=method, peer=context.peer(), status=status.name, code=code, seconds=seconds)
+class Refusal(NamedTuple):
+    """How a call ends that is not served."""
+
+    status: grpc.StatusCode
+    code: str
+    detail: str
+
+
+async def _outcome(call: Awaitable[Any], method: str, database: Database) -> tuple[Any, Refusal | None]:
+    """What a call answers, or how it is refused.
+
+    The error itself does not leave this function: an exception that gRPC's abort were raised beside would stand in its
+    context, and their tracebacks would keep the call's frames, and whatever lies in them, until a collector comes.
+    """
+    try:
+        return await call, None
+    except DiscreetError as error:
+        return None, Refusal(status_of(error), error.code, error.detail)
+    except grpc.aio.AbortError:
+        raise
+    except Exception as error:
+        found = trouble(error) or await schema_trouble(database, error)
+        if found is not None:
+            log.warning("database trouble", method=method, code=found.code, error=type(error).__name__)
+            return None, Refusal(grpc.StatusCode.UNAVAILABLE, found.code, found.detail)
+        # Where, and of which type; not the message, which may carry a value.
+        where = "".join(traceback.format_tb(error.__traceback__))
+        log.error("unexpected error", method=method, error=type(error).__name__, trace=where)
+        return None, Refusal(grpc.StatusCode.INTERNAL, "internal", "something went wrong")
 
 
 def status_of(error: DiscreetError) -> grpc.StatusCode:
@@ -167,50 +179,78 @@ def status_of(error: DiscreetError) -> grpc.StatusCode:
     return next(status for kind, status in STATUS if isinstance(error, kind))
 
 
-class Limits(Interceptor):
-    """Bounds what one process and one stream take. The size of a message is bounded by gRPC itself."""
+class Doors(Interceptor):
+    """Nothing is read of a call before it has a place in the waiting room, and nothing is parsed that is too long.
 
-    def __init__(self, streams: int, messages_per_second: float) -> None:
-        self._most, self._rate = streams, messages_per_second
-        self._open = 0
+    To gRPC every method takes a stream of bytes: on the wire a call of one message is such a stream, and so it is ours
+    to say when it is read. Health and reflection go through the same room; their streams have few places of their own,
+    and end after OTHER_SECONDS.
+    """
 
-    async def unary(self, inner: Behaviour, method: str, request: Any, context: Any) -> Any:
-        with self._counted():
-            return await inner(request, context)
+    def __init__(self, room: WaitingRoom, messages_per_second: float) -> None:
+        self._room, self._rate = room, messages_per_second
+        self._others = 0
 
-    async def stream(self, inner: Behaviour, method: str, requests: Any, context: Any) -> None:
-        with self._counted():
-            await inner(self._paced(requests), context)
+    def wrap(self, handler: Any, ours: bool, method: str) -> Any:
+        single = handler.unary_unary or handler.unary_stream
+        inner: Callable[..., Any] = single or handler.stream_stream
+        read: Callable[[bytes], Any] = handler.request_deserializer or bytes
 
-    def _counted(self) -> _Counted:
-        if self._open >= self._most:
-            raise Unavailable("this process serves as many streams as it may; try again", code="too_many_streams")
-        return _Counted(self)
+        async def behaviour(requests: Any, context: Any) -> Any:
+            async with self._room.visit(context.peer()) as visitor:
+                messages = Messages(context, visitor, self._room, self._rate)
+                if handler.unary_unary:
+                    return await inner(await _first(messages, read), context)
+                if ours:
+                    return await inner(messages, context)
+                request = await _first(messages, read)
+                messages.seated()
+                return await self._other(
+                    inner(request if single else _again(request, messages, read), context), context
+                )
 
-    async def _paced(self, requests: Any) -> AsyncIterator[Any]:
-        """A token bucket of one second."""
-        left, last = self._rate, time.monotonic()
-        async for message in requests:
-            now = time.monotonic()
-            left = min(self._rate, left + (now - last) * self._rate)
-            last = now
-            if left < 1:
-                raise PayloadTooLarge(f"more than {self._rate:g} messages a second", code="too_many_messages")
-            left -= 1
-            yield message
+        return _shaped(handler, behaviour)
+
+    async def _other(self, answers: Any, context: Any) -> None:
+        """A stream of health or reflection."""
+        if self._others >= OTHER_STREAMS:
+            if not inspect.isasyncgen(answers):
+                answers.close()
+            raise too_many()
+        self._others += 1
+        try:
+            async with asyncio.timeout(OTHER_SECONDS):
+                if inspect.isasyncgen(answers):
+                    async for answer in answers:
+                        await context.write(answer)
+                else:
+                    await answers
+        except TimeoutError:
+            raise Unavailable("this stream has lasted long enough; come again", code="too_many_streams") from None
+        finally:
+            self._others -= 1
 
 
-class _Counted:
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+async def _first(messages: Messages, read: Callable[[bytes], Any]) -> Any:
+    """The message of a call that has one."""
+    try:
+        data = await anext(messages)
+    except StopAsyncIteration:
+        raise InvalidInput("the call ended before its message") from None
+    return _parsed(read, data)
 
-    def __enter__(self) -> None:
-        self._limits._open += 1
-        _streams.set(self._limits._open)
 
-    def __exit__(self, *_: object) -> None:
-        self._limits._open -= 1
-        _streams.set(self._limits._open)
+async def _again(first: Any, messages: Messages, read: Callable[[bytes], Any]) -> AsyncIterator[Any]:
+    yield first
+    async for data in messages:
+        yield _parsed(read, data)
+
+
+def _shaped(handler: Any, behaviour: Behaviour) -> Any:
+    """`behaviour` as a handler of bytes, with one answer or many as `handler` has."""
+    if handler.response_streaming:
+        return grpc.stream_stream_rpc_method_handler(behaviour, None, handler.response_serializer)
+    return grpc.stream_unary_rpc_method_handler(behaviour, None, handler.response_serializer)
 
 
 class Signatures(Interceptor):
@@ -221,10 +261,27 @@ class Signatures(Interceptor):
         self._public_key = signer.public_key().public_bytes_raw()
         self._skew_ms = int(skew_seconds * 1000)
 
-    async def unary(self, inner: Behaviour, method: str, request: Any, context: Any) -> Any:
+    def wrap(self, handler: Any, ours: bool, method: str) -> Any:
+        if not ours:
+            return handler
+        if handler.unary_unary is not None:
+            enroll: Behaviour = handler.unary_unary
+            return grpc.unary_unary_rpc_method_handler(
+                lambda request, context: self._enroll(enroll, request, context),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        take_part: Behaviour = handler.stream_stream
+        return grpc.stream_stream_rpc_method_handler(
+            lambda messages, context: self._stream(take_part, messages, context),
+            handler.request_deserializer,
+            handler.response_serializer,
+        )
+
+    async def _enroll(self, inner: Behaviour, request: Any, context: Any) -> Any:
         statement = signing.enrolment(request.session, request.nonce, max(0, request.timestamp_ms), request.content)
         self._check(request.public_key, statement, request.signature, request.timestamp_ms)
-        content = _parsed(pb.Enrolment, request.content)
+        content = _parsed(pb.Enrolment.FromString, request.content)
         received = Received(
             request.session, request.public_key, signing.fingerprint(request.public_key), 0, "enrolment", content
         )
@@ -234,17 +291,18 @@ class Signatures(Interceptor):
         signature = self._signer.sign(signing.enrolled(request.session, data))
         return pb.EnrollResponse(public_key=self._public_key, content=data, signature=signature)
 
-    async def stream(self, inner: Behaviour, method: str, requests: Any, context: Any) -> None:
+    async def _stream(self, inner: Behaviour, messages: Messages, context: Any) -> None:
         nonce = os.urandom(NONCE_BYTES)
         challenge = pb.Challenge(nonce=nonce, timestamp_ms=_now_ms(), public_key=self._public_key)
         await context.write(signed(self._signer, "", challenge=challenge))
-        await inner(self._checked(requests, nonce), context)
+        await inner(Checked(self._checked(messages, nonce), messages), context)
 
-    async def _checked(self, requests: Any, nonce: bytes) -> AsyncIterator[Received]:
+    async def _checked(self, messages: Messages, nonce: bytes) -> AsyncIterator[Received]:
         session, key, name, expected = "", b"", "", 0
         statement = signing.messages(session, nonce)
-        async for message in requests:
-            content = _parsed(pb.AgentContent, message.content)
+        async for data in messages:
+            message = _parsed(pb.AgentMessage.FromString, data)
+            content = _parsed(pb.AgentContent.FromString, message.content)
             kind = content.WhichOneof("kind")
             if expected == 0:
                 if kind != "hello":
@@ -280,11 +338,11 @@ def signed(signer: Ed25519PrivateKey, session: str, **content: Any) -> pb.Operat
     return pb.OperatorMessage(content=data, signature=signer.sign(signing.operator(session, data)))
 
 
-def _parsed(kind: Any, data: bytes) -> Any:
+def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
     try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise InvalidInput("the message cannot be read") from error
+        return read(data)
+    except DecodeError:
+        raise InvalidInput("the message cannot be read") from None
 
 
 def _now_ms() -> int:

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
@@ -15,11 +15,14 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from discreet.errors import DiscreetError, InvalidInput, Unauthenticated
+from discreet.errors import DiscreetError, InvalidInput, Unavailable
+from discreet.heartbeat import beating
 from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
+from discreet.rpc import selfcheck
+from discreet.rpc.admission import Seats, WaitingRoom, open_stream
 from discreet.rpc.coordinator import Coordinators, end_message
-from discreet.rpc.interceptors import HELLO_SECONDS, SERVICE, Limits, Received, Signatures, Tracing, signed
+from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
 from discreet.usecases import rpc_tls, sessions, standing
@@ -31,6 +34,8 @@ from discreet_client.stubs import federation_pb2_grpc as rpc
 log = structlog.get_logger()
 
 GRACE_SECONDS = 3.0
+CONNECTION_STREAMS = 128
+"""Streams of one connection. No limit is one of addresses: many honest agents may stand behind one."""
 
 
 class Federation(rpc.FederationServicer):
@@ -38,10 +43,19 @@ class Federation(rpc.FederationServicer):
 
     def __init__(self, services: Services, coordinators: Coordinators) -> None:
         self._services, self._coordinators = services, coordinators
+        # Strangers may make the database work, but never take all of its connections from those who are in.
+        self._asking = asyncio.Semaphore(max(1, services.settings.pool_size // 2))
 
     async def Enroll(self, request: Received, context: Any) -> pb.Enrolled:  # noqa: N802
+        async with self._asking:
+            made = await self._enroll(request)
+        return pb.Enrolled(
+            session=request.session, job=made["job"], fingerprint=request.fingerprint, account=made["account"]
+        )
+
+    async def _enroll(self, request: Received) -> dict[str, str]:
         asked = request.content
-        made = await sessions.enroll(
+        return await sessions.enroll(
             self._services,
             Enrolment(
                 session_id=request.session,
@@ -55,26 +69,25 @@ class Federation(rpc.FederationServicer):
                 announcement=asked.announcement,
             ),
         )
-        return pb.Enrolled(
-            session=request.session, job=made["job"], fingerprint=request.fingerprint, account=made["account"]
-        )
 
-    async def Participate(self, requests: AsyncIterator[Received], context: Any) -> None:  # noqa: N802
+    async def Participate(self, stream: Checked, context: Any) -> None:  # noqa: N802
+        requests = stream.received
         try:
-            async with asyncio.timeout(HELLO_SECONDS):
-                hello = await anext(requests)
-        except TimeoutError:
-            raise Unauthenticated("no Hello came", code="hello_expected") from None
+            hello = await anext(requests)
         except StopAsyncIteration:
             raise InvalidInput("the stream ended before its Hello") from None
-        job_id = await sessions.session_of(self._services, hello.session, hello.fingerprint)
-        ended = await sessions.farewell(self._services, hello.session)
-        if ended is not None:
+        async with self._asking:
+            job_id = await sessions.session_of(self._services, hello.session, hello.fingerprint)
+            ended = await sessions.farewell(self._services, hello.session)
+            coordinator = None if ended is not None else await self._coordinators.of(job_id)
+        if coordinator is None:
+            assert ended is not None
             signer = self._services.secrets.signer
             await context.write(signed(signer, hello.session, end=end_message(ended)))
             return
-        coordinator = await self._coordinators.of(job_id)
-        await coordinator.attend(requests, hello, context)
+        stream.messages.seated()
+        with open_stream():
+            await coordinator.attend(stream, hello, context)
 
 
 async def serve(settings: Settings, host: str, port: int, monitor: socket.socket | None = None) -> None:
@@ -87,27 +100,29 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_services(settings) as services, answering(monitor, standing.checks(services)):
+    port_of_agents: list[int] = []
+
+    async def answers() -> None:
+        if not port_of_agents:
+            raise Unavailable("gRPC does not listen yet")
+        tls = rpc_tls.uses_tls(settings, host)
+        await selfcheck.serving(_reached(host), port_of_agents[0], tls=tls)
+
+    async with open_services(settings) as services, AsyncExitStack() as monitored:
+        checks_of_all = {**standing.checks(services), "grpc": answers}
+        await monitored.enter_async_context(answering(monitor, checks_of_all, vital=("grpc",)))
         await check_schema(services.database)
         zygote = Zygote(settings.least_isolation)
         if settings.least_isolation != "none":  # else it starts with the first session
             await zygote.start()
-        coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}")
+        coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}", Seats(settings.rpc_streams))
         server = grpc.aio.server(
             interceptors=(
                 Tracing(services.database),
-                Limits(settings.rpc_streams, settings.rpc_messages_per_second),
+                Doors(WaitingRoom(settings.rpc_waiting), settings.rpc_messages_per_second),
                 Signatures(services.secrets.signer, settings.clock_skew_seconds),
             ),
-            options=[
-                ("grpc.max_receive_message_length", settings.rpc_message_bytes),
-                ("grpc.max_send_message_length", 64 << 20),
-                ("grpc.keepalive_time_ms", 10_000),
-                ("grpc.keepalive_timeout_ms", 5_000),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-                ("grpc.http2.max_ping_strikes", 0),
-            ],
+            options=options(settings),
         )
         rpc.add_FederationServicer_to_server(Federation(services, coordinators), server)
         checks = health.aio.HealthServicer()
@@ -115,13 +130,15 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         bound = _listen(server, settings, host, port)
         await server.start()
+        port_of_agents.append(bound)
         for name in ("", SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         log.info("gRPC answers", host=host, port=bound, tls=rpc_tls.uses_tls(settings, host))
         sweeping = asyncio.create_task(coordinators.sweep())
         try:
-            with standing.Standing(services, installation=False).shown():
-                await stop.wait()
+            async with beating(settings.watchdog_seconds):
+                with standing.Standing(services, installation=False).shown():
+                    await stop.wait()
         finally:
             await checks.enter_graceful_shutdown()
             sweeping.cancel()
@@ -130,6 +147,39 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
             await coordinators.stop()
             await server.stop(GRACE_SECONDS)
             await zygote.stop()
+
+
+def options(settings: Settings) -> list[tuple[str, int]]:
+    """gRPC's own limits, which hold before any of our code is reached."""
+    return [
+        # The longest message of anybody, refused by the five bytes before it. `Doors` allows strangers far less;
+        # it cannot stop one that is under way, so this times `rpc_waiting` is what strangers can make us hold.
+        ("grpc.max_receive_message_length", settings.rpc_message_bytes),
+        ("grpc.max_send_message_length", 64 << 20),
+        # Headers of a call: an agent sends some hundred bytes, a proxy adds a few hundred more.
+        ("grpc.max_metadata_size", 4 << 10),
+        ("grpc.absolute_max_metadata_size", 8 << 10),
+        # An agent has one stream, and a second while it enrols; a gateway that carries many opens more connections.
+        ("grpc.max_concurrent_streams", CONNECTION_STREAMS),
+        # A connection that does not finish its handshake, or carries no stream, is closed; one that does is told
+        # after an hour to begin no new streams, which spreads agents over processes that were added. Streams are
+        # never cut.
+        ("grpc.server_handshake_timeout_ms", 10_000),
+        ("grpc.max_connection_idle_ms", 60_000),
+        ("grpc.max_connection_age_ms", 3_600_000),
+        # A peer that is gone without a word is noticed within 15 s. Agents ping as often; who pings more than once in
+        # 5 s without data is put off after a few strikes.
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_ping_strikes", 5),
+    ]
+
+
+def _reached(host: str) -> str:
+    """Where this process finds itself when it listens on `host`."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
 
 
 def _listen(server: Any, settings: Settings, host: str, port: int) -> int:

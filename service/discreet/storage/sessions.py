@@ -242,6 +242,12 @@ async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
     return [row[0] for row in rows]
 
 
+async def overdue(connection: AsyncConnection, default_seconds: float, most: int = 100) -> list[str]:
+    """Jobs whose roster nobody has signed in the time that their terms give; terms of older jobs do not say."""
+    rows = await connection.execute(_OVERDUE, {"most": most, "default": default_seconds})
+    return [row[0] for row in rows]
+
+
 async def seconds_since_approval(connection: AsyncConnection, job_id: str) -> float:
     seconds = func.extract("epoch", func.clock_timestamp() - FederatedSession.approved_at)
     return float((await connection.execute(select(seconds).where(FederatedSession.job_id == job_id))).scalar_one())
@@ -267,6 +273,17 @@ _KEEP_ROUND: LiteralString = """
     SET round = %(number)s, content_key_id = %(key_id)s, sealed = %(sealed)s, transcript = %(transcript)s
     FROM held WHERE sessions.job_id = held.id
     """
+
+# Sessions that wait for the owner's signature, and have waited longer than the terms say.
+_OVERDUE = text(
+    """
+    SELECT s.job_id FROM sessions AS s JOIN jobs AS j ON j.id = s.job_id
+    WHERE j.state = 'awaiting_agents' AND s.approved_at IS NULL
+      AND clock_timestamp() > j.created_at
+        + make_interval(secs => coalesce((s.terms->>'approve_seconds')::double precision, :default))
+    ORDER BY j.created_at LIMIT :most
+    """
+)
 
 _ABANDONED = text(
     """

@@ -35,6 +35,7 @@ FAILURES: Mapping[str, str] = {
     "worker_lost": "the workers that had the job ended, or were silent for too long, as often as a job may fail",
     "restored": "the service was restored from a backup while this job had not ended; it may have run meanwhile",
     # Sessions of agents
+    "roster_unsigned": "nobody signed the roster in the time that the job's terms give",
     "agents_absent": "too few agents had accepted the roster when the time to join was over",
     "agent_declined": "an agent declined to take part",
     "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's terms are `abort`",

@@ -46,7 +46,7 @@ ACTOR = "rpc"
 TOKEN_BYTES = 24
 TOKEN_HOURS = 24
 MAX_TOKENS = 1000
-MAX_ANNOUNCEMENT_BYTES = 64 << 10
+MAX_ANNOUNCEMENT_BYTES = 4 << 10
 _SESSION = re.compile(r"ses_[0-9a-z]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,30})?")
 READERS = ("owner", "analyst", "auditor")
@@ -428,6 +428,29 @@ async def abandoned(services: Services) -> list[str]:
         return await sessions.abandoned(connection)
 
 
+async def end_unsigned(services: Services) -> int:
+    """End the sessions whose roster nobody signed in time, and how many these were. Nothing is reserved before the
+    signature, and what is settled is read from the ledger all the same. A signature that comes at this moment is first
+    or too late: both lock job and session."""
+    default = FederationTerms.model_fields["approve_seconds"].default
+    async with services.database.transaction(SYSTEM) as connection:
+        overdue = await sessions.overdue(connection, default)
+    count = 0
+    for job_id in overdue:
+        async with services.database.transaction(SYSTEM) as connection:
+            found = await sessions.find(connection, job_id)
+            assert found is not None
+            job = await jobs.lock(connection, job_id, found["tenant_id"])
+            session = await sessions.lock(connection, job_id)
+            assert job is not None
+            assert session is not None
+            if job["state"] != "awaiting_agents" or session["approved_at"] is not None:
+                continue
+            await endings.fail(connection, job_id, "roster_unsigned", ACTOR)
+            count += 1
+    return count
+
+
 async def seconds_to_join(services: Services, held: Held) -> float:
     """What is left of the time to join; may be negative."""
     async with services.database.transaction(SYSTEM) as connection:
@@ -627,6 +650,8 @@ def _view(
     session: Mapping[str, Any], job: Mapping[str, Any], agents: Sequence[Mapping[str, Any]], tokens: dict[str, int]
 ) -> dict[str, Any]:
     listed = _listed(session["roster"]) if session["roster"] is not None else set()
+    terms = FederationTerms.model_validate(session["terms"])
+    waits = job["state"] == "awaiting_agents" and session["roster"] is None
     return {
         "id": session["id"],
         "job": job["id"],
@@ -652,6 +677,7 @@ def _view(
             for row in agents
         ],
         "roster": None if session["roster"] is None else bytes(session["roster"]).decode(),
+        "approve_by": job["created_at"] + timedelta(seconds=terms.approve_seconds) if waits else None,
         "approved_at": session["approved_at"],
         "round": session["round"],
     }

@@ -11,6 +11,7 @@ from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
+from discreet.heartbeat import beating
 from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
 from discreet.settings import Settings
@@ -77,7 +78,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     ]
     app = queue_app(services, Runner(services, zygote))
     try:
-        async with app.open_async():
+        async with app.open_async(), beating(settings.watchdog_seconds):
             await app.run_worker_async(
                 queues=[QUEUE],
                 concurrency=settings.worker_concurrency,

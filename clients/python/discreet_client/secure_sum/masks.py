@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet_client import paillier
 from discreet_client.packing import Integers, NotPacked, Packing
-from discreet_client.secure_sum.frames import NOTHING
+from discreet_client.secure_sum.frames import HEADER, NOTHING, SIGNATURE
 from discreet_client.secure_sum.roster import Parameters
 
 
@@ -42,6 +42,18 @@ def deal_sizes(parameters: Parameters) -> tuple[int, int]:
     if parameters.scheme == "masking":
         return 32, 32 + 16
     return parameters.key_bits // 8, parameters.key_bits // 8 + 16
+
+
+def longest_answer(parameters: Parameters, agents: int) -> int:
+    """Bytes of the longest frame that any of so many agents sends: the dealer's keys for all, a contribution, or the
+    seeds of those who are missing."""
+    public, secret = deal_sizes(parameters)
+    if parameters.scheme == "paillier":
+        words = Packing(parameters.dimension, parameters.key_bits, parameters.slot_bits).words
+        contribution = words * 2 * parameters.key_bits // 8
+    else:
+        contribution = 8 * (parameters.dimension + MaskingScheme.CHECKS)
+    return HEADER.size + SIGNATURE + max(public + secret * (agents - 1), contribution, 32 * agents)
 
 
 #

@@ -17,6 +17,7 @@ class FederationTerms:
 
     Attributes:
         agents (int): Most agents that may join
+        approve_seconds (float | Unset): From submission to the signed roster; then the job fails Default: 604800.0.
         join_seconds (float | Unset): From the signed roster to the first round Default: 600.0.
         on_missing (FederationTermsOnMissing | Unset): `abort`: an agent that misses a round ends the job; `finish`:
             rounds go on with a quorum Default: 'abort'.
@@ -25,6 +26,7 @@ class FederationTerms:
     """
 
     agents: int
+    approve_seconds: float | Unset = 604800.0
     join_seconds: float | Unset = 600.0
     on_missing: FederationTermsOnMissing | Unset = "abort"
     quorum: int | None | Unset = UNSET
@@ -32,6 +34,8 @@ class FederationTerms:
 
     def to_dict(self) -> dict[str, Any]:
         agents = self.agents
+
+        approve_seconds = self.approve_seconds
 
         join_seconds = self.join_seconds
 
@@ -54,6 +58,8 @@ class FederationTerms:
                 "agents": agents,
             }
         )
+        if approve_seconds is not UNSET:
+            field_dict["approve_seconds"] = approve_seconds
         if join_seconds is not UNSET:
             field_dict["join_seconds"] = join_seconds
         if on_missing is not UNSET:
@@ -69,6 +75,8 @@ class FederationTerms:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         d = dict(src_dict)
         agents = d.pop("agents")
+
+        approve_seconds = d.pop("approve_seconds", UNSET)
 
         join_seconds = d.pop("join_seconds", UNSET)
 
@@ -92,6 +100,7 @@ class FederationTerms:
 
         federation_terms = cls(
             agents=agents,
+            approve_seconds=approve_seconds,
             join_seconds=join_seconds,
             on_missing=on_missing,
             quorum=quorum,

@@ -25,6 +25,7 @@ class SessionAnswer:
 
     Attributes:
         agents (list[SessionAgentAnswer]):
+        approve_by (datetime.datetime | None): Until when the session waits for the signed roster; null when not
         approved_at (datetime.datetime | None):
         id (str):
         job (str):
@@ -39,6 +40,7 @@ class SessionAnswer:
     """
 
     agents: list[SessionAgentAnswer]
+    approve_by: datetime.datetime | None
     approved_at: datetime.datetime | None
     id: str
     job: str
@@ -59,6 +61,12 @@ class SessionAnswer:
         for agents_item_data in self.agents:
             agents_item = agents_item_data.to_dict()
             agents.append(agents_item)
+
+        approve_by: None | str
+        if isinstance(self.approve_by, datetime.datetime):
+            approve_by = self.approve_by.isoformat()
+        else:
+            approve_by = self.approve_by
 
         approved_at: None | str
         if isinstance(self.approved_at, datetime.datetime):
@@ -97,6 +105,7 @@ class SessionAnswer:
         field_dict.update(
             {
                 "agents": agents,
+                "approve_by": approve_by,
                 "approved_at": approved_at,
                 "id": id,
                 "job": job,
@@ -127,6 +136,21 @@ class SessionAnswer:
             agents_item = SessionAgentAnswer.from_dict(agents_item_data)
 
             agents.append(agents_item)
+
+        def _parse_approve_by(data: object) -> datetime.datetime | None:
+            if data is None:
+                return data
+            try:
+                if not isinstance(data, str):
+                    raise TypeError()
+                approve_by_type_0 = datetime.datetime.fromisoformat(data)
+
+                return approve_by_type_0
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
+            return cast(datetime.datetime | None, data)
+
+        approve_by = _parse_approve_by(d.pop("approve_by"))
 
         def _parse_approved_at(data: object) -> datetime.datetime | None:
             if data is None:
@@ -188,6 +212,7 @@ class SessionAnswer:
 
         session_answer = cls(
             agents=agents,
+            approve_by=approve_by,
             approved_at=approved_at,
             id=id,
             job=job,

@@ -1,0 +1,116 @@
+"""Crowds at gRPC's door, and parts of `discreet up` that are alive and silent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from discreet.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.storage.migrations import migrate
+from discreet_client.federation.links import Link
+from tests.conftest import Installation
+from tests.hostile import Attack, Reached
+from tests.postgres_fixture import make_template
+from tests.processes import until
+from tests.rpc.conftest import Federation, federation
+from tests.rpc.crowds import enrolments, first_messages, memory_of, silence
+from tests.rpc.helpers import run
+from tests.test_up import started
+
+MEGABYTE = 1 << 20
+
+
+@contextmanager
+def _federation() -> Iterator[Federation]:
+    """API and rpc that know the tests' kind, on a PostgreSQL of their own."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-hostile-")))
+        postgres = stack.enter_context(EmbeddedPostgres(folder / "postgres", durable=False))
+        template = make_template(
+            postgres,
+            lambda database: migrate(
+                Settings(database_url=database.app_url, migration_database_url=database.owner_url)
+            ),
+        )
+        yield stack.enter_context(federation(postgres, template, folder / "state"))
+
+
+def _session_runs(where: Federation) -> bool:
+    job = where.submit(agents=2, rounds=2, mode="simulation")
+    return [agent.outcome()["state"] for agent in run(where, job, 2)] == ["succeeded"] * 2
+
+
+def large_first_messages(_service: Installation) -> Reached:
+    with _federation() as where:
+        pid = where.rpcs[0].pid
+        before = memory_of(pid)
+        answers = asyncio.run(first_messages(where.rpc_port, 230, 4_000_000))
+        kept = max(0, memory_of(pid) - before) // MEGABYTE
+        refused = answers["RESOURCE_EXHAUSTED", "message_too_large"]
+    return Reached(f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 230)
+
+
+def silent_streams(_service: Installation) -> Reached:
+    with _federation() as where, silence(where.rpc_port, streams=2200, channels=22) as tally:
+        runs = _session_runs(where)
+        figures = f"2 of 2 agents let in: {runs}; of 2200 silent streams {tally['too_many_streams']} were sent away"
+    return Reached(figures, held=runs)
+
+
+def flood_of_enrolments(_service: Installation) -> Reached:
+    with _federation() as where:
+        job = where.submit(agents=2, rounds=2, mode="simulation")
+        session = Link.parse(where.invite(job, 1)[0]).session
+        before = memory_of(where.rpcs[0].pid)
+        answers = asyncio.run(enrolments(where.rpc_port, 2000, session, "guess", at_once=500))
+        kept = max(0, memory_of(where.rpcs[0].pid) - before) // MEGABYTE
+        runs = _session_runs(where)
+    known = answers["UNAUTHENTICATED", "wrong_token"] + answers["UNAVAILABLE", "too_many_streams"]
+    return Reached(f"{known} of 2000 refused, {kept} MB kept, agents let in: {runs}", known == 2000 and runs)
+
+
+def hello_then_silence(_service: Installation) -> Reached:
+    """All seats are taken by agents that enrolled and wait; the members of a signed roster come all the same."""
+    with _federation() as where:
+        where.rpcs[0].terminate()
+        where.extra["DISCREET_RPC_STREAMS"] = "6"
+        until(lambda: where.rpcs[0].poll() is not None)
+        where.start_rpc()
+        waiting = where.submit(agents=6, rounds=2, mode="simulation")
+        for number, link in enumerate(where.invite(waiting, 6)):
+            where.agent(link, name=f"guest-{number}")
+        where.joined(waiting, 6)
+        runs = _session_runs(where)
+    return Reached(f"6 of 6 seats taken by guests; 2 of 2 members let in: {runs}", held=runs)
+
+
+def silent_part(name: str) -> Callable[[Installation], Reached]:
+    def attack(_service: Installation) -> Reached:
+        with (
+            tempfile.TemporaryDirectory(prefix="discreet-hostile-") as folder,
+            started(Path(folder) / "state", DISCREET_WORKERS="0") as up,
+        ):
+            up.await_ready()
+            before = up.part(name)
+            os.kill(before, signal.SIGSTOP)
+            until(lambda: up.part(name) not in (0, before))
+            reason = (up.state / "logs" / f"{name}.log").read_text().rpartition("ended, ")[2].split("\n")[0]
+        return Reached(f"replaced: {reason}", held=reason.startswith("3 probes in a row failed"))
+
+    return attack
+
+
+ATTACKS = [
+    Attack("2 rpc", "230 first messages of 4 MB", "all refused, less than 230 MB kept", large_first_messages),
+    Attack("2 rpc", "2,200 silent streams", "2 of 2 agents let in", silent_streams),
+    Attack("2 rpc", "2,000 enrolments that are well signed", "all refused, agents let in", flood_of_enrolments),
+    Attack("2 rpc", "Hello, then silence", "members of a signed roster let in", hello_then_silence),
+    Attack("2 up", "an API that is alive and silent", "replaced after 3 probes", silent_part("api")),
+    Attack("2 up", "an rpc that is alive and silent", "replaced after 3 probes", silent_part("rpc")),
+]
