@@ -14,8 +14,9 @@ from typing import Any
 import httpx
 import pytest
 import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.privacy import ledger_chain
+from discreet.privacy import certificates, ledger_chain
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
@@ -130,6 +131,9 @@ def test_certificates_are_checked_by_the_service(service: Installation, finished
         assert held(client.verify_certificate(true))["result"] is None
         for wrong in ({"result": {**result, "total_travel_time": 1}}, {"result": result, "tables": {"flows": b"PAR1"}}):
             assert not client.verify_certificate(true, **wrong)["valid"]
+        stranger = certificates.sign({**true, "public_key": ""}, Ed25519PrivateKey.generate())
+        found = {one["name"]: one["holds"] for one in client.verify_certificate(stranger)["checks"]}
+        assert (found["signature"], found["price"]) == (False, None)
     with service.http() as http:
         assert http.post("/v1/certificates:verify", json={"certificate": 5}).status_code == 422
         assert http.post("/v1/certificates:verify", content=b"{").status_code == 400

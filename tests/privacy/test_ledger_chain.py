@@ -15,8 +15,8 @@ import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.privacy import certificates, ledger_chain
-from discreet.privacy.events import EVENTS, DiscreteLaplace, to_json
+from discreet.privacy import calibration, certificates, ledger_chain
+from discreet.privacy.events import EVENTS, DiscreteLaplace, TooManyEvents, price_of, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.ledger_chain import Broken
 from discreet.privacy.units import Price
@@ -449,6 +449,29 @@ def test_a_certificate_of_an_older_version_still_holds_and_binds_nothing() -> No
     )
     (told,) = certificates.check_result(old, digest=RESULT_DIGEST, job="job_1")
     assert (told.holds, told.detail) == (None, certificates.UNBOUND)
+
+
+def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: Any) -> Price:
+        raise AssertionError("priced")
+
+    monkeypatch.setattr(certificates, "price_of", never)
+    forged = {**certificate(), "assumptions": ["nothing"]}
+    assert verdict(forged) == {"signature": False, "price": None}
+    assert verdict(certificate(), signed_by=certificates.public_key(OTHER_KEY)) == {"signature": False, "price": None}
+    with pytest.raises(AssertionError, match="priced"):
+        certificates.check(certificate())
+
+
+def test_a_job_has_so_many_events_and_no_more() -> None:
+    gaussians = [calibration.discrete_gaussian(1.0, 10**8 + i, 10**12, neighbours="one trip") for i in range(17)]
+    curves = [json.loads(event.model_dump_json()) for event in gaussians]
+    assert price_of(curves[:16]).epsilon == sum(event.charged_epsilon for event in gaussians[:16])
+    for events, why in (([EVENT] * 1001, "1001 events"), (curves, "17 different events with a curve")):
+        with pytest.raises(TooManyEvents, match=why):
+            price_of(events)
+        found = next(one for one in certificates.check(certificate(events=events)) if one.name == "price")
+        assert (found.holds, why in found.detail) == (False, True)
 
 
 def test_certificates_that_the_ledger_does_not_bear_out() -> None:

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.privacy.events import EVENTS, total
+from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
 from discreet_client import canonical
 from discreet_client.secure_sum import Unacceptable, unsigned
@@ -127,11 +127,15 @@ def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Che
     """Signature, price and guarantee of a certificate, from the certificate alone.
 
     `signed_by` (base64) is the key that must have signed it, or several of which one must. The price is derived again
-    from the mechanism events; a price or a guarantee that says anything else does not hold.
+    from the mechanism events; a price or a guarantee that says anything else does not hold. It is derived only where
+    the signature holds: pricing the events of strangers could take long.
     """
     if not isinstance(body, Mapping):
         return [Check("signature", False, "this is not a certificate")]
-    return [_check_signature(body, signed_by), *_check_price(body), *_check_transcript(body)]
+    signature = _check_signature(body, signed_by)
+    if not signature.holds:
+        return [signature, Check("price", None, "not looked at, because the signature does not hold")]
+    return [signature, *_check_price(body), *_check_transcript(body)]
 
 
 def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> Check:
@@ -222,11 +226,13 @@ def _check_signature(body: Mapping[str, Any], signed_by: str | Collection[str] |
 
 def _check_price(body: Mapping[str, Any]) -> list[Check]:
     try:
-        derived = total(EVENTS.validate_python(tuple(body["events"])))
+        derived = price_of(body["events"])
         guarantee = body["guarantee"]
         stated = Price.from_json(body["price"])
         kind = guarantee["type"]
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except TooManyEvents as error:
+        return [Check("price", False, f"the events were not priced: {error}")]
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         return [Check("price", False, "the events have no price")]
     price = Check(
         "price", stated == derived, f"the events cost {_words(derived)}; the certificate says {_words(stated)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -48,9 +49,35 @@ def total(events: tuple[Event, ...]) -> Price:
     return sum((event.price() for event in events), Price.zero())
 
 
+MAX_EVENTS = 1000
+MAX_CURVES = 16
+"""Of one job. No plan has as many; who checks what a stranger wrote down prices no more."""
+
+
+class TooManyEvents(ValueError):
+    """More events than a job has: they are not priced."""
+
+
+def price_of(values: Sequence[Any]) -> Price:
+    """What events of unknown origin, as JSON values, cost together; the work is limited.
+
+    Most prices are arithmetic, but a curve takes up to seconds to evaluate, and each event in it is another one.
+    ValueError when they have no price, TooManyEvents among them.
+    """
+    if len(values) > MAX_EVENTS:
+        raise TooManyEvents(f"{len(values)} events; no job has more than {MAX_EVENTS}")
+    events = EVENTS.validate_python(tuple(values))
+    curves = len({event for event in events if isinstance(event, CalibratedEvent)})
+    if curves > MAX_CURVES:
+        raise TooManyEvents(f"{curves} different events with a curve; no job has more than {MAX_CURVES}")
+    return total(events)
+
+
 __all__ = [
     "EVENT",
     "EVENTS",
+    "MAX_CURVES",
+    "MAX_EVENTS",
     "REGISTRY",
     "CalibratedEvent",
     "Dirichlet",
@@ -64,7 +91,9 @@ __all__ = [
     "OneDrawGaussian",
     "PoissonSubsampledGaussian",
     "SmoothSensitivityGaussian",
+    "TooManyEvents",
     "from_json",
+    "price_of",
     "to_json",
     "total",
 ]

@@ -213,7 +213,7 @@ class _Account:
 
 @lru_cache(maxsize=1024)
 def _price(events: str) -> dict[str, int]:
-    return mechanism_events.total(mechanism_events.EVENTS.validate_python(tuple(json.loads(events)))).columns()
+    return mechanism_events.price_of(json.loads(events)).columns()
 
 
 @lru_cache(maxsize=1024)
@@ -264,7 +264,9 @@ def _check_entry(account: _Account, body: dict[str, Any]) -> None:
             price = _amounts(body["price"], COLUMNS)
             try:
                 derived = _price(json.dumps(body["events"]))
-            except ValueError:
+            except mechanism_events.TooManyEvents as error:
+                raise _Fault(f"its events were not priced: {error}") from None
+            except (ValueError, ArithmeticError):
                 raise _Fault("its events have no price") from None
             _require(price == derived, "the price does not follow from the events")
             spent = {name: spent[name] + price[name] for name in COLUMNS}
@@ -400,7 +402,7 @@ def _known_events(events: bytes) -> tuple[dict[str, int], bytes] | None:
         if not isinstance(parsed, list) or rfc8785.dumps(parsed) != events:
             return None
         price = _price(json.dumps(parsed))
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError, ArithmeticError):
         return None
     return price, _text(price)
 
