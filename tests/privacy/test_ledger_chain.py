@@ -474,6 +474,20 @@ def test_a_job_has_so_many_events_and_no_more() -> None:
         assert (found.holds, why in found.detail) == (False, True)
 
 
+BEYOND_DOUBLES: list[dict[str, Any]] = [
+    {"mechanism": "gaussian", "sensitivity": 1e-300, "scale": 1e300, "count": 100, "dimension": 2, "grid": 1.0},
+    {"mechanism": "gaussian", "sensitivity": 10.0, "scale": 1e-300, "count": 1000, "dimension": 3, "grid": 5e-324},
+    {"mechanism": "dirichlet", "sensitivity": 1e-12, "scale": 1.4715043441930749, "floor": 0, "offset": 10000.0},
+    {"mechanism": "discrete_gaussian", "sensitivity": 1.4e300, "scale": 1e100, "count": 3},
+]
+
+
+@pytest.mark.parametrize("event", BEYOND_DOUBLES)
+def test_figures_at_which_doubles_end_have_no_price(event: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no price|too small|too coarse|must be"):
+        price_of([{**event, "charged_epsilon": "0", "charged_delta": "0", "neighbours": "one trip"}])
+
+
 def test_certificates_that_the_ledger_does_not_bear_out() -> None:
     entries = entries_of("job_1")
     entry = certificate()["ledger_entry"][0]

@@ -49,6 +49,8 @@ class FixedPoint:
             raise ValueError(f"fraction_bits is below slot_bits: {self.fraction_bits}")
         if not (np.isfinite(self.bound) and self.bound >= 0 and self.terms >= 1 and self.allowance >= 0):
             raise ValueError(f"no sum of {self.terms} numbers up to {self.bound}")
+        if self.bound >= 2.0**self.slot_bits:  # before it is scaled, beyond what doubles hold
+            raise OutOfRange(f"numbers up to {self.bound:g} do not fit in a slot of {self.slot_bits} bits")
         if self.largest_sum >= 1 << (self.slot_bits - 1):
             raise OutOfRange(
                 f"{self.terms} numbers up to {self.bound:g} with {self.fraction_bits} fraction bits need "

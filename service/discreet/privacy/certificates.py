@@ -232,7 +232,7 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
         kind = guarantee["type"]
     except TooManyEvents as error:
         return [Check("price", False, f"the events were not priced: {error}")]
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         return [Check("price", False, "the events have no price")]
     price = Check(
         "price", stated == derived, f"the events cost {_words(derived)}; the certificate says {_words(stated)}"

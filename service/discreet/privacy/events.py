@@ -70,7 +70,10 @@ def price_of(values: Sequence[Any]) -> Price:
     curves = len({event for event in events if isinstance(event, CalibratedEvent)})
     if curves > MAX_CURVES:
         raise TooManyEvents(f"{curves} different events with a curve; no job has more than {MAX_CURVES}")
-    return total(events)
+    try:
+        return total(events)
+    except ArithmeticError as error:  # figures at which doubles end
+        raise ValueError("the events have no price") from error
 
 
 __all__ = [

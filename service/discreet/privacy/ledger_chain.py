@@ -266,7 +266,7 @@ def _check_entry(account: _Account, body: dict[str, Any]) -> None:
                 derived = _price(json.dumps(body["events"]))
             except mechanism_events.TooManyEvents as error:
                 raise _Fault(f"its events were not priced: {error}") from None
-            except (ValueError, ArithmeticError):
+            except ValueError:
                 raise _Fault("its events have no price") from None
             _require(price == derived, "the price does not follow from the events")
             spent = {name: spent[name] + price[name] for name in COLUMNS}
@@ -402,7 +402,7 @@ def _known_events(events: bytes) -> tuple[dict[str, int], bytes] | None:
         if not isinstance(parsed, list) or rfc8785.dumps(parsed) != events:
             return None
         price = _price(json.dumps(parsed))
-    except (ValueError, TypeError, RecursionError, ArithmeticError):
+    except (ValueError, TypeError, RecursionError):
         return None
     return price, _text(price)
 

@@ -40,8 +40,11 @@ def _exact(value: Any) -> Decimal:
 def _at_most(decimals: int) -> BeforeValidator:
     def check(value: Any) -> Decimal:
         number = _exact(value)
-        exponent = number.normalize().as_tuple().exponent
-        if number and isinstance(exponent, int) and -exponent > decimals:
+        # By its digits: arithmetic would round them, and make 1e-999999999 nothing.
+        _, digits, exponent = number.as_tuple()
+        written = "".join(map(str, digits))
+        zeros = len(written) - len(written.rstrip("0"))
+        if number and isinstance(exponent, int) and -exponent - zeros > decimals:
             raise ValueError(f"at most {decimals} decimals")
         return number
 

@@ -73,7 +73,9 @@ def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
 
 
 def square_root_up(value: Fraction) -> float:
-    """A double just above the square root."""
+    """A double just above the square root, or 1e-150 above smaller ones, where doubles of the square end."""
+    if value < Fraction(1, 10**300):
+        return 1e-150
     root = math.sqrt(value)
     while Fraction(root) ** 2 < value:
         root = math.nextafter(root, math.inf)
