@@ -484,7 +484,7 @@ BEYOND_DOUBLES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("event", BEYOND_DOUBLES)
 def test_figures_at_which_doubles_end_have_no_price(event: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="no price|too small|too coarse|must be"):
+    with pytest.raises(ValueError, match=r"no price|too small|too coarse|must be"):
         price_of([{**event, "charged_epsilon": "0", "charged_delta": "0", "neighbours": "one trip"}])
 
 
