@@ -27,6 +27,7 @@ def stored_installation(
             "webhook_allow_private": True,
             "webhook_ports": "1024-65535",
             "webhook_backoff_seconds": 0.2,
+            "webhook_seconds": 60,
             "expiry_seconds": 0.3,
         }
         running = Installation(settings_for(database, state, **values))

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from discreet import faults
 from discreet.postgres import EmbeddedPostgres
 from discreet.privacy.certificates import is_signed
 from discreet_client.client import ApiError, Client
@@ -670,6 +672,15 @@ def test_contract_pages_answer(api_only: Installation) -> None:
 # Faults ------------------------------------------------------------------------------------------------------------
 
 
+def die_at(running: Installation, point: str) -> subprocess.Popen[bytes]:
+    """A worker that dies when it comes to this point of its work."""
+    running.extra = {"DISCREET_FAULTS": f"{point}=1", "DISCREET_FAULTS_SWITCH": faults.SWITCH}
+    try:
+        return running.start_worker()
+    finally:
+        running.extra = {}
+
+
 def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
@@ -679,10 +690,7 @@ def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
     ):
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
-        first = running.start_worker()
-        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the first worker touches data")
-        first.send_signal(signal.SIGKILL)
-        first.wait()
+        assert die_at(running, "runner.released").wait() == -signal.SIGKILL
         assert client.job(job["id"])["state"] == "running"
         running.start_worker()
         assert client.wait(job["id"])["state"] == "succeeded"
@@ -722,10 +730,8 @@ def test_cancelling_after_data_were_touched_is_charged(
     ):
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
-        first = running.start_worker()
-        eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker touches data")
-        first.send_signal(signal.SIGKILL)
-        first.wait()
+        assert die_at(running, "touch.committed").wait() == -signal.SIGKILL
+        assert kinds(client, dataset["account"])[-1] == "data_touched"
         # Its lease holds for two seconds more: by then a cancellation is noted, afterwards it is done at once.
         answer = client.cancel(job["id"])
         assert (answer["charge"], answer["state"]) in (("full", "running"), ("full", "cancelled"))

@@ -218,8 +218,8 @@ def test_a_process_that_hears_nothing_keeps_nothing(settings: Settings) -> None:
         tasks = [task for task in asyncio.all_tasks() if "Keyring.listen" in repr(task.get_coro())]
         key, key_id, owner = await new_key(services[0])
         await trusted(ring)
-        await ring.principal(key)
-        assert ring._kept
+        while not ring._kept:  # a beat that comes late on a busy machine lets nothing be kept
+            await ring.principal(key)
         proved_at = ring._trusted_until - TRUST_SECONDS
         tasks[0].cancel()
         await access.revoke_key(services[0], owner, key_id)
@@ -261,7 +261,8 @@ def test_whoever_changes_the_row_is_heard(settings: Settings) -> None:
 
 def test_the_quota_is_one_for_all_processes(settings: Settings) -> None:
     quota = 120
-    limited = settings.model_copy(update={"rate_limit_requests": quota, "rate_limit_seconds": 3600})
+    seconds = 10**9  # windows begin at multiples of it: the next in 2033
+    limited = settings.model_copy(update={"rate_limit_requests": quota, "rate_limit_seconds": seconds})
 
     async def work(services: list[Services], rings: list[Keyring]) -> None:
         key, _, _ = await new_key(services[0])
@@ -287,7 +288,7 @@ def test_the_quota_is_one_for_all_processes(settings: Settings) -> None:
         for refused in refusals:
             assert refused.limit is not None
             assert refused.limit.setting == "rate_limit_requests"
-            assert 0 < refused.seconds_left <= 3600
+            assert 0 < refused.seconds_left <= seconds
         other, _, _ = await new_key(services[0])
         assert (await rings[0].admit(other))[1].remaining == quota - 1
 

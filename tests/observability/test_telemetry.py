@@ -246,7 +246,16 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
         dataset = http.post("/v1/datasets", json=bodies.dataset()).json()
         refused = http.post("/v1/jobs", json=bodies.job(dataset["id"], epsilon=50), headers={"Idempotency-Key": "dear"})
         assert refused.json()["code"] == "budget_exhausted"
-    api, worker = read(observed.url), read(observed.worker_url)
+    done_of = ("discreet_jobs_ended_total", (("kind", "routing"), ("state", "succeeded")))
+
+    def counted() -> dict[str, dict[tuple[tuple[str, str], ...], float]] | None:
+        """The worker's samples once it has counted all that it has published: it does so after the publication."""
+        found = read(observed.worker_url)
+        ended = found.get(done_of[0], {}).get(done_of[1], 0)
+        return found if ended == found["discreet_attempts_total"][(("kind", "routing"),)] else None
+
+    worker = eventually(counted, "the job is counted")
+    api = read(observed.url)
     for samples in (api, worker):
         for name, values in samples.items():
             if not name.startswith("discreet_"):
@@ -258,7 +267,7 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
     assert api["discreet_budget_refusals_total"][()] == 1
     assert api["discreet_database_up"][()] == 1
     assert api["discreet_database_connections"][(("state", "most"),)] == observed.settings.pool_size
-    done = worker["discreet_jobs_ended_total"][(("kind", "routing"), ("state", "succeeded"))]
+    done = worker[done_of[0]][done_of[1]]
     steps = worker["discreet_child_seconds_count"]
     assert done >= 1
     assert {steps[(("kind", "routing"), ("step", step))] for step in ("release", "finish")} == {done}

@@ -25,6 +25,7 @@ from discreet_client.federation import signing
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document
 from tests import bodies
+from tests.conftest import DEADLINE_SECONDS
 from tests.reliability.chains import superuser_url
 
 
@@ -52,7 +53,10 @@ async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> li
     """What the steps come to that all begin while somebody else holds the row of the job: each waits in turn."""
 
     async def waiting(watch: psycopg.AsyncConnection[Any]) -> int:
-        found = await watch.execute("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted")
+        found = await watch.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+        )
         return int((await found.fetchone() or (0,))[0])
 
     async with await psycopg.AsyncConnection.connect(url) as holder:
@@ -61,7 +65,7 @@ async def behind(url: str, job: str, *steps: Callable[[], Awaitable[Any]]) -> li
             tasks = []
             for number, step in enumerate(steps, start=1):
                 tasks.append(asyncio.ensure_future(step()))
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(DEADLINE_SECONDS):
                     while await waiting(watch) < number:
                         assert not tasks[-1].done(), await tasks[-1]
                         await asyncio.sleep(0.01)
@@ -133,9 +137,9 @@ def test_who_reads_an_export_slowly_is_in_nobodys_way(settings: Settings) -> Non
             first, _ = await budgets.set_cap(services, owner, scope="tenant", name=None, cap=cap, reason="first")
             lines = await ledger.export(services, owner)
             read = [await anext(lines)]
-            async with asyncio.timeout(20):  # less than the pool's own patience
-                await budgets.grant(services, owner, first["id"], cap, "while somebody reads")
-                await budgets.set_cap(services, owner, scope="principal", name="p", cap=cap, reason="also then")
+            # The pool's only connection: were it the reader's, the pool would give up.
+            await budgets.grant(services, owner, first["id"], cap, "while somebody reads")
+            await budgets.set_cap(services, owner, scope="principal", name="p", cap=cap, reason="also then")
             async for part in lines:
                 read.append(part)
             return b"".join(read)

@@ -221,14 +221,16 @@ def test_the_scope_ends_with_its_transaction(settings: Settings) -> None:
 
 def test_connections_that_the_server_closed_are_passed_over(settings: Settings) -> None:
     async def work(database: Database) -> None:
+        all_of_them = asyncio.Barrier(5)
+
         async def hold() -> None:
             async with database.transaction("one"):
-                await asyncio.sleep(0.2)
+                await all_of_them.wait()  # so that each has a connection of its own
 
         await asyncio.gather(*(hold() for _ in range(5)))
         assert settings.migration_database_url is not None
         kill = (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            "SELECT pg_terminate_backend(pid, 500000) FROM pg_stat_activity"  # returns when it is gone
             " WHERE pid <> pg_backend_pid() AND usename = current_user AND datname = current_database()"
         )
         with psycopg.connect(libpq_url(settings.database_url or ""), autocommit=True) as connection:

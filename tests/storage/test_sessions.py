@@ -79,7 +79,10 @@ def test_a_round_that_waits_for_the_next_holder_is_not_kept(settings: Settings) 
                 fence = "UPDATE jobs SET attempt = attempt + 1 WHERE id = :job"
                 await connection.execute(text(fence), {"job": job})
                 late = asyncio.create_task(keep(services, job, attempt, 4))
-                waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+                waiting = (
+                    "SELECT count(*) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+                )
                 while not (await connection.execute(text(waiting))).scalar_one():
                     assert not late.done()
                     await asyncio.sleep(0.01)
@@ -95,7 +98,7 @@ def test_a_round_is_kept_over_connections_that_are_gone(settings: Settings) -> N
         async with federated(settings) as (services, job, attempt):
             await asyncio.gather(*(kept(services, job) for _ in range(3)))
             others = (
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                "SELECT pg_terminate_backend(pid, 500000) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"
             )
             async with services.database.transaction(SYSTEM) as connection:
