@@ -74,9 +74,10 @@ load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, 
 	$(call bootstrap,test)
 	@.venv/bin/python -m tests.reliability.load $(ARGS)
 
-fuzz: ## send whatever the contract allows, and what it does not, for some minutes
+fuzz: ## send whatever the contract allows, and what it does not; look for new examples of every property
 	$(call bootstrap,test)
 	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py --timeout 3600 $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile search --timeout 3600 $(ARGS)
 
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)

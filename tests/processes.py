@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def until(condition: Callable[[], object], seconds: float = 500.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 1000.0) -> None:
     """Wait for something that must come; the deadline only ends a broken test."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -29,7 +29,7 @@ def test_no_honest_mechanism_is_caught_and_most_bounds_are_near() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_half_the_noise_is_caught(name: str) -> None:
-    row = half_noise(EXAMPLES[name], samples=SAMPLES)
+    row = half_noise(EXAMPLES[name], samples=SAMPLES, noise=Noise.seeded(12))
     assert row.verdict == "violated", row
 
 
@@ -51,7 +51,7 @@ def test_replaced_units_of_minibatches() -> None:
         1.0, 10**9, 10**13, probability=0.2, steps=10, relation="replace", neighbours="replace one"
     )
     assert audit_event(event, samples=SAMPLES, noise=Noise.seeded(19)).verdict == "holds"
-    assert half_noise(event, samples=SAMPLES).verdict == "violated"
+    assert half_noise(event, samples=SAMPLES, noise=Noise.seeded(20)).verdict == "violated"
 
 
 def test_transcripts_of_several_releases() -> None:
@@ -59,7 +59,7 @@ def test_transcripts_of_several_releases() -> None:
     left, right = worst_case(event, Noise.seeded(1))
     assert left(7).shape == right(7).shape == (7, 3)
     assert audit_event(event, samples=20_000, noise=Noise.seeded(23)).verdict == "holds"
-    assert half_noise(event, samples=20_000).verdict == "violated"
+    assert half_noise(event, samples=20_000, noise=Noise.seeded(24)).verdict == "violated"
 
 
 def test_too_long_transcripts_are_refused() -> None:

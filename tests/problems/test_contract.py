@@ -73,7 +73,7 @@ def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
     """The same released bytes give the same result; `finish` is given nothing else that could tell about the data."""
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
-    released = pack(problem.release(public, plan, content, Noise.secure()))
+    released = pack(problem.release(public, plan, content, Noise.seeded(1)))
     steps: list[tuple[int, int]] = []
     first = problem.finish(public, plan, unpack(released), lambda *step: steps.append(step)).to_json()
     assert problem.finish(public, plan, unpack(released), lambda *step: None).to_json() == first
@@ -87,8 +87,9 @@ def test_finish_depends_on_what_was_released_alone(kind: str) -> None:
 def test_two_releases_differ(kind: str) -> None:
     problem, public, content, budget = example(kind)
     plan = problem.plan(public, budget)
-    first, second = (pack(problem.release(public, plan, content, Noise.secure())) for _ in range(2))
-    assert first != second
+    # Ten, since two of routing's two counts with noise of scale 10 may be equal: of ten all are with probability 1e-11
+    # at most, as the likeliest noise of a count has tanh(1/20) < 0.05.
+    assert len({pack(problem.release(public, plan, content, Noise.secure())) for _ in range(10)}) > 1
     seeded = [pack(problem.release(public, plan, content, Noise.seeded(3))) for _ in range(2)]
     assert seeded[0] == seeded[1]
 

@@ -259,7 +259,7 @@ def watched(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> Iterat
         yield running, traces
 
 
-@pytest.mark.timeout(1200)  # a dozen processes, one after another
+@pytest.mark.timeout(1800)  # a dozen processes, one after another
 def test_no_private_value_and_no_secret_comes_out(
     watched: tuple[Watched, list[bytes]], postgres: EmbeddedPostgres
 ) -> None:

@@ -148,7 +148,7 @@ class Federation(Installation):
         names = ("quorum", "on_missing", "round_seconds", "join_seconds", "approve_seconds")
         terms = {name: fields.pop(name) for name in names if name in fields}
         problem = kinds.NoisySum.model_validate(
-            {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 500.0, **terms}, **fields}
+            {"protocol": "federated", "federation": {"agents": agents, "join_seconds": 1000.0, **terms}, **fields}
         )
 
         async def go() -> str:

@@ -59,7 +59,7 @@ def spec(scheme: str, iterations: int = 200, **changes: Any) -> dict[str, Any]:
         "steps": {"primal": 0.016, "dual": 0.8, "shrink": 0.99, "iterations": iterations},
         "encryption": {"scheme": scheme, "key_bits": 2048},
         "protocol": "federated",
-        "federation": {"agents": 3, "join_seconds": 500.0, "round_seconds": 300.0},
+        "federation": {"agents": 3, "join_seconds": 1000.0, "round_seconds": 300.0},
         **changes,
     }
 

@@ -19,6 +19,7 @@ from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
+from tests.conftest import DEADLINE_SECONDS
 from tests.rpc.conftest import Federation
 from tests.rpc.kinds import NUMBER
 
@@ -281,7 +282,7 @@ def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
     waiting.start()
     stream = liar.open()
     current = stream.accept()
-    waiting.join(30)
+    waiting.join(DEADLINE_SECONDS)
     assert rounds.get().broadcast == current.broadcast == b"begin"
     answers = signing.digest(current.broadcast)
 

