@@ -332,6 +332,32 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
         assert kept in objects(stored)
 
 
+def test_what_was_erased_is_vacuumed_and_what_remains_is_told(stored: Installation, sql: Callable[..., Any]) -> None:
+    """The table's dead rows are gone, and the answer names every place that still has sealed bytes."""
+    with stored.client() as client:
+        dataset = client.register(bodies.dataset())
+        with stored.http() as http:
+            plain = http.delete(f"/v1/datasets/{dataset['id']}")
+            assert (plain.status_code, plain.content) == (204, b"")
+        again = client.register(bodies.dataset())
+        remains = client.delete_dataset(again["id"])
+    assert [place.partition(":")[0] for place in remains] == [
+        "in the database's files",
+        "in the write-ahead log",
+        "in backups from before",
+        "in the object storage, where it keeps versions",
+        "all of these are sealed",
+    ]
+    assert "a worker vacuums the table" in remains[0]
+
+    def vacuums() -> int:
+        ((count,),) = sql("SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'datasets'")
+        return int(count)
+
+    before = vacuums()
+    eventually(lambda: inside(stored, datasets.vacuum) and vacuums() > before, "the service's role vacuums")
+
+
 def test_deleting_forgets_object_and_key(stored: Installation, sql: Callable[..., Any]) -> None:
     with stored.client() as client:
         dataset = client.register(body := bodies.dataset())

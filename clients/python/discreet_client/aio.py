@@ -115,9 +115,9 @@ class AsyncClient:
         async for item in self._pages("datasets", calls.datasets):
             yield item
 
-    async def delete_dataset(self, dataset_id: str) -> None:
-        """Erase a dataset's content; its account and ledger stay."""
-        await self._run(calls.delete_dataset(dataset_id))
+    async def delete_dataset(self, dataset_id: str) -> list[str]:
+        """Erase a dataset's content; its account and ledger stay. Where sealed bytes remain, and until when."""
+        return await self._run(calls.delete_dataset(dataset_id))
 
     # Jobs
 

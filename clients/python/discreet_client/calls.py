@@ -225,8 +225,9 @@ def datasets(page_token: str | None) -> Call[Document[models.DatasetPage]]:
     return _call(list_datasets._get_kwargs(page_token=page_token), _document(models.DatasetPage))
 
 
-def delete_dataset(dataset_id: str) -> Call[None]:
-    return _call(erase_dataset._get_kwargs(dataset_id), _nothing)
+def delete_dataset(dataset_id: str) -> Call[list[str]]:
+    request = {**erase_dataset._get_kwargs(dataset_id), "headers": {"Prefer": "return=representation"}}
+    return _call(request, lambda response: [str(place) for place in response.json()["remains"]])
 
 
 # Jobs

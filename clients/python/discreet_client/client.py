@@ -113,9 +113,9 @@ class Client:
         for item in self._pages("datasets", calls.datasets):
             yield item
 
-    def delete_dataset(self, dataset_id: str) -> None:
-        """Erase a dataset's content; its account and ledger stay."""
-        self._run(calls.delete_dataset(dataset_id))
+    def delete_dataset(self, dataset_id: str) -> list[str]:
+        """Erase a dataset's content; its account and ledger stay. Where sealed bytes remain, and until when."""
+        return self._run(calls.delete_dataset(dataset_id))
 
     # Jobs
 

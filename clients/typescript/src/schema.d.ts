@@ -1248,6 +1248,19 @@ export interface components {
             next_page_token: string | null;
         };
         /**
+         * ErasedAnswer
+         * @description What stays of an erased content.
+         */
+        ErasedAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * Remains
+             * @description Where its sealed bytes are still found, and until when, in sentences
+             */
+            remains: string[];
+        };
+        /**
          * FederatedAgents
          * @description How many agents there will be, and public dimensions of what they sum.
          */
@@ -3702,7 +3715,10 @@ export interface operations {
     delete_dataset: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description `return=representation` asks for what remains (RFC 7240) */
+                prefer?: string;
+            };
             path: {
                 dataset_id: string;
             };
@@ -3710,6 +3726,19 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasedAnswer"];
+                };
+            };
             /** @description Successful Response */
             204: {
                 headers: {

@@ -158,6 +158,13 @@ class DatasetAnswer(BaseModel):
     delete_after_job: bool = Field(description="The content is erased after the first job that succeeds on it")
 
 
+class ErasedAnswer(BaseModel):
+    """What stays of an erased content."""
+
+    id: str
+    remains: list[str] = Field(description="Where its sealed bytes are still found, and until when, in sentences")
+
+
 class DatasetPage(BaseModel):
     """A page of datasets, newest first."""
 

@@ -127,8 +127,14 @@ def delete(
             found = client.dataset(dataset_id)
             question = f"Erase the content of {found['name']} ({dataset_id})? It cannot be undone"
             typer.confirm(question, abort=True, err=True)
-        client.delete_dataset(dataset_id)
-    tell({"deleted": dataset_id}, as_json, lambda: print(f"{dataset_id}: its content is erased; its account stays"))
+        remains = client.delete_dataset(dataset_id)
+
+    def show() -> None:
+        print(f"{dataset_id}: its content is erased; its account stays. Sealed bytes remain for a while:")
+        for place in remains:
+            print(f"  - {place}")
+
+    tell({"deleted": dataset_id, "remains": remains}, as_json, show)
 
 
 def _whole_body(file: Path) -> dict[str, Any] | None:

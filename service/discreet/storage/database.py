@@ -212,6 +212,11 @@ class Database:
                 return cursor.rowcount
         raise AssertionError("the last attempt returns or raises")
 
+    async def vacuum(self, *tables: str) -> None:
+        """Clear away dead rows of these tables, outside of any transaction, as VACUUM asks for."""
+        async with self.engine.connect() as connection:
+            await connection.execute(text(f"VACUUM {', '.join(tables)}"))
+
     async def _begun(self, begin: sql.Composed) -> AsyncConnection:
         """A connection on which a transaction was begun; those that the server has left behind are passed over."""
         for spare in range(self._pool_size, -1, -1):

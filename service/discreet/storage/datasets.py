@@ -118,6 +118,29 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     return True
 
 
+async def traces(connection: AsyncConnection) -> Row:
+    """How long the database keeps what was erased: `checkpoint_seconds`, `archived` (its log goes elsewhere too),
+    `vacuumed` (whether this role may clear away dead rows of contents)."""
+    row = _one(await connection.execute(text(_TRACES)))
+    assert row is not None
+    return row
+
+
+_TRACES = """
+SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::integer AS checkpoint_seconds,
+       current_setting('archive_mode') <> 'off' OR EXISTS (SELECT FROM pg_replication_slots) AS archived,
+       CASE WHEN current_setting('server_version_num')::integer >= 170000
+            THEN has_table_privilege('dataset_chunks', 'MAINTAIN') ELSE false END AS vacuumed
+"""
+
+
+async def dead_contents(connection: AsyncConnection) -> bool:
+    """Whether this role may vacuum contents, and there is something to clear away."""
+    found = (await traces(connection))["vacuumed"]
+    dead = "SELECT sum(n_dead_tup) > 0 FROM pg_stat_user_tables WHERE relname IN ('datasets', 'dataset_chunks')"
+    return bool(found and (await connection.execute(text(dead))).scalar())
+
+
 async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     """Datasets whose content shall go and that no job needs: past their time, or used by a job that succeeded."""
     active = select(Job.id).where(Job.dataset_id == Dataset.id, Job.state.not_in(("succeeded", "failed", "cancelled")))

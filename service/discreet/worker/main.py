@@ -112,6 +112,7 @@ async def _expire_forever(services: Services) -> None:
         try:
             if count := await datasets.expire(services):
                 log.info("contents erased, their time was over", count=count)
+            await datasets.vacuum(services)
         except Exception as error:
             log.warning("contents not looked at", error=type(error).__name__)
         await asyncio.sleep(services.settings.expiry_seconds)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import JSONResponse, Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.responses import Pages, answer, resource
-from discreet.api.schemas import DatasetAnswer, DatasetPage, DatasetRequest
+from discreet.api.schemas import DatasetAnswer, DatasetPage, DatasetRequest, ErasedAnswer
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.api.uploads import registration
 from discreet.usecases import datasets
@@ -75,9 +75,20 @@ async def get_dataset(
 
 @router.delete(
     "/{dataset_id}",
-    **operation("delete_dataset", roles=["owner"], answers={204: None}, codes=["not_found", "dataset_in_use"]),
+    **operation(
+        "delete_dataset", roles=["owner"], answers={204: None, 200: ErasedAnswer}, codes=["not_found", "dataset_in_use"]
+    ),
 )
-async def delete_dataset(dataset_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def delete_dataset(
+    dataset_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    prefer: Annotated[str, Header(description="`return=representation` asks for what remains (RFC 7240)")] = "",
+) -> Response:
     """Erase the content. Its account and ledger stay, and the same content registered again finds them."""
-    await datasets.erase(services, principal, dataset_id)
+    remains = await datasets.erase(services, principal, dataset_id)
+    if "return=representation" in prefer:
+        return JSONResponse(
+            {"id": dataset_id, "remains": remains}, headers={"Preference-Applied": "return=representation"}
+        )
     return Response(status_code=204)

@@ -257,8 +257,7 @@ async def show_dataset(dataset_id: str, request: Request, services: CurrentServi
 @router.get("/datasets/{dataset_id}/delete")
 async def ask_delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """What goes and what stays."""
-    dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
-    return render(request, "dataset_delete.html", dataset=dataset, refused=None)
+    return await _delete_form(request, services, viewer, dataset_id)
 
 
 @router.post("/datasets/{dataset_id}/delete")
@@ -267,6 +266,14 @@ async def delete(dataset_id: str, request: Request, services: CurrentServices, v
     try:
         await datasets.erase(services, viewer.principal, dataset_id)
     except Conflict as error:
-        dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
-        return render(request, "dataset_delete.html", status=409, dataset=dataset, refused=error)
+        return await _delete_form(request, services, viewer, dataset_id, refused=error)
     return go_to("/datasets?deleted=1")
+
+
+async def _delete_form(
+    request: Request, services: CurrentServices, viewer: Owner, dataset_id: str, refused: Conflict | None = None
+) -> Response:
+    dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
+    remains = await datasets.would_remain(services, viewer.principal, dataset_id)
+    status = 200 if refused is None else 409
+    return render(request, "dataset_delete.html", status=status, dataset=dataset, remains=remains, refused=refused)

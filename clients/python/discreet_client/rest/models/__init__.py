@@ -48,6 +48,7 @@ from .encryption import Encryption
 from .encryption_scheme import EncryptionScheme
 from .entry_page import EntryPage
 from .entry_page_entries_item import EntryPageEntriesItem
+from .erased_answer import ErasedAnswer
 from .federated_agents import FederatedAgents
 from .federation_terms import FederationTerms
 from .federation_terms_on_missing import FederationTermsOnMissing
@@ -190,6 +191,7 @@ __all__ = (
     "EncryptionScheme",
     "EntryPage",
     "EntryPageEntriesItem",
+    "ErasedAnswer",
     "FederatedAgents",
     "FederationTerms",
     "FederationTermsOnMissing",

@@ -6,13 +6,19 @@ import httpx
 
 from ... import errors
 from ...client import AuthenticatedClient, Client
+from ...models.erased_answer import ErasedAnswer
 from ...models.problem_document import ProblemDocument
-from ...types import Response
+from ...types import Response, Unset
 
 
 def _get_kwargs(
     dataset_id: str,
+    *,
+    prefer: str | Unset = "",
 ) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    if not isinstance(prefer, Unset):
+        headers["prefer"] = prefer
 
     _kwargs: dict[str, Any] = {
         "method": "delete",
@@ -21,10 +27,18 @@ def _get_kwargs(
         ),
     }
 
+    _kwargs["headers"] = headers
     return _kwargs
 
 
-def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Response) -> Any | ProblemDocument | None:
+def _parse_response(
+    *, client: AuthenticatedClient | Client, response: httpx.Response
+) -> Any | ErasedAnswer | ProblemDocument | None:
+    if response.status_code == 200:
+        response_200 = ErasedAnswer.from_dict(response.json())
+
+        return response_200
+
     if response.status_code == 204:
         response_204 = cast(Any, None)
         return response_204
@@ -67,7 +81,7 @@ def _parse_response(*, client: AuthenticatedClient | Client, response: httpx.Res
 
 def _build_response(
     *, client: AuthenticatedClient | Client, response: httpx.Response
-) -> Response[Any | ProblemDocument]:
+) -> Response[Any | ErasedAnswer | ProblemDocument]:
     return Response(
         status_code=HTTPStatus(response.status_code),
         content=response.content,
@@ -80,24 +94,28 @@ def sync_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | ProblemDocument]:
+    prefer: str | Unset = "",
+) -> Response[Any | ErasedAnswer | ProblemDocument]:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
 
     Args:
         dataset_id (str):
+        prefer (str | Unset): `return=representation` asks for what remains (RFC 7240) Default:
+            ''.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[Any | ErasedAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
         dataset_id=dataset_id,
+        prefer=prefer,
     )
 
     response = client.get_httpx_client().request(
@@ -111,25 +129,29 @@ def sync(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | ProblemDocument | None:
+    prefer: str | Unset = "",
+) -> Any | ErasedAnswer | ProblemDocument | None:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
 
     Args:
         dataset_id (str):
+        prefer (str | Unset): `return=representation` asks for what remains (RFC 7240) Default:
+            ''.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        Any | ErasedAnswer | ProblemDocument
     """
 
     return sync_detailed(
         dataset_id=dataset_id,
         client=client,
+        prefer=prefer,
     ).parsed
 
 
@@ -137,24 +159,28 @@ async def asyncio_detailed(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Response[Any | ProblemDocument]:
+    prefer: str | Unset = "",
+) -> Response[Any | ErasedAnswer | ProblemDocument]:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
 
     Args:
         dataset_id (str):
+        prefer (str | Unset): `return=representation` asks for what remains (RFC 7240) Default:
+            ''.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Response[Any | ProblemDocument]
+        Response[Any | ErasedAnswer | ProblemDocument]
     """
 
     kwargs = _get_kwargs(
         dataset_id=dataset_id,
+        prefer=prefer,
     )
 
     response = await client.get_async_httpx_client().request(**kwargs)
@@ -166,25 +192,29 @@ async def asyncio(
     dataset_id: str,
     *,
     client: AuthenticatedClient,
-) -> Any | ProblemDocument | None:
+    prefer: str | Unset = "",
+) -> Any | ErasedAnswer | ProblemDocument | None:
     """Delete Dataset
 
      Erase the content. Its account and ledger stay, and the same content registered again finds them.
 
     Args:
         dataset_id (str):
+        prefer (str | Unset): `return=representation` asks for what remains (RFC 7240) Default:
+            ''.
 
     Raises:
         errors.UnexpectedStatus: If the server returns an undocumented status code and Client.raise_on_unexpected_status is True.
         httpx.TimeoutException: If the request takes longer than Client.timeout.
 
     Returns:
-        Any | ProblemDocument
+        Any | ErasedAnswer | ProblemDocument
     """
 
     return (
         await asyncio_detailed(
             dataset_id=dataset_id,
             client=client,
+            prefer=prefer,
         )
     ).parsed
