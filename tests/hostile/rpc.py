@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import tempfile
@@ -51,9 +52,11 @@ def large_first_messages(_service: Installation) -> Reached:
         pid = where.rpcs[0].pid
         before = memory_of(pid)
         answers = asyncio.run(first_messages(where.rpc_port, 230, 4_000_000))
+        with contextlib.suppress(AssertionError):  # free memory is given back every other second
+            until(lambda: memory_of(pid) - before < 24 * MEGABYTE, seconds=30)
         kept = max(0, memory_of(pid) - before) // MEGABYTE
         refused = answers["RESOURCE_EXHAUSTED", "message_too_large"]
-    return Reached(f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 230)
+    return Reached(f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 24)
 
 
 def silent_streams(_service: Installation) -> Reached:
@@ -107,7 +110,7 @@ def silent_part(name: str) -> Callable[[Installation], Reached]:
 
 
 ATTACKS = [
-    Attack("2 rpc", "230 first messages of 4 MB", "all refused, less than 230 MB kept", large_first_messages),
+    Attack("2 rpc", "230 first messages of 4 MB", "all refused, less than 24 MB kept", large_first_messages),
     Attack("2 rpc", "2,200 silent streams", "2 of 2 agents let in", silent_streams),
     Attack("2 rpc", "2,000 enrolments that are well signed", "all refused, agents let in", flood_of_enrolments),
     Attack("2 rpc", "Hello, then silence", "members of a signed roster let in", hello_then_silence),

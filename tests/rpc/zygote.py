@@ -13,6 +13,8 @@ def warm_up() -> None:
     """What this kind needs, and its result's encoding."""
     import pyarrow.parquet  # noqa: F401
 
+    from discreet_client import canonical  # noqa: F401
+
     kinds.NoisySum.rehearse_session()
     CoupledQp.rehearse_session()
 

@@ -7,11 +7,14 @@ which results mostly consist, take the way of the C library and are mended after
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+codecs.lookup("utf-16-be")  # now: a solver's child, which sorts names by it, can open no files any more
 
 EXACT = 2**53 - 1
 """The largest integer up to which every one is a double of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import ctypes
 import secrets
 import signal
 import socket
@@ -34,6 +34,8 @@ from discreet_client.stubs import federation_pb2_grpc as rpc
 log = structlog.get_logger()
 
 GRACE_SECONDS = 3.0
+RETURN_SECONDS, RETURN_BYTES = 2.0, 16 << 20
+"""How often free memory is given back, and after how much that was refused."""
 CONNECTION_STREAMS = 128
 """Streams of one connection. No limit is one of addresses: many honest agents may stand behind one."""
 
@@ -116,10 +118,11 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         if settings.least_isolation != "none":  # else it starts with the first session
             await zygote.start()
         coordinators = Coordinators(services, zygote, f"rpc_{secrets.token_hex(8)}", Seats(settings.rpc_streams))
+        room = WaitingRoom(settings.rpc_waiting)
         server = grpc.aio.server(
             interceptors=(
                 Tracing(services.database),
-                Doors(WaitingRoom(settings.rpc_waiting), settings.rpc_messages_per_second),
+                Doors(room, settings.rpc_messages_per_second),
                 Signatures(services.secrets.signer, settings.clock_skew_seconds),
             ),
             options=options(settings),
@@ -135,15 +138,16 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         log.info("gRPC answers", host=host, port=bound, tls=rpc_tls.uses_tls(settings, host))
         sweeping = asyncio.create_task(coordinators.sweep())
+        returning = asyncio.create_task(_return_memory(room))
         try:
             async with beating(settings.watchdog_seconds):
                 with standing.Standing(services, installation=False).shown():
                     await stop.wait()
         finally:
             await checks.enter_graceful_shutdown()
-            sweeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sweeping
+            for task in (sweeping, returning):
+                task.cancel()
+            await asyncio.gather(sweeping, returning, return_exceptions=True)
             await coordinators.stop()
             await server.stop(GRACE_SECONDS)
             await zygote.stop()
@@ -175,6 +179,17 @@ def options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 5),
     ]
+
+
+async def _return_memory(room: WaitingRoom) -> None:
+    """After a crowd of large messages, give the system back what malloc keeps free between what lives; glibc's alone,
+    others do it by themselves."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while trim is not None:
+        await asyncio.sleep(RETURN_SECONDS)
+        if room.refused_bytes > RETURN_BYTES:
+            room.refused_bytes = 0
+            await asyncio.to_thread(trim, 0)
 
 
 def _reached(host: str) -> str:
