@@ -149,6 +149,20 @@ class TooManyRequests(DiscreetError):
         self.seconds_left = seconds_left
 
 
+class TooManyUploads(DiscreetError):
+    """So many contents of this tenant are being registered already."""
+
+    code = "too_many_uploads"
+
+    def __init__(self, limit: Limit, seconds_left: int) -> None:
+        super().__init__(
+            f"{limit.allowed} contents of this tenant are being registered ({limit.setting}); send this one again when "
+            "one of them is done"
+        )
+        self.limit = limit
+        self.seconds_left = seconds_left
+
+
 class Unavailable(DiscreetError):
     """A part that discreet needs does not answer; try again."""
 

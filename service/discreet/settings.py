@@ -63,6 +63,9 @@ class Settings(BaseSettings):
         default=None, description="Folder of uploads while they come, sealed; unset: the temporary folder"
     )
     uploads_at_once: int = Field(default=2, ge=1, le=64, description="Multipart uploads that one process reads at once")
+    tenant_uploads: int = Field(
+        default=4, ge=1, description="Contents of one tenant that one API process receives and registers at once"
+    )
     object_url: str | None = Field(
         default=None, description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database"
     )
@@ -118,6 +121,11 @@ class Settings(BaseSettings):
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     watchdog_seconds: float | None = Field(
         default=None, gt=0, description="A process whose event loop is blocked for so long ends itself; unset: never"
+    )
+    header_seconds: float = Field(default=10.0, gt=0, description="Time for the head of a request to come whole")
+    body_stall_seconds: float = Field(default=30.0, gt=0, description="Longest pause in the body of a request")
+    waiting_connections: int = Field(
+        default=1000, ge=1, description="Connections without a whole head that one API process keeps; the oldest go"
     )
     pool_size: int = Field(default=10, ge=1, description="Database connections of one process")
 

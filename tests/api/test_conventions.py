@@ -245,6 +245,39 @@ def first_key(settings: Settings) -> str:
     return asyncio.run(make())
 
 
+def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
+    small = settings.model_copy(update={"tenant_uploads": 1})
+    headers = {"Authorization": f"Bearer {first_key(settings)}"}
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[bytes]:
+        yield b'{"kind": '
+        begun.set()
+        go_on.wait()
+        yield b"5}"
+
+    with served(create_app(small)) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        answers: list[int] = []
+        first = threading.Thread(
+            target=lambda: answers.append(http.post("/v1/datasets", content=slow()).status_code), daemon=True
+        )
+        first.start()
+        begun.wait()
+
+        def refused() -> httpx.Response | None:  # the server takes the turn a little after the client has begun
+            answer = http.post("/v1/datasets", json={"kind": 5})
+            return answer if answer.status_code == 429 else None
+
+        told = eventually(refused, "the second upload is refused")
+        valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
+        assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_uploads", "5")
+        assert told.json()["limit"] == {"setting": "tenant_uploads", "unit": "uploads", "allowed": 1, "came": 2}
+        go_on.set()
+        first.join()
+        assert answers == [422]
+        assert http.post("/v1/datasets", json={"kind": 5}).status_code == 422  # the turn was given back
+
+
 def test_limits_name_themselves(settings: Settings) -> None:
     small = settings.model_copy(
         update={

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 
+from discreet.postgres import EmbeddedPostgres
 from discreet_client.client import Client
-from tests.conftest import Installation
+from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser, Page
+from tests.postgres_fixture import fresh_database
 
 
 def test_without_a_login_every_page_leads_to_it(api_only: Installation) -> None:
@@ -175,3 +179,30 @@ def test_nobody_sends_large_forms_without_a_login(api_only: Installation) -> Non
     with Browser(api_only) as browser:
         page = browser.submit(browser.get("/login"), "/login", key="x" * 70_000)
         assert (page.status, "65536" in page.text) == (413, True)
+
+
+def test_pages_are_counted_against_the_key_like_calls(
+    postgres: EmbeddedPostgres, template: str, tmp_path: Path
+) -> None:
+    with fresh_database(postgres, template) as database:
+        running = Installation(settings_for(database, tmp_path / "state"))
+        running.extra |= {"DISCREET_RATE_LIMIT_REQUESTS": "6", "DISCREET_RATE_LIMIT_SECONDS": "3600"}
+        running.make_keys()
+        running.start_api()
+        try:
+            with Browser(running) as browser, running.http() as http:
+                browser.submit(browser.get("/login"), "/login", key=running.owner_key)
+                left = int(http.get("/v1/jobs").headers["ratelimit"].split(";")[1].removeprefix("r="))
+                for remaining in range(left - 1, -1, -1):
+                    page = browser.get("/jobs")
+                    assert page.status == 200
+                    assert f"r={remaining};" in page.response.headers["ratelimit"]
+                refused = browser.get("/jobs")
+                assert refused.status == 429
+                assert "may ask 6 times" in refused.text
+                assert int(refused.response.headers["retry-after"]) > 0
+                assert http.get("/v1/jobs").status_code == 429
+                (style,) = (values["href"] for tag, values in refused.tags if values.get("rel") == "stylesheet")
+                assert browser.http.get(str(style)).status_code == 200
+        finally:
+            running.stop()

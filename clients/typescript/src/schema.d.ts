@@ -3604,7 +3604,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_uploads`: So many contents of this tenant are being registered already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */

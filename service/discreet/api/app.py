@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import RedirectResponse, Response
 
 from discreet.api import problem_details, schemas
+from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.middleware import Envelope
@@ -177,6 +178,7 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, p
         access_log=False,
         server_header=False,
         lifespan="off",
+        http=bounded_protocol(settings),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     # Not by `fd=`, which uvicorn opens as a Unix socket: Nagle's algorithm then holds every answer for 40 ms.

@@ -29,6 +29,7 @@ from discreet.errors import (
     NotFound,
     PayloadTooLarge,
     TooManyRequests,
+    TooManyUploads,
     Unauthenticated,
     Unavailable,
 )
@@ -47,6 +48,7 @@ STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
     (Conflict, 409),
     (PayloadTooLarge, 413),
     (TooManyRequests, 429),
+    (TooManyUploads, 429),
     (Unavailable, 503),
     (DiscreetError, 500),
 )
@@ -95,6 +97,12 @@ CODES: dict[str, Code] = {
         "The key has used up its requests for now",
         "this key may ask 30000 times in 60 s (rate_limit_requests); again in 12 s",
         {"limit": {"setting": "rate_limit_requests", "unit": "requests", "allowed": 30000, "came": 30001}},
+    ),
+    "too_many_uploads": Code(
+        429,
+        "So many contents of this tenant are being registered already",
+        "4 contents of this tenant are being registered (tenant_uploads); send this one again when one of them is done",
+        {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
     ),
     # Fields
     "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED),
@@ -348,6 +356,8 @@ def of_error(error: DiscreetError) -> JSONResponse:
     if isinstance(error, TooManyRequests):
         spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)
         headers = {"Retry-After": str(error.seconds_left), **rate_headers(spent)}
+    if isinstance(error, TooManyUploads):
+        headers = {"Retry-After": str(error.seconds_left)}
     return document(status, error.code, error.detail, issues, extra, headers)
 
 

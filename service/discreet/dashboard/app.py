@@ -22,7 +22,7 @@ NEXT_STEPS = {
     409: "Look at the present state of the object, then decide again. Nothing was charged by this request.",
     413: "Send less, or ask whoever runs this server to raise the limit.",
     422: "Correct what is named and send it again. Nothing was charged.",
-    429: "Wait a moment: this key has asked for more than its share. Then load the page again.",
+    429: "Wait a moment, then load the page again.",
     503: "Wait a moment and load the page again. Jobs that are queued or running are not lost.",
 }
 """What to do about a refusal, by status."""
@@ -48,12 +48,15 @@ def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
             place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return go_to("/login" if place == "/" else f"/login?{urlencode({'next': place})}")
         problem = json.loads(bytes(answer.body))
-        return render(
+        page = render(
             request,
             "problem.html",
             status=answer.status_code,
             problem=problem,
             step=NEXT_STEPS.get(answer.status_code, "Load the page again. If it stays, tell whoever runs this server."),
         )
+        if "retry-after" in answer.headers:
+            page.headers["Retry-After"] = answer.headers["retry-after"]
+        return page
 
     return shown

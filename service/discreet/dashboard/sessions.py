@@ -21,6 +21,7 @@ from discreet.errors import Forbidden, Unauthenticated
 from discreet.storage.tenants import Principal
 from discreet.usecases import logins
 from discreet.usecases.access import require
+from discreet.usecases.keyring import Keyring
 from discreet.usecases.logins import Opened
 from discreet.usecases.services import Services
 
@@ -60,13 +61,19 @@ def _services(request: Request) -> Services:
 
 
 async def viewer(request: Request) -> Viewer:
-    """Who is logged in. Unauthenticated when nobody is; Forbidden for a POST that no form of ours has sent."""
+    """Who is logged in, with this request counted against the quota of the key that the session came from.
+
+    Unauthenticated when nobody is, TooManyRequests, and Forbidden for a POST that no form of ours has sent.
+    """
     cookie = cookies.read(request, SESSION_COOKIE)
     login = await logins.find(_services(request), cookie) if cookie else None
     if login is None:
         raise Unauthenticated("log in first")
     found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie))
     request.state.viewer = found
+    keyring = request.app.state.keyring
+    assert isinstance(keyring, Keyring)
+    request.state.rate = await keyring.count(login.principal)
     if request.method not in ("GET", "HEAD"):
         await check_form(request, found.csrf)
     return found

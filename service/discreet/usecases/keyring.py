@@ -108,7 +108,11 @@ class Keyring:
     async def admit(self, key: str) -> tuple[Principal, Rate]:
         """Who holds this key, with one request of it counted. Unauthenticated, or TooManyRequests."""
         principal = await self.principal(key)
-        return principal, await self._count(principal.key_id)
+        return principal, await self.count(principal)
+
+    async def count(self, principal: Principal) -> Rate:
+        """One request of the principal's key, by whatever it was let in. TooManyRequests."""
+        return await self._count(principal.key_id)
 
     def forget(self, key_id: str) -> None:
         """Something about this key has changed."""

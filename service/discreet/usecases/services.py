@@ -13,7 +13,7 @@ from discreet.storage.database import Database
 from discreet.storage.objects import Objects
 from discreet.storage.secrets import Secrets, SecretsFile
 from discreet.usecases.planning import Planner
-from discreet.usecases.uploads import Reader
+from discreet.usecases.uploads import Reader, Turns
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Services:
     children: Zygote
     """Sandboxed children of this process that read and check what comes from outside."""
     reader: Reader
+    turns: Turns
+    """Uploads of each tenant."""
     planner: Planner = field(default_factory=Planner)
 
     @property
@@ -46,6 +48,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         objects=None if settings.object_url is None else Objects(settings.object_url),
         children=children,
         reader=Reader(children, settings.uploads_at_once),
+        turns=Turns(settings.tenant_uploads),
     )
     try:
         yield services

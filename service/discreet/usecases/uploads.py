@@ -6,14 +6,16 @@ import asyncio
 import errno
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import structlog
 
-from discreet.errors import DiscreetError, PayloadTooLarge, Unavailable
+from discreet.errors import DiscreetError, Limit, PayloadTooLarge, TooManyUploads, Unavailable
 from discreet.isolation.children import (
     ChildFailed,
     CpuLimit,
@@ -90,6 +92,30 @@ class SealedFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Turns:
+    """Contents that are received and registered at once in this process, counted by tenant."""
+
+    AGAIN_SECONDS = 5
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._going_on: Counter[str] = Counter()
+
+    @contextmanager
+    def turn(self, tenant_id: str) -> Iterator[None]:
+        """One of the tenant's turns, from the first byte of a content until it is registered. TooManyUploads."""
+        if self._going_on[tenant_id] >= self._at_once:
+            limit = Limit("tenant_uploads", "uploads", self._at_once, self._at_once + 1)
+            raise TooManyUploads(limit, self.AGAIN_SECONDS)
+        self._going_on[tenant_id] += 1
+        try:
+            yield
+        finally:
+            self._going_on[tenant_id] -= 1
+            if not self._going_on[tenant_id]:
+                del self._going_on[tenant_id]
 
 
 class Upload:

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
         codes=[
             *("invalid_multipart", "not_found", "content_known", "unit_differs"),
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable", "reader_not_started"),
-            *("not_read", "not_isolated"),
+            *("not_read", "not_isolated", "too_many_uploads"),
         ],
         body=DatasetRequest,
         examples=examples.datasets(),
@@ -37,7 +37,8 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 )
 async def register(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Register a dataset. The same content again is the same dataset on the same account, with 200."""
-    row, new = await datasets.register(services, principal, await registration(request))
+    with services.turns.turn(principal.tenant_id):
+        row, new = await datasets.register(services, principal, await registration(request))
     return answer(datasets.view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"})
 
 

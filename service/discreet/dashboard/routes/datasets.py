@@ -101,7 +101,8 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
     try:
         content = loads(form.get("content", "").encode())
         whole = bodies.validate(_WHOLE, {**metadata, "content": content}).root
-        row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
+        with services.turns.turn(viewer.tenant):
+            row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
     except (InvalidInput, Conflict, NotFound) as error:
         return _content_page(request, metadata, refused=error, content=form.get("content", ""))
     return _registered(request, datasets.view(row), new=new)

@@ -1,0 +1,97 @@
+"""Connections that wait for their client, and for how long.
+
+uvicorn ends a connection that stays idle between two requests, but waits for ever for the rest of a request that has
+begun: a few hundred unfinished heads would hold every descriptor of the process. Here a head must be whole within
+`header_seconds` of its beginning (or of the connection's), however its bytes drip; a body may pause for
+`body_stall_seconds`; and of connections whose head has not come, at most `waiting_connections` are kept, the youngest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from discreet.settings import Settings
+
+TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def bounded_protocol(settings: Settings) -> type[H11Protocol]:
+    """uvicorn's protocol with these limits; the connections of the returned class are counted together."""
+
+    class Bounded(_BoundedProtocol):
+        header_seconds = settings.header_seconds
+        body_stall_seconds = settings.body_stall_seconds
+        most_waiting = settings.waiting_connections
+
+    Bounded.waiting = OrderedDict()
+    return Bounded
+
+
+class _BoundedProtocol(H11Protocol):
+    header_seconds: float
+    body_stall_seconds: float
+    most_waiting: int
+    waiting: ClassVar[OrderedDict[_BoundedProtocol, None]]
+    """Connections whose head has not come, the oldest first."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun = False
+        """Some of a head has come."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        state = self.conn.their_state
+        if state is h11.IDLE:
+            # A whole request may have been answered already: then nothing of the next one has come.
+            self._begun = bool(self.conn.trailing_data[0])
+            if self._begun and self not in self.waiting:
+                self._wait_for_head()
+        elif state is h11.SEND_BODY:
+            self._stop_waiting()
+            self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
+        else:
+            self._stop_waiting()
+
+    def _wait_for_head(self) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(self.header_seconds, self._end)
+        self.waiting[self] = None
+        if len(self.waiting) > self.most_waiting:
+            next(iter(self.waiting))._end()
+
+    def _stop_waiting(self) -> None:
+        self.waiting.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stalled(self) -> None:
+        if self.flow.read_paused:  # it is the application that does not read
+            self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
+        elif self.cycle is not None and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._begun = True
+            self._end()
+
+    def _end(self) -> None:
+        """Close, and say why to a client that has begun to ask."""
+        self._stop_waiting()
+        if self._begun and not self.transport.is_closing():
+            self.transport.write(TIMEOUT)
+        self.transport.close()
