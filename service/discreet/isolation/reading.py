@@ -28,6 +28,11 @@ UPLOAD = "upload"
 
 READ_BYTES = 1 << 16
 CSV_BLOCK_BYTES = 4 << 20
+MOST_COLUMNS = 1000
+FOOTER_BYTES = 16 << 20
+"""Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can be refused."""
+FIRST_LINE_BYTES = 1 << 20
+"""Of a CSV file: the names of its columns."""
 
 
 def target_bytes(content_bytes: int) -> int:
@@ -111,7 +116,13 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     """Schema and number of rows, from the footer alone, and the batches."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 8))
+    footer = int.from_bytes(file.read(4), "little")
+    if footer > FOOTER_BYTES:
+        raise _refused(f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row groups")
     parquet = pq.ParquetFile(file, pre_buffer=False)
+    _check_columns(parquet.metadata.num_columns)
     rows = int(parquet.metadata.num_rows)
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
@@ -124,6 +135,11 @@ def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
 
+    line = file.readline(FIRST_LINE_BYTES + 1)
+    if len(line) > FIRST_LINE_BYTES:
+        raise _refused(f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns")
+    _check_columns(1 + line.count(b","))
+    file.seek(0)
     options = pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
     try:
         with pc.open_csv(file, read_options=options) as reader:
@@ -148,6 +164,15 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
         raise MemoryError from None
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(name) from error
+
+
+def _check_columns(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise _refused(f"it has {columns} columns, at most {MOST_COLUMNS} are read")
+
+
+def _refused(why: str) -> InvalidInput:
+    return InvalidInput(f"the file is not read: {why}", pointer="/content")
 
 
 def _unreadable(name: str) -> InvalidInput:

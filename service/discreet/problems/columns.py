@@ -5,6 +5,7 @@ Errors name row and value: they go to the owner who registers the data, never to
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -76,13 +77,13 @@ def integer_columns(
 
 def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str) -> None:
     """InvalidInput for every column that is missing, not known, or there twice."""
-    names = table.column_names
+    names = Counter(table.column_names)
     found = [
-        *(FieldIssue(prefix, f"column {name!r} stands twice") for name in sorted(set(names)) if names.count(name) > 1),
-        *(FieldIssue(prefix, f"column {name!r} is missing") for name in needed if name not in table.column_names),
+        *(FieldIssue(prefix, f"column {name!r:.80} stands twice") for name in sorted(names) if names[name] > 1),
+        *(FieldIssue(prefix, f"column {name!r} is missing") for name in needed if name not in names),
         *(
-            FieldIssue(prefix, f"column {name!r} is not known here; needed: {', '.join(needed)}")
-            for name in table.column_names
+            FieldIssue(prefix, f"column {name!r:.80} is not known here; needed: {', '.join(needed)}")
+            for name in names
             if name not in needed and name not in optional
         ),
     ]

@@ -1,0 +1,89 @@
+"""Files that are refused by their outline, before what they hold costs anything."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation import reading
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.columns import check_names
+
+KIND = DATASETS["routing"]
+PUBLIC = KIND.read_public(KINDS["routing"].example()["problem"]["dataset"]["public"])
+
+
+def read(content: bytes, form: str) -> Any:
+    return reading._content(KIND, PUBLIC, io.BytesIO(content), {"format": form, "content_bytes": 1 << 30})
+
+
+def parquet(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    return out.getvalue()
+
+
+def wide(columns: int) -> pa.Table:
+    return pa.table({f"c{number}": [1] for number in range(columns)})
+
+
+def test_too_many_columns() -> None:
+    for content, form in (
+        (parquet(wide(1001)), "parquet"),
+        (b",".join(b"c%d" % number for number in range(1001)) + b"\n1\n", "csv"),
+    ):
+        with pytest.raises(InvalidInput, match="it has 1001 columns, at most 1000 are read"):
+            read(content, form)
+
+
+def test_a_csv_file_that_is_one_line() -> None:
+    with pytest.raises(InvalidInput, match="its first line has more than 1048576 bytes"):
+        read(b"x" * (1 << 21), "csv")
+
+
+def test_a_later_line_that_is_too_long() -> None:
+    with pytest.raises(InvalidInput, match="cannot be read as CSV"):
+        read(b"period,origin,destination\n" + b"1" * (20 << 20), "csv")
+
+
+def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = parquet(wide(3))
+    longer = whole[:-8] + (reading.FOOTER_BYTES + 1).to_bytes(4, "little") + b"PAR1"
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr(pq, "ParquetFile", never)
+    with pytest.raises(InvalidInput, match="its footer has 16777217 bytes"):
+        read(longer, "parquet")
+    with pytest.raises(AssertionError, match="parsed"):
+        read(whole, "parquet")
+
+
+def test_rows_that_take_few_bytes_in_the_file_are_counted_before_they_are_read() -> None:
+    zeros = np.zeros(3_000_000, dtype=np.int64)
+    content = parquet(pa.table({"period": zeros, "origin": zeros, "destination": zeros}))
+    assert len(content) < 100_000
+    with pytest.raises(PayloadTooLarge, match="3000000 rows take at least"):
+        reading._content(KIND, PUBLIC, io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20})
+
+
+def test_naming_wrong_columns_takes_time_in_proportion() -> None:
+    def seconds(columns: int) -> float:
+        table, best = wide(columns), float("inf")
+        for _ in range(3):
+            begun = time.process_time()
+            with pytest.raises(InvalidInput) as refused:
+                check_names(table, ["period"], [], "/content")
+            best = min(best, time.process_time() - begun)
+            assert len(refused.value.issues) == 20
+        return best
+
+    assert seconds(40_000) < 4 * 1.8 * seconds(10_000)
