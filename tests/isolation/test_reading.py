@@ -67,12 +67,17 @@ def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
         read(whole, "parquet")
 
 
-def test_rows_that_take_few_bytes_in_the_file_are_counted_before_they_are_read() -> None:
+def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = np.zeros(3_000_000, dtype=np.int64)
     content = parquet(pa.table({"period": zeros, "origin": zeros, "destination": zeros}))
     assert len(content) < 100_000
-    with pytest.raises(PayloadTooLarge, match="3000000 rows take at least"):
-        reading._content(KIND, PUBLIC, io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20})
+    with pytest.raises(PayloadTooLarge, match="3000000 rows take at least 24000000 bytes"):
+        reading._content(
+            DATASETS["dr_ensemble"], None, io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20}
+        )
+    monkeypatch.setattr(reading, "MOST_ROWS_A_BYTE", 10)
+    with pytest.raises(InvalidInput, match=f"3000000 rows in {len(content)} bytes"):
+        read(content, "parquet")
 
 
 def test_naming_wrong_columns_takes_time_in_proportion() -> None:

@@ -31,6 +31,8 @@ CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
 FOOTER_BYTES = 16 << 20
 """Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can be refused."""
+MOST_ROWS_A_BYTE = 1000
+"""Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
 FIRST_LINE_BYTES = 1 << 20
 """Of a CSV file: the names of its columns."""
 
@@ -124,6 +126,8 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     parquet = pq.ParquetFile(file, pre_buffer=False)
     _check_columns(parquet.metadata.num_columns)
     rows = int(parquet.metadata.num_rows)
+    if rows > MOST_ROWS_A_BYTE * size:
+        raise _refused(f"it says that it has {rows} rows in {size} bytes")
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
