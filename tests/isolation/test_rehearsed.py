@@ -1,0 +1,254 @@
+"""Children load nothing and open nothing after they have lost their rights, whatever they meet: good input, wrong and
+broken."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import random
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.isolation import children
+from discreet.isolation.children import READING, SOLVING, ChildFailed, Crashed, Limits, Raised, Zygote
+from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import FederatedProblem, pack, read_example, unpack
+from discreet.storage.sealing import ChunkCipher, SealedWriter
+
+LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
+
+
+@pytest.fixture(autouse=True)
+def watched_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = children.plain_environment()
+    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")]))
+    monkeypatch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path})
+
+
+class Watch:
+    """Runs tasks, and keeps by their names what they did that they may not."""
+
+    def __init__(self, zygote: Zygote) -> None:
+        self._zygote = zygote
+        self.caught: dict[str, str] = {}
+        self.ends: dict[str, str] = {}
+
+    async def run(
+        self, name: str, header: dict[str, Any], payload: bytes = b"", descriptors: tuple[int, ...] = ()
+    ) -> children.Output | None:
+        heard, told = os.pipe()
+        end, output = "done", None
+        try:
+            output = await self._zygote.run(header, payload, LIMITS, None, (*descriptors, told))
+            if "refused" in output.header:
+                end = output.header["refused"]["class"]
+        except ChildFailed as failure:
+            end = type(failure).__name__
+            if isinstance(failure, Crashed) and "SIGSYS" in failure.detail:  # the walls' own end
+                self.caught[name] = failure.detail
+        finally:
+            os.close(told)
+            said = b"".join(iter(lambda: os.read(heard, 1 << 16), b"")).decode()
+            os.close(heard)
+            if said:
+                self.caught[name] = said
+        self.ends[name] = end
+        return output
+
+
+def watching(programs: tuple[str, ...], work: Callable[[Watch], Awaitable[None]]) -> Watch:
+    async def go() -> Watch:
+        zygote = Zygote("full", programs)
+        try:
+            watch = Watch(zygote)
+            await work(watch)
+            return watch
+        finally:
+            await zygote.stop()
+
+    return asyncio.run(go())
+
+
+# Uploads --------------------------------------------------------------------------------------------------------------
+
+
+async def upload(watch: Watch, name: str, kind: str, public: Any, form: str, content: bytes) -> None:
+    key = "11" * 32
+    job = {"kind": kind, "public": public, "format": form, "tenant": "ten_1", "name": "dst_1"}
+    keys = {"upload_key": key, "data_key": key, "digest_key": key}
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
+        writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: os.write(source.fileno(), part))
+        writer.write(content)
+        writer.finish()
+        given = {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}
+        await watch.run(name, {"step": "read", "arguments": given}, b"", (source.fileno(), target.fileno()))
+
+
+def json_files(kind: str, content: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    good = json.dumps(content).encode()
+    yield "good", good
+    for place in leaves(content):
+        for wrong in ("ü", -1, 1.5, 10**30, None, True, [], {"x": 1}, [[1]], float("nan")):
+            yield f"wrong {wrong} at {place}", json.dumps(replaced(content, place, wrong)).encode()
+    yield "wrong key", json.dumps({**content, "unknown": [1]}).encode()
+    draw = random.Random(kind)
+    for number in range(5):
+        yield f"garbage {number}", draw.randbytes(draw.randrange(1, 2000))
+        yield f"cut {number}", good[: draw.randrange(len(good))]
+        yield f"torn {number}", torn(draw, good)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Places in a JSON value, of the first element of each array."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, child in items:
+        yield from leaves(child, (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    copy = json.loads(json.dumps(value))
+    place = copy
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = by
+    return copy
+
+
+def torn(draw: random.Random, good: bytes) -> bytes:
+    """With a few bytes changed."""
+    bad = bytearray(good)
+    for _ in range(4):
+        bad[draw.randrange(len(bad))] = draw.randrange(256)
+    return bytes(bad)
+
+
+WRONG = (None, "ü", b"\xff", True, 2.5, float("inf"), -7, 1 << 62, [1], {"a": 1}, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def table_files(kind: str, columns: dict[str, list[Any]]) -> Iterator[tuple[str, str, bytes]]:
+    tables = {"good": columns, "wrong: a column more": {**columns, "more": columns[min(columns)]}}
+    for name, values in columns.items():
+        tables[f"wrong: no {name}"] = {other: column for other, column in columns.items() if other != name}
+        for wrong in (None, "ü", b"\xff", True, 2.5, float("inf"), -7, 1 << 62, [1], {"a": 1}, datetime(2026, 1, 1)):
+            tables[f"wrong: {name} = {wrong!r}"] = {**columns, name: [wrong] * len(values)}
+    draw = random.Random(kind)
+    for what, table in tables.items():
+        made = pa.table(table)
+        for form, write in (("parquet", pq.write_table), ("csv", pc.write_csv)):
+            no_text = any(pa.types.is_nested(kind) or pa.types.is_binary(kind) for kind in made.schema.types)
+            if form == "csv" and no_text:
+                continue
+            sink = io.BytesIO()
+            write(made, sink)
+            yield what, form, sink.getvalue()
+            if what == "good":
+                good = sink.getvalue()
+                for number in range(5):
+                    yield f"garbage {number}", form, draw.randbytes(draw.randrange(1, 2000))
+                    yield f"cut {number}", form, good[: draw.randrange(len(good))]
+                    yield f"torn {number}", form, torn(draw, good)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", DATASETS)
+def test_a_reader_loads_and_opens_nothing(kind: str) -> None:
+    async def work(watch: Watch) -> None:
+        example = KINDS[kind].example()["problem"]["dataset"]
+        for what, content in json_files(kind, example["content"]):
+            await upload(watch, f"json {what}", kind, example["public"], "json", content)
+        for number, (public, columns) in enumerate(DATASETS[kind].sample_tables()):
+            for what, form, content in table_files(kind, columns):
+                if number == 0 or what == "good":
+                    await upload(watch, f"{form} {number} {what}", kind, public, form, content)
+
+    watch = watching((READING,), work)
+    assert watch.caught == {}
+    for form in ("json", "csv", "parquet"):
+        ends = {name: end for name, end in watch.ends.items() if name.startswith(form)}
+        if form == "csv" and not ends:
+            continue
+        assert "done" in ends.values(), form
+        assert "InvalidInput" in ends.values(), form
+    # Every child answers, in words for the owner of the file.
+    assert {
+        name: end for name, end in watch.ends.items() if end not in ("done", "InvalidInput", "PayloadTooLarge")
+    } == {}
+
+
+# Steps of jobs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_solver_loads_and_opens_nothing(kind: str) -> None:
+    problem, dataset, budget = read_example(KINDS[kind])
+    public = None if dataset is None else dataset.public
+    header: dict[str, Any] = {
+        "kind": kind,
+        "problem": problem.model_dump(mode="json"),
+        "public": None if public is None else public.model_dump(mode="json"),
+        "plan": problem.plan(public, budget).model_dump(mode="json"),
+        "simulation": dataset is None,
+        "seed": None,
+    }
+    content = b"" if dataset is None else pack(dataset.rows())
+
+    async def work(watch: Watch) -> None:
+        released = await watch.run("release", {**header, "step": "release"}, content)
+        assert released is not None
+        await watch.run("simulated", {**header, "step": "release", "simulation": True, "seed": 3}, content)
+        assert await watch.run("finish", {**header, "step": "finish"}, released.payload) is not None
+        draw = random.Random(kind)
+        for step, good in (("release", content), ("finish", released.payload)):
+            asked = {**header, "step": step}
+            for what, payload in inputs(draw, good):
+                await watch.run(f"{step} {what}", asked, payload)
+            for field in ("problem", "plan", "public"):
+                await watch.run(f"{step} wrong {field}", {**asked, field: {"nothing": 1}}, good)
+        if issubclass(KINDS[kind], FederatedProblem):
+            for what, payload in inputs(draw, content or b"state"):
+                for state in (True, False):
+                    session = {"step": "session", "agents": [], "round": 0, "state": state}
+                    await watch.run(f"session {what} {state}", {**header, **session}, payload)
+
+    watch = watching((SOLVING,), work)
+    assert watch.caught == {}
+    assert Raised.__name__ in watch.ends.values()
+
+
+def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:
+    if good:
+        arrays = unpack(good) if good[:2] == b"PK" else {}
+        for name, array in arrays.items():
+            yield f"wrong: no {name}", pack({other: one for other, one in arrays.items() if other != name})
+            # Of the same type: what a child is given was made by a reader, and a kernel has one type.
+            yield f"wrong: {name} empty", pack({**arrays, name: array.reshape(-1)[:0]})
+        yield "cut", good[: len(good) // 2]
+        yield "torn", torn(draw, good)
+    yield "garbage", draw.randbytes(500)
+
+
+# The watch itself -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("does", ["opens", "opens unseen", "imports"])
+def test_the_watch_notices(does: str) -> None:
+    async def work(watch: Watch) -> None:
+        await watch.run("honest", {"step": "careless", "does": "nothing"})
+        await watch.run(does, {"step": "careless", "does": does})
+
+    assert set(watching((), work).caught) == {does}
