@@ -70,14 +70,16 @@ def claim_format(state: Path) -> None:
         )
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600, whole or not at all, also across a power cut."""
+def write_private(path: Path, text: str, owner: tuple[int, int] | None = None) -> None:
+    """Write a file of mode 0600, whole or not at all, also across a power cut; `owner` (uid, gid): for another user."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(file, "w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
+        if owner is not None:
+            os.fchown(file, *owner)
         os.fsync(file)
     new.replace(path)
     sync_folder(path.parent)

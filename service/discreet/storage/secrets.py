@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
+import fcntl
 import hashlib
 import hmac
 import json
@@ -24,7 +26,7 @@ import os
 import secrets as random
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -110,8 +112,9 @@ class SecretsFile:
             return self._loaded
 
     def _read(self) -> Secrets:
+        seen = self._stamp()  # before: a file that is replaced meanwhile is read again
         found = load(self._path)
-        self._seen = self._stamp()
+        self._seen = seen
         return found
 
     def _stamp(self) -> tuple[int, int, int]:
@@ -173,29 +176,29 @@ def load(path: Path) -> Secrets:
 
 def stage(path: Path, kind: Kind) -> str:
     """Add a key that counts already and is not used yet; its id."""
-    body = _body(path)
     if kind == "signing":
         raise SecretsError("a signing key needs no staging: what it signs carries its public key")
-    entry = {"key": _new(), "staged": True}
-    entry["id"] = pepper_id(_key(str(entry["key"]))) if kind == "pepper" else random.token_hex(4)
-    body.setdefault(_LISTS[kind], []).append(entry)
-    _save(path, body)
-    return str(entry["id"])
+    with _changing(path) as body:
+        return _add_staged(body, kind)
 
 
 def rotate(path: Path, kind: Kind) -> str:
     """Use the staged key of this kind, or a new one; its id. What the old one made stays good until it is retired."""
-    if kind == "signing":
-        body = _body(path)
-        old = Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"]))
-        body.setdefault("other_signing_keys", []).append({"public_key": _public(old)})
-        body["signing_key"] = _new()
-        _save(path, body)
-        return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
+    with _changing(path) as body:
+        return _rotate_signing(body) if kind == "signing" else _rotate(body, kind)
+
+
+def _rotate_signing(body: dict[str, Any]) -> str:
+    old = Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"]))
+    body.setdefault("other_signing_keys", []).append({"public_key": _public(old)})
+    body["signing_key"] = _new()
+    return _public(Ed25519PrivateKey.from_private_bytes(_key(body["signing_key"])))
+
+
+def _rotate(body: dict[str, Any], kind: Kind) -> str:
     name = _LISTS[kind]
-    if not any(entry.get("staged") for entry in _body(path).get(name, [])):
-        stage(path, kind)
-    body = _body(path)
+    if not any(entry.get("staged") for entry in body.get(name, [])):
+        _add_staged(body, kind)
     entries = body[name]
     place = next(number for number, entry in enumerate(entries) if entry.get("staged"))
     chosen = entries.pop(place)
@@ -205,41 +208,46 @@ def rotate(path: Path, kind: Kind) -> str:
     else:
         entries.append({"id": pepper_id(_key(body["pepper"])), "key": body["pepper"]})
         body["pepper"] = chosen["key"]
-    _save(path, body)
     return str(chosen["id"])
+
+
+def _add_staged(body: dict[str, Any], kind: Kind) -> str:
+    entry = {"key": _new(), "staged": True}
+    entry["id"] = pepper_id(_key(str(entry["key"]))) if kind == "pepper" else random.token_hex(4)
+    body.setdefault(_LISTS[kind], []).append(entry)
+    return str(entry["id"])
 
 
 def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
-    body = _body(path)
-    loaded = load(path)
-    if kind == "jobs" and loaded.job_key_id is None:
-        raise SecretsError("the key of contents seals jobs as yet; rotate first")
-    if kind == "jobs" and key_id == DIGEST and loaded.digest_seals:
-        _save(path, {**body, "digest_seals": False})
-        return
-    name, member = {
-        "content": ("content_keys", "id"),
-        "jobs": ("job_keys", "id"),
-        "pepper": ("other_peppers", "id"),
-        "signing": ("other_signing_keys", "public_key"),
-    }[kind]
-    entries = body.get(name, [])
-    if (kind, key_id) in (("content", loaded.content_key_id), ("jobs", loaded.job_key_id)):
-        raise SecretsError("this key is in use; rotate first")
-    kept = [entry for entry in entries if entry[member] != key_id]
-    if len(kept) == len(entries):
-        raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
-    body[name] = kept
-    _save(path, body)
+    with _changing(path) as body:
+        loaded = load(path)
+        if kind == "jobs" and loaded.job_key_id is None:
+            raise SecretsError("the key of contents seals jobs as yet; rotate first")
+        if kind == "jobs" and key_id == DIGEST and loaded.digest_seals:
+            body["digest_seals"] = False
+            return
+        name, member = {
+            "content": ("content_keys", "id"),
+            "jobs": ("job_keys", "id"),
+            "pepper": ("other_peppers", "id"),
+            "signing": ("other_signing_keys", "public_key"),
+        }[kind]
+        entries = body.get(name, [])
+        if (kind, key_id) in (("content", loaded.content_key_id), ("jobs", loaded.job_key_id)):
+            raise SecretsError("this key is in use; rotate first")
+        kept = [entry for entry in entries if entry[member] != key_id]
+        if len(kept) == len(entries):
+            raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
+        body[name] = kept
 
 
 def upgrade(path: Path) -> None:
     """Give a file of an older version the key that seals jobs. Only where no process of that version runs beside: it
     knows no such seal. A file that cannot be written stays as it is."""
-    if load(path).job_key_id is None:
-        with contextlib.suppress(OSError):
-            rotate(path, "jobs")
+    with contextlib.suppress(OSError), _changing(path) as body:
+        if load(path).job_key_id is None:
+            _rotate(body, "jobs")
 
 
 def trust(path: Path, public_key: str) -> None:
@@ -249,11 +257,10 @@ def trust(path: Path, public_key: str) -> None:
             raise ValueError
     except ValueError as error:
         raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
-    body = _body(path)
-    entries = body.setdefault("other_signing_keys", [])
-    if public_key not in (_public(load(path).signer), *(entry["public_key"] for entry in entries)):
-        entries.append({"public_key": public_key})
-        _save(path, body)
+    with _changing(path) as body:
+        entries = body.setdefault("other_signing_keys", [])
+        if public_key not in (_public(load(path).signer), *(entry["public_key"] for entry in entries)):
+            entries.append({"public_key": public_key})
 
 
 def overview(path: Path) -> list[dict[str, str]]:
@@ -307,11 +314,24 @@ def _body(path: Path) -> dict[str, Any]:
     return body
 
 
-def _save(path: Path, body: dict[str, Any]) -> None:
-    owner = path.stat()
-    write_private(path, json.dumps(body, indent=1))
-    if os.geteuid() == 0:  # root rotates for a service that must still be able to read the file
-        os.chown(path, owner.st_uid, owner.st_gid)
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[dict[str, Any]]:
+    """What stands in the file, to be changed: when the block ends well the file holds it, in one step. Two at once come
+    one after the other, by a lock on the folder, which falls with its process: who wrote what it had read before
+    another's change would take that key away, with all that it seals."""
+    _body(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        body = _body(path)
+        before = copy.deepcopy(body)
+        yield body
+        if body != before:
+            owner = path.stat()
+            # Root rotates for a service that must still be able to read the file.
+            write_private(path, json.dumps(body, indent=1), (owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None)
+    finally:
+        os.close(folder)
 
 
 def _public(key: Ed25519PrivateKey) -> str:
