@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from discreet.isolation import zygote
+from discreet.isolation import frames, zygote
+from discreet.isolation.sandbox import KEPT_AT
 from discreet.problems import KINDS
 
 TOO_MUCH = 3 << 30
@@ -38,6 +40,10 @@ def _raise() -> None:
     raise RuntimeError("seventeen people live here")
 
 
+def _channel() -> socket.socket:
+    return socket.socket(fileno=os.dup(KEPT_AT))
+
+
 FAULTS: dict[str, Callable[[], object]] = {
     "memory": lambda: bytearray(TOO_MUCH),
     "memory-numpy": lambda: np.ones(TOO_MUCH // 8),
@@ -48,6 +54,8 @@ FAULTS: dict[str, Callable[[], object]] = {
     "abort": os.abort,
     "raise": _raise,
     "leave": lambda: os._exit(0),
+    "flood": lambda: [frames.send(_channel(), {"progress": [1, 2]}) for _ in range(100_000)],
+    "claim": lambda: frames.send(_channel(), {}, memoryview(bytes(3 << 20))),
 }
 _chosen = [""]
 

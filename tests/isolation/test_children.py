@@ -104,6 +104,20 @@ def test_every_cause_is_told_by_its_name(faults: Callable[[str], object]) -> Non
     with_zygote(work)
 
 
+def test_a_child_says_no_more_than_it_may(faults: Callable[[str], object]) -> None:
+    """The parent holds what a child says, and a child says more than it ever had in memory."""
+
+    async def work(zygote: Zygote) -> None:
+        few = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0, answer_bytes=2 << 20)
+        for fault in ("flood", "claim"):
+            faults(f"release {fault}")
+            assert isinstance(await failure(zygote, "release", few), Raised), fault
+        faults("release flood")
+        assert (await zygote.run(*step("release"), GENEROUS)).payload, "who may say so much goes on"
+
+    with_zygote(work)
+
+
 def test_a_trace_of_post_processing_comes_with_its_cause(faults: Callable[[str], object]) -> None:
     async def work(zygote: Zygote) -> None:
         released = (await zygote.run(*step("release"), GENEROUS)).payload

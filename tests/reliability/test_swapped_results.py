@@ -100,6 +100,10 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
                 (mine, json.dumps(signed_by(stranger, certificate, result_digest=mine_digest)), job),
                 ("signing_key_unknown", "signing_key_unknown"),
             ),
+            *(  # what is no certificate at all, and numbers that no double holds
+                ("UPDATE job_results SET certificate = %s WHERE job_id = %s", (text, job), ("result_altered",) * 2)
+                for text in ("[]", "null", '"signed"', json.dumps(certificate)[:-1] + ', "version": 1e400}')
+            ),
             (
                 "UPDATE result_tables SET parquet = %s WHERE job_id = %s",
                 (b"PAR1 mine PAR1", job),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -13,8 +14,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from discreet.errors import DiscreetError, PayloadTooLarge, Unavailable
 from discreet.postgres import EmbeddedPostgres
-from discreet.rpc import admission
+from discreet.rpc import admission, server
 from discreet.rpc.admission import Messages, Seats, WaitingRoom
+from discreet.rpc.interceptors import Checked, Received
+from discreet.settings import Settings
+from discreet.usecases import sessions
+from discreet.usecases.services import open_services
 from discreet_client.federation.links import Link
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
@@ -186,3 +191,65 @@ def test_seats() -> None:
     seats.free("job")
     seats.reserve("large", 10)  # it would never have room otherwise
     assert gone == ["c", "b", "e"]
+
+
+class _Deaf:
+    """A peer that says Hello to a session that has ended, and reads nothing."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def write(self, _message: Any) -> None:
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+def test_who_does_not_read_how_its_session_ended_keeps_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    ended = sessions.Farewell("failed", "agents_absent", b"", b"", 0, charged=False)
+
+    async def enrolled(_services: object, _session: str, _fingerprint: str) -> str:
+        return "job_1"
+
+    async def farewell(_services: object, _session: str) -> sessions.Farewell:
+        return ended
+
+    monkeypatch.setattr(sessions, "session_of", enrolled)
+    monkeypatch.setattr(sessions, "farewell", farewell)
+    monkeypatch.setattr(server, "MOST_PARTING", 2)
+
+    async def hello(agent: str) -> AsyncIterator[Received]:
+        yield Received("ses_1", b"", agent, 0, "hello", None)
+
+    async def work() -> None:
+        room = WaitingRoom(8)
+        async with open_services(settings) as services:
+            service = server.Federation(services, None)  # type: ignore[arg-type]
+
+            async def comes(agent: str, context: Any) -> None:
+                async with room.visit(agent) as visitor:
+                    visitor.arrived()
+                    stream = Checked(hello(agent), Messages(context, visitor, room, 100))
+                    await service.Participate(stream, context)
+
+            deaf = [_Deaf(), _Deaf()]
+            tasks = [asyncio.create_task(comes(str(number), one)) for number, one in enumerate(deaf)]
+            for one in deaf:
+                await one.asked.wait()
+            assert not room._there, "they have no place where others come in"
+            for again in ("0", "2"):  # one stream an agent, and few in all
+                with pytest.raises(Unavailable) as refused:
+                    await comes(again, _Deaf())
+                assert refused.value.code == "too_many_streams"
+            tasks[0].cancel()
+            await asyncio.wait(tasks[:1])
+            monkeypatch.setattr(server, "WRITE_SECONDS", 0.01)
+            with pytest.raises(Unavailable) as late:
+                await comes("2", _Deaf())
+            assert late.value.code == "not_reading"
+            tasks[1].cancel()
+            await asyncio.wait(tasks)
+            assert not service._parting
+
+    asyncio.run(work())

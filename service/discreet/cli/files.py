@@ -8,6 +8,7 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.strict_json import loads
+from discreet_client import canonical
 
 
 def read_body(file: Path) -> Any:
@@ -18,11 +19,24 @@ def read_body(file: Path) -> Any:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Plain JSON: what is compared must keep the types that it was signed with."""
+    """Plain JSON: what is compared must keep the types that it was signed with. InvalidInput also for what two readers
+    would read as two things: a key that stands twice, NaN, half of a surrogate pair."""
     try:
-        body = json.loads(file.read_bytes())
-    except ValueError:
+        body = json.loads(file.read_bytes(), object_pairs_hook=_once, parse_constant=_never)
+        canonical.dumps(body)
+    except (ValueError, OverflowError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise InvalidInput(f"{file}: a JSON object is needed")
+        raise InvalidInput(f"{file}: a JSON object is needed, in which no key stands twice")
     return body
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) < len(pairs):
+        raise ValueError("a key stands twice")
+    return body
+
+
+def _never(constant: str) -> Any:
+    raise ValueError(constant)

@@ -137,12 +137,19 @@ REPORT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What one child may take. `file_bytes`: the length to which it may write files that it was given."""
+    """What one child may take. `file_bytes`: the length to which it may write files that it was given. `answer_bytes`:
+    what it may say in all, which the parent holds in memory; a child sends more than it ever had. None: `memory_bytes`.
+    """
 
     memory_bytes: int
     cpu_seconds: int
     wall_seconds: float
     file_bytes: int = 0
+    answer_bytes: int | None = None
+
+    @property
+    def most_said(self) -> int:
+        return self.memory_bytes if self.answer_bytes is None else self.answer_bytes
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
@@ -191,7 +198,8 @@ class Conversation:
     async def receive(self) -> tuple[dict[str, Any], bytes]:
         try:
             async with asyncio.timeout(self._limits.wall_seconds):
-                header_size, payload_size = lengths(await self._reader.readexactly(HEADER.size))
+                prefix = await self._reader.readexactly(HEADER.size)
+                header_size, payload_size = lengths(prefix, self._limits.most_said)
                 header: dict[str, Any] = json.loads(await self._reader.readexactly(header_size))
                 return header, await self._reader.readexactly(payload_size)
         except TimeoutError as error:
@@ -199,7 +207,7 @@ class Conversation:
         except (EOFError, OSError) as error:
             raise await _ended(self._report, self._limits) from error
         except ValueError as error:
-            raise Raised("the child sent what is no frame") from error
+            raise Raised("the child sent what is no frame, or more than it may") from error
 
 
 class Zygote:
@@ -247,13 +255,13 @@ class Zygote:
                 async with asyncio.timeout(limits.wall_seconds):
                     writer.write(frame(header, payload))
                     await writer.drain()
-                    return await collect(reader, on_progress)
+                    return await collect(reader, on_progress, limits.most_said)
             except TimeoutError as error:
                 raise WallLimit(f"the child was not done within {limits.wall_seconds:g} s") from error
             except (EOFError, OSError) as error:
                 raise await _ended(report, limits) from error
             except ValueError as error:
-                raise Raised("the child sent what is no frame") from error
+                raise Raised("the child sent what is no frame, or more than it may") from error
             except ChildFailed as told:  # with its trace; its wait status says of what kind it is
                 failure = await _ended(report, limits)
                 failure.trace = told.trace
@@ -431,11 +439,13 @@ async def _ended(report: int, limits: Limits) -> ChildFailed:
     return ChildFailed() if told is None else cause(told, limits)
 
 
-async def collect(reader: asyncio.StreamReader, on_progress: OnProgress | None) -> Output:
-    """Frames until the last one. ChildFailed with its trace where the child tells of one."""
+async def collect(reader: asyncio.StreamReader, on_progress: OnProgress | None, most: int) -> Output:
+    """Frames until the last one, ValueError when they are longer than `most` bytes in all. ChildFailed with its trace
+    where the child tells of one."""
     output = Output()
     while True:
-        header_size, payload_size = lengths(await reader.readexactly(HEADER.size))
+        header_size, payload_size = lengths(await reader.readexactly(HEADER.size), most)
+        most -= HEADER.size + header_size + payload_size
         header = json.loads(await reader.readexactly(header_size))
         payload = await reader.readexactly(payload_size)
         if "progress" in header:

@@ -23,10 +23,10 @@ def frame(header: dict[str, Any], payload: bytes | bytearray = b"") -> bytes:
     return HEADER.pack(len(text), len(payload)) + text + payload
 
 
-def lengths(prefix: bytes) -> tuple[int, int]:
-    """ValueError for lengths that no honest child sends."""
+def lengths(prefix: bytes, most: int = MAX_HEADER_BYTES + MAX_PAYLOAD_BYTES) -> tuple[int, int]:
+    """ValueError for lengths that no honest child sends, or for more than `most` bytes in all."""
     header, payload = HEADER.unpack(prefix)
-    if header > MAX_HEADER_BYTES or payload > MAX_PAYLOAD_BYTES:
+    if header > MAX_HEADER_BYTES or payload > MAX_PAYLOAD_BYTES or HEADER.size + header + payload > most:
         raise ValueError("a frame over its limit")
     return header, payload
 

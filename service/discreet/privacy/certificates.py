@@ -100,8 +100,10 @@ def sign(body: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
     return {**signed, "signature": base64.b64encode(key.sign(canonical.dumps(signed))).decode()}
 
 
-def is_signed(body: Mapping[str, Any]) -> bool:
+def is_signed(body: Any) -> bool:
     """True when the signature is that of the certificate's own public key; who owns that key is another question."""
+    if not isinstance(body, Mapping):
+        return False
     unsigned = {name: value for name, value in body.items() if name != "signature"}
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(body["public_key"]))

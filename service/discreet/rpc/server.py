@@ -20,8 +20,8 @@ from discreet.heartbeat import beating
 from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
 from discreet.rpc import selfcheck
-from discreet.rpc.admission import Seats, WaitingRoom, open_stream
-from discreet.rpc.coordinator import Coordinators, end_message
+from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
+from discreet.rpc.coordinator import WRITE_SECONDS, Coordinators, end_message
 from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
@@ -36,6 +36,8 @@ log = structlog.get_logger()
 GRACE_SECONDS = 3.0
 RETURN_SECONDS, RETURN_BYTES = 2.0, 16 << 20
 """How often free memory is given back, and after how much that was refused."""
+MOST_PARTING = 32
+"""Agents at once that are told how their session ended: each message holds the session's last broadcast."""
 CONNECTION_STREAMS = 128
 """Streams of one connection. No limit is one of addresses: many honest agents may stand behind one."""
 
@@ -47,6 +49,7 @@ class Federation(rpc.FederationServicer):
         self._services, self._coordinators = services, coordinators
         # Strangers may make the database work, but never take all of its connections from those who are in.
         self._asking = asyncio.Semaphore(max(1, services.settings.pool_size // 2))
+        self._parting: set[tuple[str, str]] = set()
 
     async def Enroll(self, request: Received, context: Any) -> pb.Enrolled:  # noqa: N802
         async with self._asking:
@@ -82,14 +85,27 @@ class Federation(rpc.FederationServicer):
             job_id = await sessions.session_of(self._services, hello.session, hello.fingerprint)
             ended = await sessions.farewell(self._services, hello.session)
             coordinator = None if ended is not None else await self._coordinators.of(job_id)
+        stream.messages.seated()
         if coordinator is None:
             assert ended is not None
-            signer = self._services.secrets.signer
-            await context.write(signed(signer, hello.session, end=end_message(ended)))
+            await self._part(hello, ended, context)
             return
-        stream.messages.seated()
         with open_stream():
             await coordinator.attend(stream, hello, context)
+
+    async def _part(self, hello: Received, ended: sessions.Farewell, context: Any) -> None:
+        """Tell an agent that comes late how its session ended. One that does not read keeps nobody out."""
+        agent = (hello.session, hello.fingerprint)
+        if agent in self._parting or len(self._parting) >= MOST_PARTING:
+            raise too_many()
+        self._parting.add(agent)
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await context.write(signed(self._services.secrets.signer, hello.session, end=end_message(ended)))
+        except TimeoutError:
+            raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
+        finally:
+            self._parting.discard(agent)
 
 
 async def serve(settings: Settings, host: str, port: int, monitor: socket.socket | None = None) -> None:

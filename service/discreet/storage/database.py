@@ -103,7 +103,7 @@ def trouble(error: BaseException) -> DatabaseTrouble | None:
     """What an error of the driver says of the database as a whole, with a stable code; None when it says nothing of it
     (a mistake of a statement, an error of anything else)."""
     if isinstance(error, PoolTimeout):
-        busy = "all connections of this process to the database are in use; nothing was begun; try again"
+        busy = f"all connections of this process to the database are in use; {_UNKNOWN}"
         return DatabaseTrouble(busy, code="database_busy")
     if isinstance(error, ConnectionError):
         return DatabaseTrouble(f"the database does not answer; {_UNKNOWN}")

@@ -92,10 +92,13 @@ async def show(services: Services, principal: Principal, job_id: str) -> dict[st
     """Who is there."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        session, job = await _find(connection, principal, job_id)
-        agents = await sessions.agents(connection, job_id)
-        tokens = await sessions.tokens(connection, job_id)
-    return _view(session, job, agents, tokens)
+        return await _show(connection, principal, job_id)
+
+
+async def _show(connection: Any, principal: Principal, job_id: str) -> dict[str, Any]:
+    session, job = await _find(connection, principal, job_id)
+    agents = await sessions.agents(connection, job_id)
+    return _view(session, job, agents, await sessions.tokens(connection, job_id))
 
 
 async def approve(
@@ -167,7 +170,8 @@ async def approve(
         if save_as is not None:
             await sessions.save_group(connection, principal.tenant_id, save_as, rows)
         faults.point("approve.written")
-    return await show(services, principal, job_id)
+        # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
+        return await _show(connection, principal, job_id)
 
 
 def charges(problem: FederatedProblem, plan: Plan) -> bool:

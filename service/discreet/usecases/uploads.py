@@ -37,6 +37,8 @@ Format = Literal["parquet", "csv", "json"]
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """Of reading one upload."""
+ANSWER_BYTES = 1 << 28
+"""Of the reader's answer, which the API holds: the public part with what is described of the content."""
 
 
 class NoRoom(Unavailable):
@@ -182,7 +184,7 @@ class Reader:
         """
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._at_once)
-        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, target_bytes(job["content_bytes"]))
+        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, target_bytes(job["content_bytes"]), ANSWER_BYTES)
         given = {"format": upload.format, "upload_key": upload.key.hex(), "upload_bytes": upload.sealed_bytes}
         async with self._slots:
             target = SealedFile(folder)

@@ -72,7 +72,7 @@ class ClusterFinisher:
             async with asyncio.timeout(limits.wall_seconds):
                 writer.write(frame(header, payload))
                 await writer.drain()
-                return await collect(reader, on_progress)
+                return await collect(reader, on_progress, limits.most_said)
         except TimeoutError as error:
             raise WallLimit(f"the cluster was not done within {limits.wall_seconds:g} s") from error
         except (EOFError, OSError, ValueError) as error:

@@ -1,0 +1,37 @@
+"""Files that commands compare: none that two readers would read as two things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from discreet.cli.files import read_json
+from discreet.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"result":{"cost":1},"result":{"cost":2}}',
+        b'{"result":{"cost":1,"cost":1}}',
+        b'{"result":NaN}',
+        b'{"result":1e999}',
+        b'{"result":%b}' % (b"9" * 400),
+        b'{"result":"\\ud800"}',
+        b"[" * 100_000 + b"]" * 100_000,
+        b"[]",
+        b"\xff",
+    ],
+)
+def test_what_is_not_one_json_object_is_refused(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "answer.json"
+    file.write_bytes(text)
+    with pytest.raises(InvalidInput, match="no key stands twice"):
+        read_json(file)
+
+
+def test_what_is_compared_keeps_its_types(tmp_path: Path) -> None:
+    file = tmp_path / "answer.json"
+    file.write_bytes(b'{"result":{"a":1.50,"b":{"a":[1,"\\u00e9",null]}}}')
+    assert read_json(file) == {"result": {"a": 1.5, "b": {"a": [1, "\xe9", None]}}}
