@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import FINAL, SEAL_SEQ
@@ -88,8 +88,16 @@ async def resealed_webhook(connection: AsyncConnection, webhook_id: str, key_id:
     )
 
 
+HOLD_SECONDS = 2
+"""How long `needing` waits for writers that are under way, while others wait behind it."""
+
+
 async def needing(connection: AsyncConnection, key_id: str) -> int:
-    """How many rows cannot be read without this master key."""
+    """How many rows cannot be read without this master key. Those that are being written are waited for, and no others
+    come until this transaction ends; a DBAPIError (55P03) where that takes too long."""
+    await connection.execute(text(f"SET LOCAL lock_timeout = '{HOLD_SECONDS}s'"))
+    names = ", ".join(table.__tablename__ for table in (Dataset, FederatedSession, Release, Webhook))
+    await connection.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))
     count = 0
     for table, live in (
         (Dataset, Dataset.deleted_at.is_(None)),

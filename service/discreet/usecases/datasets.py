@@ -214,6 +214,8 @@ async def _store(
             expires_at=expires_at,
             delete_after_job=request.delete_after_job,
         )
+        if secrets.content_key_id not in services.secrets.content_keys:
+            raise Unavailable("the master key was retired while the content was stored; send it again")
         faults.point("dataset.written")
     return row, True
 

@@ -28,7 +28,15 @@ async def rotate(services: Services, path: Path, kind: Kind, *, force: bool = Fa
             )
     await reach(services)
     used = secrets.rotate(path, kind)
-    moved = await rewrap(services) if kind == "content" else 0
+    moved = 0
+    if kind == "content":
+        try:
+            moved = await rewrap(services)
+        except (DBAPIError, psycopg.OperationalError) as error:
+            raise Unavailable(
+                f"the new master key {used} is used from now on, but the database did not let everything be moved to"
+                " it; `discreet secrets rewrap` goes on with that, and the old key is needed until then"
+            ) from error
     return {"kind": kind, "used": used, "moved": moved}
 
 
@@ -59,7 +67,7 @@ async def rewrap(services: Services) -> int:
 async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, force: bool = False) -> dict[str, Any]:
     """Forget an old key. Refused while a row needs it, or while API keys would stop to count."""
     async with services.database.transaction(SYSTEM) as connection:
-        if kind == "content" and (number := await rotation.needing(connection, key_id)):
+        if kind == "content" and (number := await _needing(connection, key_id)):
             raise Conflict(f"{number} rows cannot be read without this key; `discreet secrets rewrap` moves them")
         if kind == "jobs" and not force and (number := await rotation.sealed_jobs(connection, key_id)):
             raise Conflict(
@@ -76,8 +84,17 @@ async def retire(services: Services, path: Path, kind: Kind, key_id: str, *, for
                 f"{number} results were certified with this key and would not be given out any more; --force does it,"
                 " `discreet secrets trust` takes it back"
             )
-    secrets.retire(path, kind, key_id)
+        secrets.retire(path, kind, key_id)  # while nobody can write what would need the key
     return {"kind": kind, "retired": key_id}
+
+
+async def _needing(connection: AsyncConnection, key_id: str) -> int:
+    try:
+        return await rotation.needing(connection, key_id)
+    except DBAPIError as error:
+        if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+            raise
+        raise Conflict("contents are being written, perhaps under this key; try again when they are stored") from None
 
 
 async def _datasets(services: Services) -> int:
