@@ -26,7 +26,7 @@ ALL = (
     "federation",
     "uploads",
 )
-ON_REQUEST = ("scale", "curves")
+ON_REQUEST = ("scale", "curves", "noise")
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"

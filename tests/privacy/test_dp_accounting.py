@@ -9,6 +9,7 @@ from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.privacy_accountant import UnsupportedEventError
 from dp_accounting.rdp import RdpAccountant
 
+from benchmarks import noise
 from discreet.privacy import calibration
 from discreet.privacy.examples import examples
 from discreet.privacy.mechanism import OneDrawSampling, PoissonSampling
@@ -139,3 +140,19 @@ def test_trap_default_orders_are_a_grid() -> None:
     accountant = RdpAccountant()
     accountant.compose(dp_accounting.ZCDpEvent(1e-8))
     assert accountant.get_epsilon(1e-5) > 4 * epsilon_units_from_rho(10**10, 10**13) / 1e9
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        noise.Place(0.1, 1_000, 3.0, 1e-6, "add_remove"),
+        noise.Place(0.5, 30, 1.0, 1e-5, "add_remove"),
+        noise.Place(0.5, 1, 0.3, 1e-5, "replace"),
+        noise.Place(0.001, 30_000, 8.0, 1e-9, "replace"),
+    ],
+)
+def test_noise_is_least(place: noise.Place) -> None:
+    """Some places of the grid of `make bench ARGS=noise`."""
+    found = noise.compare(place)
+    assert found is not None
+    assert noise.LEAST_RATIO <= found.ratio <= noise.LARGEST_RATIO

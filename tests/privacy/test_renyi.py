@@ -187,3 +187,41 @@ def test_adding_or_removing_needs_no_more_noise_than_replacing(
         for relation in ("add_remove", "replace")
     ]
     assert scales[0] <= scales[1] * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5])
+@pytest.mark.parametrize(("steps", "delta"), [(100, 10**6), (20_000, 10**10)])
+def test_what_is_charged_here_is_certified_where_transforms_differ(
+    monkeypatch: pytest.MonkeyPatch, q: float, steps: int, delta: int
+) -> None:
+    """Other lengths, and rounding five times as large as here: a stored event costs the same on every machine."""
+    event = calibration.poisson_subsampled_gaussian(
+        1.0, EPSILON_UNIT // 20, delta, probability=q, steps=steps, relation="replace", neighbours=X
+    )
+    assert event.charged_rho is not None
+    rng, power = np.random.default_rng(7), pld.power
+
+    def otherwise(
+        grid: pld.Grid, masses: Floats, count: int, epsilon: float, window: pld.Window
+    ) -> tuple[Floats, Floats, float]:
+        longer = pld.Window(window.below, window.above + grid.step * int(rng.integers(5, 20_000)), window.missed)
+        noisy = masses * (1 + 1e-15 * rng.standard_normal(len(masses)))
+        return power(grid, noisy, count, epsilon, longer)
+
+    monkeypatch.setattr(pld, "power", otherwise)
+    monkeypatch.setattr(renyi, "power", otherwise)
+    for _ in range(5):
+        pld.composed_delta.cache_clear()
+        renyi.composed_rho.cache_clear()
+        assert event.derive_price().rho == event.charged_rho
+
+
+@pytest.mark.parametrize("part", [1.0, 0.5])
+def test_the_pair_that_is_cut_has_no_more_beyond_than_delta(part: float) -> None:
+    """Where a finer grid certified the charged point, the coarser one here has more than delta beyond it."""
+    pair, count, epsilon = Response(0.05), 200, 1.5
+    delta = part * pld.composed_delta(pair, count, epsilon, 1e-12)
+    losses, masses, cut = renyi._composition(pair, count, epsilon, delta, pld.QUICK)
+    beyond = [float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) for x in (epsilon, cut)]
+    assert beyond[1] <= delta < beyond[0] * (1 + 1e-3)
+    assert cut > epsilon

@@ -2,7 +2,8 @@
 
 Each function returns an event with `price() <= request` in every unit, never above: curves err upward, and scales are
 stepped up until the curve, compared as a rational, meets the request. A margin of 1e-9 of delta keeps that verdict the
-same where another machine's `exp` differs in the last bit. ValueError: the request cannot be met.
+same where another machine's `exp` differs in the last bit, and `pld.CHARGING` where its transforms do. ValueError: the
+request cannot be met.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
-from discreet.privacy.pld import FULL, QUICK, QUICK_STEPS, ROUGH, Effort
+from discreet.privacy.pld import CHARGING, FULL, QUICK, QUICK_STEPS, ROUGH, Effort
 from discreet.privacy.samplers import LARGEST_SCALE
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, float_below, half_square
 
 MARGIN = 1e-9
 RHO_MARGIN = 1e-6
-"""Of a rho: far above what sums of exponentials differ by from machine to machine."""
+"""Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have `CHARGING`."""
 GRID_BITS = 24
 
 C = TypeVar("C", bound=CalibratedEvent)
@@ -86,7 +87,7 @@ def smallest_composed_scale(
     many = event(guess).count > QUICK_STEPS
 
     def fine(scale: float) -> float:
-        return event(scale).composed_delta(epsilon, FULL if many else QUICK)
+        return event(scale).composed_delta(epsilon, replace(FULL if many else QUICK, slack=CHARGING))
 
     def rough(scale: float) -> float:
         return event(scale).composed_delta(epsilon, replace(FULL, coarseness=8.0) if many else ROUGH)
@@ -375,7 +376,7 @@ R = TypeVar("R", bound=ChargedRho)
 
 def with_rho(event: R) -> R:
     """The event charged for the rho of its own curve, where that is less than epsilon²/2."""
-    rho = event.rho() * (1 + RHO_MARGIN)
+    rho = event.rho(CHARGING) * (1 + RHO_MARGIN)
     if not rho * RHO_UNIT < half_square(event.charged_epsilon):
         return event
     priced = event.model_copy(update={"charged_rho": math.ceil(rho * RHO_UNIT)})

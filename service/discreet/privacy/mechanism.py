@@ -133,8 +133,11 @@ class ChargedRho(CalibratedEvent):
     )
 
     @abstractmethod
-    def rho(self) -> float:
-        """An upper bound on rho with the charged delta as delta_z, given that the charged point holds; inf: none."""
+    def rho(self, slack: float = 1.0) -> float:
+        """An upper bound on rho with the charged delta as delta_z, given that the charged point holds; inf: none.
+
+        `slack` as in `pld.Effort`.
+        """
 
     def derive_price(self) -> Price:
         self.certify()
@@ -165,11 +168,11 @@ class ComposedEvent(ChargedRho):
         negligible = 1e-4 * self.charged_delta / DELTA_UNIT
         return max(composed_delta(pair, self.count, epsilon, negligible, effort) for pair in self.pairs())
 
-    def rho(self) -> float:
+    def rho(self, slack: float = 1.0) -> float:
         epsilon, delta = float_below(Fraction(self.charged_epsilon, EPSILON_UNIT)), self.charged_delta / DELTA_UNIT
         if not (epsilon > 0 and 0 < delta < 1):
             return math.inf
-        return max(composed_rho(pair, self.count, epsilon, delta) for pair in self.pairs())
+        return max(composed_rho(pair, self.count, epsilon, delta, slack) for pair in self.pairs())
 
 
 @lru_cache(maxsize=4096)

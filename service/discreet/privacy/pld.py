@@ -46,6 +46,8 @@ class Effort:
     """It is made coarser without that limit where the transform would have more points than these."""
     widening: float
     """By the least power of this that suffices."""
+    slack: float = 1.0
+    """Times what is added for rounding and for what the window misses; see `CHARGING`."""
 
 
 FULL = Effort(1.0, 1 << 20, 1 << 23, 4.0)
@@ -56,6 +58,9 @@ Charged rhos were computed with it: its figures stay too."""
 QUICK_STEPS = 10**7
 ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
 """In a few ms: where to look for a root."""
+CHARGING = 3.0
+"""The slack of what is written down as charged, to be certified with slack 1 on any machine: transforms there may have
+other lengths and round otherwise, so two results differ by up to twice the bound, of which one more is added."""
 
 
 class DominatingPair(Protocol):
@@ -108,7 +113,12 @@ def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible:
 
 
 def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> float:
-    grid = discretize(pair, count, negligible, effort)
+    delta = delta_on(discretize(pair, count, negligible, effort), count, epsilon, negligible, effort)
+    return _composed_delta(pair, count, epsilon, negligible, delta) if isinstance(delta, Effort) else delta
+
+
+def delta_on(grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort) -> float | Effort:
+    """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it can be told."""
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
@@ -118,8 +128,8 @@ def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible
     window = window_of(grid, count, shifted, tilt, negligible)
     wider = widened(effort, grid, window)
     if wider is not None:
-        return _composed_delta(pair, count, epsilon, negligible, wider)
-    return infinite + math.exp(exponent) * _tilted_tail(grid, count, shifted, tilt, window)
+        return wider
+    return infinite + math.exp(exponent) * _tilted_tail(grid, count, shifted, tilt, window, effort.slack)
 
 
 def widened(effort: Effort, grid: Grid, window: Window) -> Effort | None:
@@ -245,14 +255,15 @@ def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: f
     return Window(below, above, missed)
 
 
-def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Window) -> float:
+def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Window, slack: float) -> float:
     """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up."""
     tilted = grid.masses * np.exp(tilt * grid.losses - grid.log_moment(tilt))
     sums, composed, error = power(grid, tilted, count, epsilon, window)
     excess = np.maximum(sums - epsilon, 0.0)
     weights = -np.expm1(-excess) * np.exp(-tilt * excess)
     value = float(np.dot(weights, composed))
-    return value * (1 + 1e-12 + 4 * ROUND * count) + window.missed + error * float(np.linalg.norm(weights))
+    rounding = window.missed + error * float(np.linalg.norm(weights))
+    return value * (1 + 1e-12 + 4 * ROUND * count) + slack * rounding
 
 
 def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window) -> tuple[Floats, Floats, float]:

@@ -17,8 +17,10 @@ With S the loss of the composition, P' is at most e^eps/(1 - h) times Q, and for
     b D_{1+b}(P' || Q) = ln( E_P[e^{bS}; S <= eps] + E_P[e^{(1+b) eps - S}; S > eps] ) - (1 + b) ln(1 - h).
 
 Here the composition is the discrete pair of `pld`, by one FFT without a tilt; what its window misses, its rounding and
-h <= delta are put on the safe side. b D_{1+b} is convex in b: between orders it lies below its chord, on which D/a has
-a maximum in closed form. D_a grows with a, so below an order D/a is at most D there; above the last D_infinity/(1+b).
+h <= delta are put on the safe side. That pair is a little worse than the one that it dominates, so where a finer one
+certified the charged point, its own h may be above delta: it is cut at the next epsilon where h is not. b D_{1+b} is
+convex in b: between orders it lies below its chord, on which D/a has a maximum in closed form. D_a grows with a, so
+below an order D/a is at most D there; above the last D_infinity/(1+b).
 
 For noise that is nearly Gaussian this rho is that of the Gaussian which needs the same (epsilon, delta), up to a few
 percent: about epsilon²/(4 ln(1/delta)), where an arbitrary (epsilon, delta) costs epsilon²/2.
@@ -28,12 +30,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.pld import QUICK, DominatingPair, Effort, discretize, power, widened, window_of
+from discreet.privacy.pld import QUICK, DominatingPair, Effort, Grid, delta_on, discretize, power, widened, window_of
 
 Floats = NDArray[np.float64]
 
@@ -41,25 +44,30 @@ BUCKETS = 4096
 CURVE_POINTS = 129
 ORDERS_RATIO = 1.05
 FIRST_ORDER = 1e-3
+RAISED = (0.0, *(4.0**i for i in range(-10, 1)))
+NEGLIGIBLE = 1e-4
 
 
 @lru_cache(maxsize=1024)
-def composed_rho(pair: DominatingPair, count: int, epsilon: float, delta: float) -> float:
+def composed_rho(pair: DominatingPair, count: int, epsilon: float, delta: float, slack: float = 1.0) -> float:
     """An upper bound on rho, with delta_z = delta, of `count` adaptive steps; inf where none is found.
 
-    `pair` dominates one step; (epsilon, delta) must hold for the composition, epsilon > 0 and 0 < delta < 1.
+    `pair` dominates one step; (epsilon, delta) should hold for the composition, epsilon > 0 and 0 < delta < 1. `slack`
+    as in `Effort`.
     """
     try:
         with np.errstate(all="ignore"):
-            losses, masses = _composition(pair, count, epsilon, delta)
-            rho = truncated_rho(losses, masses, epsilon, delta)
+            rho = truncated_rho(*_composition(pair, count, epsilon, delta, replace(QUICK, slack=slack)), delta)
     except (ValueError, ArithmeticError):
         return math.inf
     return rho if rho >= 0 else math.inf
 
 
 def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) -> float:
-    """sup over a > 1 of D_a(P' || Q)/a for the finite losses of P (increasing) and their masses; see the module."""
+    """sup over a > 1 of D_a(P' || Q)/a for the finite losses of P (increasing) and their masses; see the module.
+
+    What P has beyond epsilon, infinite losses included, must be within h <= delta.
+    """
     finite, capped = np.minimum(losses, epsilon), masses * np.exp(np.minimum(epsilon - losses, 0.0))
     finite, capped = _in_buckets(finite, capped)
     cut = -math.log1p(-delta)
@@ -123,19 +131,30 @@ def pair_of_curve(curve: Callable[[float], float], epsilon: float) -> tuple[Floa
 
 
 def _composition(
-    pair: DominatingPair, count: int, epsilon: float, delta: float, effort: Effort = QUICK
-) -> tuple[Floats, Floats]:
-    """Losses and masses that dominate the finite losses of `count` steps."""
-    negligible = 1e-4 * delta
-    grid = discretize(pair, count, negligible, effort)
-    window = window_of(grid, count, epsilon, 0.0, 8 * negligible)
-    wider = widened(effort, grid, window)
-    if wider is not None:
-        return _composition(pair, count, epsilon, delta, wider)
+    pair: DominatingPair, count: int, epsilon: float, delta: float, effort: Effort
+) -> tuple[Floats, Floats, float]:
+    """Losses and masses that dominate the finite losses of `count` steps, and where to cut them; see the module."""
+    grid = discretize(pair, count, NEGLIGIBLE * delta, effort)
+    window = window_of(grid, count, epsilon, 0.0, 4 * NEGLIGIBLE * delta)
+    cut = widened(effort, grid, window) or _cut(grid, count, epsilon, delta, effort)
+    if isinstance(cut, Effort):
+        return _composition(pair, count, epsilon, delta, cut)
     losses, masses, error = power(grid, grid.masses, count, epsilon, window)
-    # What the window misses, and the rounding of all places, count at the loss that costs most.
-    extra = window.missed + error * math.sqrt(len(masses))
-    return np.append(losses + grid.shift * count, epsilon), np.append(masses, extra)
+    # What the window misses at either end, and the rounding of all places, count at the loss that costs most.
+    extra = effort.slack * (2 * window.missed + error * math.sqrt(len(masses)))
+    return np.append(losses + grid.shift * count, cut), np.append(masses, extra), cut
+
+
+def _cut(grid: Grid, count: int, epsilon: float, delta: float, effort: Effort) -> float | Effort:
+    """An epsilon, not below the given one, beyond which the grid's composition has at most delta; or what can tell."""
+    for raised in RAISED:
+        cut = epsilon * (1 + raised)
+        beyond = delta_on(grid, count, cut, NEGLIGIBLE * delta, effort)
+        if isinstance(beyond, Effort):
+            return beyond
+        if beyond <= delta:
+            return cut
+    raise ValueError("no epsilon near the given one holds with this delta")
 
 
 def _in_buckets(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:

@@ -45,8 +45,8 @@ class SmoothSensitivityGaussian(ChargedRho):
         single, _ = self._single(epsilon / self.count, np.linspace(0.0, 1.0, 65))
         return min(1.0, self.count * single)
 
-    def rho(self) -> float:
-        """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add up."""
+    def rho(self, slack: float = 1.0) -> float:
+        """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add up. No transform."""
         return _rho(self)
 
     def _single(self, epsilon: float, fractions: Floats) -> tuple[float, float]:
