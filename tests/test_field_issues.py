@@ -7,12 +7,14 @@ import json
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from discreet import items
 from discreet.api import schemas
 from discreet.api.bodies import validate
 from discreet.api.schemas import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.errors import InvalidInput
+from discreet.field_issues import issues_of
 from discreet.items import InPieces
 from discreet.problems import KINDS
 from discreet.strict_json import loads
@@ -256,3 +258,32 @@ def test_arrays_in_pieces_are_what_they_were() -> None:
     assert lists.validate_python([1] * 1001) == [1] * 1001
     with pytest.raises(TypeError):
         TypeAdapter(Annotated[list[int], Field(max_length=3), InPieces()])
+
+
+def test_mistakes_that_are_held_at_once_do_not_grow_with_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects of many members that nobody knows: each is an error, which takes a kilobyte."""
+    held: list[int] = []
+    add = items.Mistakes.add
+
+    def counted(self: items.Mistakes, error: ValidationError, first: int) -> None:
+        held.append(error.error_count())
+        add(self, error, first)
+
+    class Link(BaseModel, extra="forbid"):
+        origin: int
+
+    adapter: TypeAdapter[Any] = TypeAdapter(Annotated[list[Link], InPieces()])
+    monkeypatch.setattr(items.Mistakes, "add", counted)
+    strange = {f"k{number}": 1 for number in range(4000)}
+    most = []
+    for count in (10, 40):
+        held.clear()
+        with pytest.raises(ValidationError) as failed:
+            adapter.validate_python([{"origin": 1}, *[strange] * count, {"origin": "x"}])
+        most.append(max(held))
+        body = [{"origin": 1}, *[strange] * count, {"origin": "x"}]
+        issues = issues_of(failed.value.errors(include_url=False), body)
+        assert f"and {count - 1} more like it" in issues[0].detail
+    assert most[0] == most[1] < 2 * items.PIECE_MEMBERS
+    assert adapter.validate_python([{"origin": 1}] * 1200) == [Link(origin=1)] * 1200
+    assert adapter.validate_python([]) == []

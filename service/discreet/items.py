@@ -14,6 +14,8 @@ from discreet.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
 
 PIECE_ITEMS = 500
 """Items that one call of pydantic validates: none takes long, so other threads have their turn between them."""
+PIECE_MEMBERS = 5000
+"""Members of these items, of which each may be a mistake: an error takes a kilobyte. A larger item is a piece alone."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class InPieces:
             )
         mistakes = Mistakes()
         parts: list[Any] = []
-        for first in range(0, max(size, 1), PIECE_ITEMS):
+        for first, end in _pieces(value):
             try:
-                parts.append(validate(value[first : first + PIECE_ITEMS]))
+                parts.append(validate(value[first:end]))
             except ValidationError as error:
                 mistakes.add(error, first)
             if mistakes:
@@ -64,6 +66,18 @@ class InPieces:
         if mistakes:
             raise mistakes.error()
         return parts[0] if len(parts) == 1 else type(parts[0])(item for part in parts for item in part)
+
+
+def _pieces(value: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Where pieces begin and end; of an empty array there is one."""
+    first = members = 0
+    for place, item in enumerate(value):
+        own = len(item) if isinstance(item, Mapping | list) else 1
+        if place > first and (place - first >= PIECE_ITEMS or members + own > PIECE_MEMBERS):
+            yield first, place
+            first, members = place, 0
+        members += own
+    yield first, len(value)
 
 
 @dataclass
