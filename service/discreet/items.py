@@ -110,8 +110,8 @@ class Mistakes:
         """Whether what follows need not be looked at."""
         return self._counted >= MOST_COUNTED or len(self._found) > MOST_ISSUES
 
-    def add(self, error: ValidationError, first: int) -> None:
-        """The errors of a piece whose first item has the position `first` in the array."""
+    def add(self, error: ValidationError, first: int) -> list[int]:
+        """The errors of a piece whose first item has the position `first` in the array. Returns their positions."""
         items: dict[int, list[tuple[Mapping[str, Any], tuple[Any, ...]]]] = {}
         for one in error.errors(include_url=False):
             item, *below = one["loc"]
@@ -122,6 +122,7 @@ class Mistakes:
             known = self._found.setdefault(signature, [_Alike(*one) for one in errors])
             for alike, (one_error, location) in zip(known, errors, strict=True):
                 alike.take(one_error, location)
+        return [first + item for item in items]
 
     def errors(self) -> Iterator[dict[str, Any]]:
         """As pydantic gives them; an error that speaks for others too says so in its context: how many more, and the

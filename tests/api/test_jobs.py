@@ -511,7 +511,7 @@ BAD_DATASETS = [
     ("/content/trips/4/origin", 4, "must be 1 to 3; found 4"),
     ("/content/trips/4/destination", 0, "must be 1 to 3; found 0"),
     ("/content/trips/4/period", 10, "must be 0 to 9; found 10"),
-    ("/content/trips/4/person", "ann", "unit request has none"),
+    ("/content/trips/4/person", "ann", "public.unit is request, so a trip has no `person`"),
     ("/content/trips/4/weight", 1, "no such field"),
     ("/content/trips", "none", "array"),
     ("/public/zones", 0, "at least 1"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -40,6 +40,14 @@ def _schema(adapter: TypeAdapter[Any]) -> Schema:
 
 async def read(request: Request, most: int) -> bytes:
     """The body, refused as soon as it is known to be over the limit."""
+    found = bytearray()
+    async for part in parts(request, most):
+        found += part
+    return bytes(found)
+
+
+async def parts(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body as it comes, refused as soon as it is known to be over the limit."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise InvalidInput(f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json")
@@ -48,15 +56,15 @@ async def read(request: Request, most: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most, int(declared)))
-    parts = bytearray()
+    came = 0
     try:
         async for part in request.stream():
-            parts += part
-            if len(parts) > most:
+            came += len(part)
+            if came > most:
                 raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most))
+            yield part
     except ClientDisconnect as error:
         raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
-    return bytes(parts)
 
 
 async def parse(adapter: TypeAdapter[Model], body: bytes, most_containers: int = MOST_CONTAINERS) -> Model:

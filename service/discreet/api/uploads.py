@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio.to_thread
+import numpy as np
 from fastapi import Request
 from pydantic import TypeAdapter
 from python_multipart.exceptions import FormParserError
@@ -14,18 +16,24 @@ from starlette.requests import ClientDisconnect
 
 from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest
-from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, Dataset, DatasetSettings
 from discreet.settings import Settings
-from discreet.strict_json import loads
+from discreet.strict_json import PART_BYTES, Structure, loads
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
 from discreet.usecases.uploads import Format, Upload
 
 METADATA_BYTES = 1 << 20
+MOST_OF_KEY = 100
+"""Bytes of a member in which its key is looked for: `content` with all its letters in escapes has 44."""
 PIECE_BYTES = 1 << 20
 """Received bytes go to the parser, and to the disk, in pieces of about this size, in a thread."""
+
+_COLON, _END = b":}"
+_BETWEEN = np.zeros(256, dtype=bool)
+_BETWEEN[list(b"{,:")] = True
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
@@ -36,13 +44,116 @@ async def registration(request: Request) -> Registration:
     settings = request.app.state.services.settings
     if request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await _multipart(request, settings)
-    body = await bodies.read(request, settings.json_body_bytes)
-    return whole_registration((await bodies.parse(_WHOLE, body)).root)
+    coming = bodies.parts(request, settings.json_body_bytes)
+    head = bytearray()
+    async for part in coming:
+        head += part
+        if len(head) > bodies.THREAD_BYTES:
+            return await _large(settings, bytes(head), coming)
+    return whole_registration((await bodies.parse(_WHOLE, bytes(head))).root)
 
 
 def whole_registration(whole: Dataset) -> Registration:
     """The registration of a dataset that came in one JSON value."""
     return _registration(whole, whole.kind, whole.public, whole.rows)
+
+
+async def _large(settings: Settings, head: bytes, coming: AsyncIterator[bytes]) -> Registration:
+    """What a large JSON body registers: its content is sealed to the disk as it comes, and read like an upload."""
+    body = _Body(settings)
+    piece = bytearray(head)
+    try:
+        async for part in coming:
+            piece += part
+            if len(piece) >= PIECE_BYTES:
+                await anyio.to_thread.run_sync(body.take, bytes(piece))
+                piece.clear()
+        await anyio.to_thread.run_sync(body.take, bytes(piece))
+        return await anyio.to_thread.run_sync(body.end)
+    except BaseException:
+        body.close()
+        raise
+
+
+class _Body:
+    """A JSON body that comes in parts: the value of its member `content` goes sealed to the disk, the rest to memory.
+
+    Finds that member by the brackets, commas and colons that stand outside of strings. All else is for the strict
+    readers of both: here only what lies where is decided.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._structure = Structure()
+        self._upload = Upload(settings.spool_folder)
+        self._upload.format = "json"
+        self._metadata = bytearray()
+        self._member = bytearray()
+        """The text of the member at hand up to its colon,"""
+        self._in_content = self._after_colon = False
+        """whether its value is the content's, and whether that has begun."""
+        self._contents = 0
+
+    def take(self, data: bytes) -> None:
+        """The next bytes of the body."""
+        for first in range(0, len(data), PART_BYTES):
+            self._part(data[first : first + PART_BYTES])
+
+    def end(self) -> Registration:
+        """The registration, after the last bytes."""
+        if self._in_content:
+            raise InvalidInput("not JSON: the body ends within its content", code="invalid_json")
+        try:
+            kind, public, chosen = _settled(bytes(self._metadata), content=self._contents > 0)
+        except InvalidInput as error:
+            if error.code == "invalid_json" and error.issues[0].pointer == "" and self._contents:
+                raise InvalidInput(f"beside the content, {error.issues[0].detail}", code=error.code) from None
+            raise
+        self._upload.finish()
+        return _registration(chosen, kind, public, self._upload)
+
+    def close(self) -> None:
+        self._upload.close()
+
+    def _part(self, part: bytes) -> None:
+        codes, levels = self._structure.take(part)
+        # Where a member of the outermost object begins, has its colon, or ends.
+        places = np.flatnonzero(((levels == 1) & _BETWEEN[codes]) | ((levels == 0) & (codes == _END)))
+        begun = 0
+        for place in places.tolist():
+            self._keep(part[begun:place])
+            begun = place
+            if codes[place] != _COLON:
+                self._in_content = self._after_colon = False
+                self._member.clear()
+            elif not self._after_colon:
+                self._after_colon = True
+                if _is_content(self._member):
+                    self._contents += 1
+                    self._in_content = True
+                    self._metadata += b":null"
+                    begun = place + 1
+        self._keep(part[begun:])
+
+    def _keep(self, part: bytes) -> None:
+        if self._in_content:
+            if self._contents == 1:  # one that stands twice is refused
+                self._upload.write(part)
+            return
+        if not self._after_colon and len(self._member) < MOST_OF_KEY:
+            self._member += part
+        self._metadata += part
+        if len(self._metadata) > METADATA_BYTES:
+            raise PayloadTooLarge(
+                limit=Limit("metadata_bytes", "bytes beside its content", METADATA_BYTES, len(self._metadata))
+            )
+
+
+def _is_content(member: bytearray) -> bool:
+    """Whether this, `{` or a comma and then a key, is the key `content`, in whatever escapes."""
+    try:
+        return bool(json.loads(member[1:]) == "content")
+    except ValueError:
+        return False
 
 
 async def _multipart(request: Request, settings: Settings) -> Registration:
@@ -184,11 +295,18 @@ class _Form:
         self._whole = True
 
 
-def _settled(metadata: bytes) -> tuple[str, Any, DatasetSettings]:
-    """Kind, public part and settings of the form's metadata."""
+def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any, DatasetSettings]:
+    """Kind, public part and settings of a form's metadata, or of a body in whose content's place null stands.
+
+    `content`: whether the body has one; None for a form, where it is a part of its own.
+    """
     fields = loads(metadata)
     if not isinstance(fields, dict):
-        raise InvalidInput("an object is needed", pointer="/metadata")
+        raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
+    if content is not None:
+        if not content:
+            raise InvalidInput("this field is needed", pointer="/content")
+        del fields["content"]
     if "content" in fields:
         raise InvalidInput("the content is a part of its own here", pointer="/content")
     kind = DATASETS.get(str(fields.get("kind")))

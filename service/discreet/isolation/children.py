@@ -139,6 +139,7 @@ REPORT_SECONDS = 10.0
 class Limits:
     """What one child may take. `file_bytes`: the length to which it may write files that it was given. `answer_bytes`:
     what it may say in all, which the parent holds in memory; a child sends more than it ever had. None: `memory_bytes`.
+    `growth_bytes`: memory beyond what a child begins with; 0 where `memory_bytes` alone limits it.
     """
 
     memory_bytes: int
@@ -146,10 +147,17 @@ class Limits:
     wall_seconds: float
     file_bytes: int = 0
     answer_bytes: int | None = None
+    growth_bytes: int = 0
 
     @property
     def most_said(self) -> int:
         return self.memory_bytes if self.answer_bytes is None else self.answer_bytes
+
+    @property
+    def most_memory(self) -> str:
+        """The limit of memory in words."""
+        beyond = " beyond what it begins with"
+        return f"{self.growth_bytes} bytes{beyond}" if self.growth_bytes else f"{self.memory_bytes} bytes"
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
@@ -159,7 +167,7 @@ def cause(report: bytes, limits: Limits) -> ChildFailed:
     told = json.loads(report)
     status = os.waitstatus_to_exitcode(told["status"])
     if status == OUT_OF_MEMORY:
-        return MemoryLimit(f"the child asked for more memory than {limits.memory_bytes} bytes")
+        return MemoryLimit(f"the child asked for more memory than {limits.most_memory}")
     # The kernel ends by SIGKILL what goes on after SIGXCPU.
     if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds):
         return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
@@ -326,7 +334,7 @@ class Zygote:
             os.close(report)
 
     async def _fork(self, limits: Limits, given: Sequence[int]) -> tuple[socket.socket, int, int]:
-        wanted = {name: getattr(limits, name) for name in ("memory_bytes", "cpu_seconds", "file_bytes")}
+        wanted = {name: getattr(limits, name) for name in ("memory_bytes", "cpu_seconds", "file_bytes", "growth_bytes")}
         request = json.dumps(wanted).encode()
         try:
             async with self._lock:

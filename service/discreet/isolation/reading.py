@@ -27,6 +27,8 @@ UPLOAD = "upload"
 """Under this name an upload is sealed while it waits to be read."""
 
 READ_BYTES = 1 << 16
+JSON_MEMORY, JSON_LEAST_MEMORY = 6, 128 << 20
+"""Bytes of memory that a byte of JSON may take, and that any text may."""
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
 FOOTER_BYTES = 16 << 20
@@ -35,6 +37,11 @@ MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
 FIRST_LINE_BYTES = 1 << 20
 """Of a CSV file: the names of its columns."""
+
+
+def json_bytes(size: int) -> int:
+    """The memory that reading a JSON text of so many bytes may take, beyond what a child begins with."""
+    return JSON_MEMORY * size + JSON_LEAST_MEMORY
 
 
 def target_bytes(content_bytes: int) -> int:
@@ -83,20 +90,9 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
 
 def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any:
     import pyarrow as pa  # noqa: PLC0415
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
-
-    from discreet.field_issues import issues_of  # noqa: PLC0415
-    from discreet.strict_json import loads  # noqa: PLC0415
 
     if job["format"] == "json":
-        value = loads(file.read())
-        annotation: Any = kind.model_fields["content"].annotation
-        adapter = TypeAdapter[Any](annotation)
-        try:
-            return kind.read_rows(public, adapter.validate_python(value))
-        except ValidationError as error:
-            issues = issues_of(error.errors(include_url=False), value, adapter.json_schema())
-            raise InvalidInput(issues).under("/content") from None
+        return _json(kind, public, file)
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
     try:
         schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
@@ -106,6 +102,100 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(name) from error
+
+
+def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
+    """The content of a JSON text, whose long arrays become columns while they are read."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
+
+    from discreet.field_issues import issues_of  # noqa: PLC0415
+    from discreet.strict_json import PART_BYTES, Parser  # noqa: PLC0415
+
+    annotation: Any = kind.model_fields["content"].annotation
+    adapter = TypeAdapter[Any](annotation)
+    rows = {name: Rows(kind, name, item) for name, item in kind.ROWS.items()}
+    parser = Parser({(name,): taken.take for name, taken in rows.items()})
+    try:
+        while part := file.read(PART_BYTES):
+            parser.feed(part)
+        value = parser.close()
+    except InvalidInput as error:
+        raise error.under("/content") from None
+    errors: list[Any] = []
+    content = None
+    try:
+        content = adapter.validate_python(value)
+    except ValidationError as error:
+        errors += error.errors(include_url=False)
+    for name, taken in rows.items():
+        if taken.wrong:
+            value[name] = taken.wrong  # where the pointers lead
+            errors += ({**error, "loc": (name, *error["loc"])} for error in taken.mistakes.errors())
+    if errors:  # as of the whole body: sentences name places too
+        placed = ({**error, "loc": ("content", *error["loc"])} for error in errors)
+        raise InvalidInput(issues_of(placed, {"content": value}, kind.model_json_schema()))
+    if not rows:
+        return kind.read_rows(public, content)
+    return kind.read_packed(
+        public, {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None}
+    )
+
+
+class Rows:
+    """Items of a long array as they come: validated, and packed into columns."""
+
+    def __init__(self, kind: Any, name: str, item: Any) -> None:
+        from pydantic import TypeAdapter  # noqa: PLC0415
+
+        from discreet.items import Mistakes  # noqa: PLC0415
+
+        self.mistakes = Mistakes()
+        self.wrong: dict[int, Any] = {}
+        """Items in which there are mistakes, by their position."""
+        self._kind, self._name = kind, name
+        self._adapter: Any = TypeAdapter(list[item])
+        self._columns: dict[str, Any] = {}
+        self._kinds: dict[str, Any] = {}
+
+    def take(self, items: list[Any], first: int) -> None:
+        from pydantic import ValidationError  # noqa: PLC0415
+
+        from discreet.items import PIECE_ITEMS  # noqa: PLC0415
+
+        for start in range(0, len(items), PIECE_ITEMS):
+            if self.mistakes.full:
+                return
+            piece = items[start : start + PIECE_ITEMS]
+            try:
+                self._put(self._kind.pack(self._name, self._adapter.validate_python(piece)))
+            except ValidationError as error:
+                for place in self.mistakes.add(error, first + start):
+                    self.wrong[place] = items[place - first]
+
+    def packed(self) -> dict[str, Any]:
+        """The columns of all items."""
+        import numpy as np  # noqa: PLC0415
+
+        if not self._columns:
+            self._put(self._kind.pack(self._name, []))
+        return {
+            name: column if isinstance(column, np.ndarray) else np.frombuffer(column, dtype=self._kinds[name])
+            for name, column in ((name, self._whole(name)) for name in list(self._columns))
+        }
+
+    def _put(self, packed: Mapping[str, Any]) -> None:
+        for name, part in packed.items():
+            self._kinds[name] = part.dtype
+            if part.dtype == object:
+                self._columns.setdefault(name, []).extend(part)
+            else:
+                self._columns.setdefault(name, bytearray()).extend(part.tobytes())
+
+    def _whole(self, name: str) -> Any:
+        import numpy as np  # noqa: PLC0415
+
+        column = self._columns.pop(name)
+        return np.fromiter(column, dtype=object, count=len(column)) if isinstance(column, list) else column
 
 
 def _check_rows(kind: Any, rows: int, most: int) -> None:

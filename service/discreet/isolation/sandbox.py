@@ -294,7 +294,8 @@ class Sandbox:
         """Shut this process in, with the descriptors `kept` as 3, 4, … and no others; the walls that the kernel let us
         build.
 
-        `limits`: `memory_bytes`, `cpu_seconds`, and `file_bytes`, to which a kept file may grow (absent: not at all).
+        `limits`: `memory_bytes`, `cpu_seconds`, `file_bytes`, to which a kept file may grow (absent: not at all), and
+        `growth_bytes`, the memory beyond what this process has now (absent or 0: up to `memory_bytes`).
         Never to be called but in a fresh fork: there is no way back.
         """
         os.setsid()
@@ -347,9 +348,13 @@ def _close_from(first: int, kept: int) -> None:
 
 
 def _limit(limits: Mapping[str, Any]) -> None:
+    memory = limits["memory_bytes"]
+    if growth := limits.get("growth_bytes", 0):
+        with open("/proc/self/statm") as figures:
+            memory = min(memory, int(figures.read().split()[0]) * resource.getpagesize() + growth)
     for name, value in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_AS, limits["memory_bytes"]),
+        (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, limits["cpu_seconds"]),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_NPROC, 64),  # threads, where the filter leaves these; without it, processes

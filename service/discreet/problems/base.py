@@ -32,6 +32,9 @@ from discreet.problems.numbers import Budget, Delta, Epsilon, Flag, Frozen, Posi
 Content = dict[str, NDArray[Any]]
 """Private content in its canonical form: arrays by name, the same for the same data in any order."""
 
+Packed = dict[str, NDArray[Any]]
+"""Rows of a JSON content as arrays by name, not yet checked against the public part."""
+
 Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
@@ -43,6 +46,9 @@ Mode = Literal["private", "simulation"]
 LARGEST_SCALE = 2.0**52
 """Of noise, in integers or steps of its grid: what `privacy.samplers` draws. A plan beyond it is refused, so that no
 release fails after its price was reserved."""
+
+DIGEST_ITEMS = 1 << 17
+"""Numbers of a content that are put into its digest at once."""
 
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
@@ -208,6 +214,9 @@ class Dataset(DatasetSettings):
     ROW_BYTES: ClassVar[int] = 0
     """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
 
+    ROWS: ClassVar[Mapping[str, Any]] = {}
+    """Arrays of a JSON content that may be long, by name with the type of an item: they are read in pieces."""
+
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)
@@ -221,6 +230,16 @@ class Dataset(DatasetSettings):
     @abstractmethod
     def read_rows(cls, public: Any, content: Any) -> Content:
         """Canonical content from the validated `content` of a JSON body. InvalidInput with pointers below /content."""
+
+    @classmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
+        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
+        raise NotImplementedError
+
+    @classmethod
+    def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
+        """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
+        raise NotImplementedError
 
     @classmethod
     @abstractmethod
@@ -519,4 +538,6 @@ def canonical_bytes(content: Content) -> Iterable[bytes]:
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
         yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()
-        yield array.tobytes()
+        flat = array.reshape(-1)
+        for first in range(0, flat.size, DIGEST_ITEMS):  # a copy of a part, not of the whole
+            yield flat[first : first + DIGEST_ITEMS].tobytes()

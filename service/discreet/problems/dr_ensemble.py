@@ -8,7 +8,8 @@ policies private that are functions of the private matrix; see `docs/problems/dr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -131,6 +132,7 @@ class DrEnsembleDataset(base.Dataset):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
+    ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row}
 
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
@@ -154,9 +156,27 @@ class DrEnsembleDataset(base.Dataset):
             return _matrix_content(public, content.transitions)
         if content.trajectories is None:
             raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
-        start = np.cumsum([0, *(len(trajectory) for trajectory in content.trajectories)]).astype(np.int64)
-        states = np.array([state for trajectory in content.trajectories for state in trajectory], dtype=np.int64)
-        return _trajectory_content(public, states, start)
+        return cls.read_packed(public, {"trajectories": cls.pack("trajectories", content.trajectories)})
+
+    @classmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+        size = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
+        kind = np.int32 if name == "trajectories" else np.float64
+        return {"size": size, "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum()))}
+
+    @classmethod
+    def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, base.Packed]) -> Content:
+        if public.row_change is not None:
+            if "transitions" not in packed:
+                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
+            matrix = packed["transitions"]
+            rows = np.split(matrix["values"], np.cumsum(matrix["size"])[:-1]) if matrix["size"].size else []
+            return _matrix_content(public, rows)
+        if "trajectories" not in packed:
+            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
+        size = packed["trajectories"]["size"]
+        start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        return _trajectory_content(public, packed["trajectories"].pop("values"), start)  # the last reference
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
@@ -191,7 +211,7 @@ class DrEnsembleDataset(base.Dataset):
         return _trajectory_content(public, columns["state"][order], start)
 
 
-def _trajectory_content(public: DrEnsemblePublic, states: Ints, start: Ints) -> Content:
+def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints) -> Content:
     """Checked state sequences in an order that tells nothing of whose they are."""
     prefix = "/content/trajectories"
     length = np.diff(start)
@@ -210,24 +230,28 @@ def _trajectory_content(public: DrEnsemblePublic, states: Ints, start: Ints) -> 
                     for row in np.flatnonzero(bad)[:MAX_ISSUES]
                 ]
             )
-    owner = np.repeat(np.arange(length.size), length)
+
+    def where(place: int) -> str:
+        owner = int(np.searchsorted(start, place, side="right")) - 1
+        return f"{prefix}/{owner}/{place - start[owner]}"
+
     found = []
-    for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES]:
-        where = f"{prefix}/{owner[place]}/{place - start[owner[place]]}"
-        found.append(FieldIssue(where, f"must be 0 to {public.states - 1}; found {states[place]}"))
-    if not found:
-        outside = ~public.mask()[states[:-1], states[1:]] & (owner[:-1] == owner[1:])
-        for place in np.flatnonzero(outside)[:MAX_ISSUES]:
-            where = f"{prefix}/{owner[place]}/{place + 1 - start[owner[place]]}"
+    for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES].tolist():
+        found.append(FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}"))
+    if not found and public.support != "all":
+        outside = ~public.mask()[states[:-1], states[1:]]
+        outside[start[1:-1] - 1] = False  # from one trajectory to the next
+        for place in np.flatnonzero(outside)[:MAX_ISSUES].tolist():
             says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
-            found.append(FieldIssue(where, says))
+            found.append(FieldIssue(where(place + 1), says))
     if found:
         raise InvalidInput(found)
     sequence = record_order(start, [states])
-    return {"states": rearranged(states, start, sequence), "start": starts_of(start, sequence)}
+    states = rearranged(states, start, sequence)
+    return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
 
 
-def _matrix_content(public: DrEnsemblePublic, rows: list[list[float]]) -> Content:
+def _matrix_content(public: DrEnsemblePublic, rows: Sequence[Sequence[float] | Floats]) -> Content:
     prefix = "/content/transitions"
     n = public.states
     if len(rows) != n:

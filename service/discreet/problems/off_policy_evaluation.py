@@ -8,7 +8,8 @@ themselves. The paper (Xie et al. 2019) has the last; see `docs/problems/off_pol
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
@@ -178,6 +179,10 @@ class TransitionRow(TypedDict):
     target: NotRequired[Real]
 
 
+_OPTIONAL = {"state": np.int64, "next_state": np.int64, "behaviour": np.float64, "target": np.float64}
+_VECTORS = ("x", "x_next")
+
+
 class OffPolicyContent(Frozen):
     """The private content."""
 
@@ -187,6 +192,7 @@ class OffPolicyContent(Frozen):
 class OffPolicyDataset(base.Dataset):
     """Trajectories of people under a behaviour policy."""
 
+    ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 
     kind: Literal["off_policy_evaluation"]
@@ -203,35 +209,53 @@ class OffPolicyDataset(base.Dataset):
 
     @classmethod
     def read_rows(cls, public: OffPolicyPublic, content: OffPolicyContent) -> Content:
-        rows, prefix = content.transitions, "/content/transitions"
+        return cls.read_packed(public, {"transitions": cls.pack("transitions", content.transitions)})
+
+    @classmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+        """`has_NAME` of a column that rows may lack; vectors one behind the other, with their sizes."""
+        columns: base.Packed = {
+            "trajectory": np.fromiter((row["trajectory"] for row in items), dtype=object, count=len(items)),
+            "step": np.array([row["step"] for row in items], dtype=np.int32),
+            "reward": np.array([row["reward"] for row in items], dtype=np.float64),
+            "terminal": np.array([row["terminal"] for row in items], dtype=bool),
+        }
+        for optional, kind in _OPTIONAL.items():
+            columns[f"has_{optional}"] = np.array([optional in row for row in items], dtype=bool)
+            columns[optional] = np.array([row.get(optional, 0) for row in items], dtype=kind)
+        for vector in _VECTORS:
+            given = [row.get(vector, ()) for row in items]
+            size = np.array([len(one) for one in given], dtype=np.int32)
+            columns[f"has_{vector}"] = np.array([vector in row for row in items], dtype=bool)
+            columns[f"size_{vector}"] = size
+            columns[vector] = np.fromiter(chain.from_iterable(given), dtype=np.float64, count=int(size.sum()))
+        return columns
+
+    @classmethod
+    def read_packed(cls, public: OffPolicyPublic, packed: Mapping[str, base.Packed]) -> Content:
+        rows, prefix = packed["transitions"], "/content/transitions"
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
-        off_policy = any("behaviour" in row or "target" in row for row in rows)
+        off_policy = bool(rows["has_behaviour"].any() or rows["has_target"].any())
         needed = [here, there, *(["behaviour", "target"] if off_policy else [])]
         unknown = {"state", "next_state", "x", "x_next"} - {here, there}
         issues = Issues(prefix)
         for name in needed:
-            issues.where(np.array([name not in row for row in rows], bool), name, "needed in every row")
+            issues.where(~rows[f"has_{name}"], name, "needed in every row")
         for name in unknown:
             says = f"this dataset's states are given as {here} and {there}"
-            issues.where(np.array([name in row for row in rows], bool), name, says)
+            issues.where(rows[f"has_{name}"], name, says)
         if public.features is not None:
             for name in (here, there):
-                wrong = [len(row.get(name, ())) != public.features for row in rows]  # type: ignore[arg-type]
-                issues.where(np.array(wrong, bool), name, f"{public.features} coordinates are needed")
+                issues.where(rows[f"size_{name}"] != public.features, name, f"{public.features} coordinates are needed")
         issues.check()
-        whole, real = np.int64, np.float64
-        columns: dict[str, NDArray[Any]] = {
-            "step": np.array([row["step"] for row in rows], dtype=whole),
-            "reward": np.array([row["reward"] for row in rows], dtype=real),
-            "terminal": np.array([row["terminal"] for row in rows], dtype=bool),
-        }
+        columns: dict[str, NDArray[Any]] = {"step": rows["step"].astype(np.int64)}
+        columns |= {name: rows[name] for name in ("reward", "terminal")}
         for name in needed:
-            kind = whole if name in ("state", "next_state") else real
-            columns[name] = np.array([row[name] for row in rows], dtype=kind)  # type: ignore[literal-required]
-        if public.features is not None and not rows:
-            columns |= {name: np.zeros((0, public.features)) for name in (here, there)}
+            vector = name in _VECTORS
+            columns[name] = rows[name].reshape(-1, public.features or 1) if vector else rows[name]
         # As objects: an array of fixed-width text drops zero characters, and two trajectories would be one.
-        _, owner = np.unique(np.array([str(row["trajectory"]) for row in rows], dtype=object), return_inverse=True)
+        names = np.fromiter(map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size)
+        _, owner = np.unique(names, return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod

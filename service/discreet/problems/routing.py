@@ -12,7 +12,7 @@ Trips by origin and destination are private; network, capacities and latencies a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
@@ -67,6 +67,10 @@ STARTING_GAP = 1e-4
 MAX_REACH = 1e6
 """Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
 numbers could fail, which would tell about the trips."""
+PERSON_NEEDED = (
+    "public.unit is person, so every trip says whose it is: a text or an integer, the same for all trips of one person "
+    "(where trips themselves are protected and not persons, public.unit is request)"
+)
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 Ints = NDArray[np.int64]
 
@@ -109,6 +113,8 @@ class RoutingContent(Frozen):
 class RoutingDataset(base.Dataset):
     """Trips of the users of a network."""
 
+    ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
+
     kind: Literal["routing"]
     public: RoutingPublic
     content: RoutingContent = Field(json_schema_extra=PRIVATE)
@@ -123,18 +129,34 @@ class RoutingDataset(base.Dataset):
 
     @classmethod
     def read_rows(cls, public: RoutingPublic, content: RoutingContent) -> Content:
-        rows = content.trips
-        columns = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in _bounds(public)}  # type: ignore[literal-required]
-        persons = [row.get("person") for row in rows]
+        return cls.read_packed(public, {"trips": cls.pack("trips", content.trips)})
+
+    @classmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+        numbers = ("period", "origin", "destination", "count")
+        columns: base.Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in numbers}
+        # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
+        columns["person"] = np.fromiter((row.get("person") for row in items), dtype=object, count=len(items))
+        return columns
+
+    @classmethod
+    def read_packed(cls, public: RoutingPublic, packed: Mapping[str, base.Packed]) -> Content:
+        columns = {name: packed["trips"][name].astype(np.int64) for name in _bounds(public)}
+        persons = packed["trips"]["person"]
+        missing = np.fromiter((person is None for person in persons), dtype=bool, count=persons.size)
         issues = Issues("/content/trips")
         if public.unit == "person":
-            issues.where(np.array([p is None for p in persons], bool), "person", "unit person needs a person", persons)
+            if missing.all() and missing.size:
+                raise InvalidInput(f"no trip has a `person`; {PERSON_NEEDED}", pointer="/content/trips")
+            issues.where(missing, "person", f"this trip has no `person`; {PERSON_NEEDED}")
         else:
-            issues.where(np.array([p is not None for p in persons], bool), "person", "unit request has none", persons)
+            says = "public.unit is request, so a trip has no `person`; leave it out, or say unit person"
+            issues.where(~missing, "person", says, persons)
         issues.check()
         check_bounds(columns, _bounds(public), "/content/trips")
-        # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
-        names = np.array([str(p) for p in persons], dtype=object) if public.unit == "person" else None
+        names = None
+        if public.unit == "person":
+            names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
         return _kept(public, _canonical(columns, names), "/content/trips")
 
     @classmethod
@@ -149,7 +171,10 @@ class RoutingDataset(base.Dataset):
     def read_table(cls, public: RoutingPublic, table: pa.Table) -> Content:
         person = public.unit == "person"
         if person and "person" not in table.column_names:
-            raise InvalidInput("column 'person' is missing; the unit is a person", pointer="/content")
+            raise InvalidInput(f"column 'person' is missing; {PERSON_NEEDED}", pointer="/content")
+        if not person and "person" in table.column_names:
+            says = "column 'person' is not for public.unit request: leave it out, or say unit person"
+            raise InvalidInput(says, pointer="/content")
         columns = integer_columns(table, _bounds(public), "/content", optional=("person",) if person else ())
         if not person:
             return _kept(public, _canonical(columns, None), "/content")

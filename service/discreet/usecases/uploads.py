@@ -28,7 +28,7 @@ from discreet.isolation.children import (
     WallLimit,
     Zygote,
 )
-from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.isolation.reading import UPLOAD, json_bytes, target_bytes
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
 log = structlog.get_logger()
@@ -184,7 +184,14 @@ class Reader:
         """
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._at_once)
-        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, target_bytes(job["content_bytes"]), ANSWER_BYTES)
+        limits = Limits(
+            memory_bytes,
+            CPU_SECONDS,
+            WALL_SECONDS,
+            target_bytes(job["content_bytes"]),
+            ANSWER_BYTES,
+            json_bytes(upload.plain_bytes) if upload.format == "json" else 0,
+        )
         given = {"format": upload.format, "upload_key": upload.key.hex(), "upload_bytes": upload.sealed_bytes}
         async with self._slots:
             target = SealedFile(folder)
@@ -208,7 +215,7 @@ def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:
     """What the owner of an upload is told of a child that ended without an answer."""
     match failure:
         case MemoryLimit():
-            return PayloadTooLarge(f"reading the file takes more memory than {limits.memory_bytes} bytes")
+            return PayloadTooLarge(f"reading the file takes more memory than {limits.most_memory}")
         case CpuLimit():
             return PayloadTooLarge(f"reading the file takes longer than {limits.cpu_seconds} s of processor time")
         case WallLimit():
