@@ -501,7 +501,7 @@ def test_a_body_over_the_limit(api_only: Installation, known: dict[str, Any]) ->
         chunked = http.post("/v1/plans", content=parts())
     for answer in (declared, chunked):
         assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
-        assert "32000000" in answer.json()["detail"]
+        assert "16000000 bytes (job_body_bytes)" in answer.json()["detail"]
 
 
 BAD_DATASETS = [

@@ -487,6 +487,22 @@ def test_features_of_a_row_do_not_depend_on_other_rows() -> None:
     assert np.array_equal(together, alone)
 
 
+def test_states_of_raw_size_are_named() -> None:
+    """Ages as they are, under features that are bounded by 1: the plan says what becomes of them."""
+    features = {"type": "identity", "bound": 100}
+    budget = Budget(epsilon=EPSILON, delta=DELTA)
+    raw = problem(features={"type": "identity"}, initial=[[0.5], [63.0]])
+    with pytest.raises(InvalidInput) as refused:
+        raw.plan(public(features=1), budget)
+    [issue] = refused.value.issues
+    assert issue.pointer == "/problem/initial/1"
+    assert "length 63" in issue.detail
+    assert "features.bound 1, here and in the columns x and x_next" in issue.detail
+    advice = problem(features=features, initial=[[63.0]]).plan(public(features=1), budget).advice
+    assert any("a row longer than features.bound 100" in one for one in advice)
+    assert not any("bound" in one for one in problem().plan(public(), budget).advice)
+
+
 @pytest.mark.parametrize(
     ("part", "values", "pointer"),
     [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
@@ -17,11 +19,20 @@ from discreet.settings import Settings
 from discreet.strict_json import loads
 
 THREAD_BYTES = 1 << 16
-"""Bodies above this size are parsed in a thread."""
+"""Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between them."""
+SMALL_BYTES = 1 << 18
+"""Of a body that holds a few fields."""
+CERTIFICATE_BYTES = 4 << 20
+ROSTER_BYTES = 9 << 20
+"""A roster of 4 MiB of text, and the escapes of its quotes."""
+LARGE_AT_ONCE = 2
+"""Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in memory."""
 
 MOST_CONTAINERS: int = Settings.model_fields["json_containers"].default
 
 Model = TypeVar("Model")
+Answer = TypeVar("Answer")
+_LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("large_bodies")
 
 
 def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
@@ -38,15 +49,26 @@ def _schema(adapter: TypeAdapter[Any]) -> Schema:
     return adapter.json_schema()
 
 
-async def read(request: Request, most: int) -> bytes:
+def of_job(settings: Settings) -> Limit:
+    """What the body of a job or plan may have."""
+    return _least(settings, Limit("job_body_bytes", "bytes", settings.job_body_bytes))
+
+
+def _least(settings: Settings, limit: Limit) -> Limit:
+    if settings.json_body_bytes < limit.allowed:
+        return Limit("json_body_bytes", "bytes", settings.json_body_bytes)
+    return limit
+
+
+async def read(request: Request, most: int | Limit) -> bytes:
     """The body, refused as soon as it is known to be over the limit."""
     found = bytearray()
-    async for part in parts(request, most):
+    async for part in parts(request, most if isinstance(most, Limit) else Limit("json_body_bytes", "bytes", most)):
         found += part
     return bytes(found)
 
 
-async def parts(request: Request, most: int) -> AsyncIterator[bytes]:
+async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
     """The body as it comes, refused as soon as it is known to be over the limit."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
@@ -54,14 +76,14 @@ async def parts(request: Request, most: int) -> AsyncIterator[bytes]:
     if request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise InvalidInput("a form with parts: this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared) > most:
-        raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most, int(declared)))
+    if declared.isascii() and declared.isdigit() and int(declared) > most.allowed:
+        raise PayloadTooLarge(limit=replace(most, came=int(declared)))
     came = 0
     try:
         async for part in request.stream():
             came += len(part)
-            if came > most:
-                raise PayloadTooLarge(limit=Limit("json_body_bytes", "bytes", most))
+            if came > most.allowed:
+                raise PayloadTooLarge(limit=most)
             yield part
     except ClientDisconnect as error:
         raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
@@ -78,15 +100,26 @@ async def parse(adapter: TypeAdapter[Model], body: bytes, most_containers: int =
             raise PayloadTooLarge(limit=limit)
         return validate(adapter, loads(body))
 
-    return await anyio.to_thread.run_sync(work) if len(body) > THREAD_BYTES else work()
+    return await apart(work) if len(body) > THREAD_BYTES else work()
 
 
-def json_body(model: Any) -> Callable[[Request], Awaitable[Any]]:
-    """A dependency that gives the validated JSON body."""
+async def apart(work: Callable[[], Answer]) -> Answer:
+    """What `work` on a large body gives, in a thread; no more than `LARGE_AT_ONCE` of them run."""
+    try:
+        limiter = _LIMITER.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(LARGE_AT_ONCE)
+        _LIMITER.set(limiter)
+    return await anyio.to_thread.run_sync(work, limiter=limiter)
+
+
+def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request], Awaitable[Any]]:
+    """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a job may have."""
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     async def dependency(request: Request) -> Any:
         settings = request.app.state.services.settings
-        return await parse(adapter, await read(request, settings.json_body_bytes), settings.json_containers)
+        limit = of_job(settings) if most is None else _least(settings, Limit("body_bytes", "bytes", most))
+        return await parse(adapter, await read(request, limit), settings.json_containers)
 
     return dependency

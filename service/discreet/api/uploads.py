@@ -44,7 +44,7 @@ async def registration(request: Request) -> Registration:
     settings = request.app.state.services.settings
     if request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await _multipart(request, settings)
-    coming = bodies.parts(request, settings.json_body_bytes)
+    coming = bodies.parts(request, Limit("json_body_bytes", "bytes", settings.json_body_bytes))
     head = bytearray()
     async for part in coming:
         head += part

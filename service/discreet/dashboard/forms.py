@@ -5,14 +5,14 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from urllib.parse import parse_qsl
 
-import anyio.to_thread
 from fastapi import Request
 
 from discreet.api import bodies
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, Limit
 from discreet.strict_json import loads
 
 MAX_FIELDS = 200
+FORM_BYTES = 4 << 20
 SMALL_BYTES = 1 << 16
 """For the forms of people who are not logged in."""
 MAX_EXPONENT = 40
@@ -27,13 +27,12 @@ def is_multipart(request: Request) -> bool:
 async def read(request: Request, most: int | None = None) -> Form:
     """The fields of an urlencoded form, read once; of a field that comes twice the last.
 
-    `most` bytes, or as much as a JSON body may have: what the field of a job or of a content then holds.
+    `most` bytes, or `FORM_BYTES`: more than people type. What is larger comes as a file, or by the API.
     """
     known = getattr(request.state, "form", None)
     if known is None:
-        # A character may take three bytes in this encoding.
-        body = await bodies.read(request, most or 3 * request.app.state.services.settings.json_body_bytes)
-        known = await anyio.to_thread.run_sync(_parse, body) if len(body) > bodies.THREAD_BYTES else _parse(body)
+        body = await bodies.read(request, Limit("form_bytes", "bytes", most or FORM_BYTES))
+        known = await bodies.apart(lambda: _parse(body)) if len(body) > bodies.THREAD_BYTES else _parse(body)
         request.state.form = known
     form: Form = known
     return form

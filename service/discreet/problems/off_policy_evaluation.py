@@ -38,6 +38,7 @@ from discreet.problems.base import (
     Result,
 )
 from discreet.problems.columns import (
+    MAX_ISSUES,
     Issues,
     check_bounds,
     check_names,
@@ -656,7 +657,7 @@ class OffPolicyEvaluation(base.Problem):
                     else []
                 ),
             ),
-            advice=self._advice(public, method, parameters, event),
+            advice=(*self._advice(public, method, parameters, event), *self._shortening()),
             parameters={"method": method, **parameters},
         )
 
@@ -778,6 +779,17 @@ class OffPolicyEvaluation(base.Problem):
         what = f"visits of {cells} transitions" + (f" and rewards of {public.states} states" if blocks == 2 else "")
         return event, f"{what}, summed over trajectories, each of which counts 1 in all"
 
+    def _shortening(self) -> tuple[str, ...]:
+        """What identity features do to coordinates of raw size: whether there are any, no public figure tells."""
+        if not isinstance(self.features, IdentityFeatures):
+            return ()
+        bound = self.features.bound
+        return (
+            f"identity features take x (columns x and x_next) as it is: a row longer than features.bound {bound:g} "
+            "(the root of the sum of squares) is shortened to it, so values of raw size, as an age of 63, lose their "
+            "size; divide each coordinate by a public limit of it, raise the bound, or use fourier with low and high",
+        )
+
     def _advice(self, public: OffPolicyPublic, method: Method, chosen: dict[str, Any], event: Event) -> tuple[str, ...]:
         """What error to expect, where public figures tell it."""
         if method in ("dp_lsw", "dp_lsl"):
@@ -870,6 +882,19 @@ class OffPolicyEvaluation(base.Problem):
                 return [FieldIssue("/problem/initial", says)]
             if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
                 return [FieldIssue("/problem/initial", f"coordinates are at most {MAX_COORDINATE:g} large")]
+            if isinstance(self.features, IdentityFeatures):
+                bound = self.features.bound
+                long = [(row, math.hypot(*vector)) for row, vector in enumerate(vectors)]
+                return [
+                    FieldIssue(
+                        f"/problem/initial/{row}",
+                        f"this state has the length {length:.6g}, and identity features shorten all that is longer "
+                        f"than features.bound {bound:g}, here and in the columns x and x_next: divide each "
+                        "coordinate by a public limit of it, or raise the bound",
+                    )
+                    for row, length in long
+                    if length > bound * (1 + 1e-9)
+                ][:MAX_ISSUES]
             return []
         numbers = [share for share in self.initial if not isinstance(share, tuple)]
         if len(numbers) != public.states or vectors:

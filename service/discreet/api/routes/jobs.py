@@ -46,7 +46,7 @@ _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 async def price_job(
     services: CurrentServices,
     principal: CurrentPrincipal,
-    request: Annotated[JobRequest, Depends(json_body(JobRequest))],
+    request: Annotated[JobRequest, Depends(json_body(JobRequest, None))],
 ) -> Response:
     """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches no data."""
     return answer(await jobs.price(services, principal, request.problem, request.privacy, request.seed))
@@ -85,7 +85,7 @@ async def submit_job(
         raise InvalidInput(
             f"send the header Idempotency-Key with 1 to {MAX_KEY_LENGTH} characters", code="idempotency_key_missing"
         )
-    body = await bodies.read(request, services.settings.json_body_bytes)
+    body = await bodies.read(request, bodies.of_job(services.settings))
     parsed = await bodies.parse(_JOB_REQUEST, body, services.settings.json_containers)
     row = await jobs.submit(
         services,

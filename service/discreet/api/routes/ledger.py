@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
-from discreet.api.bodies import json_body
+from discreet.api.bodies import CERTIFICATE_BYTES, json_body
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.responses import answer
 from discreet.api.schemas import BudgetAnswer, CapList, CapRequest, CertificateRequest, CertificateVerdict, HeadAnswer
@@ -48,7 +48,7 @@ async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) 
 async def verify_certificate(
     services: CurrentServices,
     principal: CurrentPrincipal,
-    request: Annotated[CertificateRequest, Depends(json_body(CertificateRequest))],
+    request: Annotated[CertificateRequest, Depends(json_body(CertificateRequest, CERTIFICATE_BYTES))],
 ) -> Response:
     """Derive the price from the events again, compare the guarantee, check the signature and the ledger entries; with
     `result` and `tables`, whether they are those that were certified."""

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.bodies import json_body
+from discreet.api.bodies import ROSTER_BYTES, json_body
 from discreet.api.operations import operation
 from discreet.api.responses import answer
 from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
@@ -78,7 +78,7 @@ async def approve_roster(
     job_id: str,
     services: CurrentServices,
     principal: CurrentPrincipal,
-    request: Annotated[RosterRequest, Depends(json_body(RosterRequest))],
+    request: Annotated[RosterRequest, Depends(json_body(RosterRequest, ROSTER_BYTES))],
 ) -> Response:
     """Hand in the roster that the owner signed: the price is reserved on every agent's account or on none, and the
     session begins. 409 `budget_exhausted` when a cap does not let it pass; then another roster may be signed."""

@@ -99,13 +99,17 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
     if not isinstance(metadata, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
     try:
-        content = loads(form.get("content", "").encode())
-        whole = bodies.validate(_WHOLE, {**metadata, "content": content}).root
+        whole = (await bodies.apart(lambda: _whole(metadata, form))).root
         with services.turns.turn(viewer.tenant):
             row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
     except (InvalidInput, Conflict, NotFound) as error:
         return _content_page(request, metadata, refused=error, content=form.get("content", ""))
     return _registered(request, datasets.view(row), new=new)
+
+
+def _whole(metadata: dict[str, Any], form: forms.Form) -> DatasetRequest:
+    content = loads(form.get("content", "").encode())
+    return bodies.validate(_WHOLE, {**metadata, "content": content})
 
 
 @router.get("/datasets/examples/{kind}.json")
