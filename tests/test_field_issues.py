@@ -281,7 +281,7 @@ def test_mistakes_that_are_held_at_once_do_not_grow_with_the_body(monkeypatch: p
         with pytest.raises(ValidationError) as failed:
             adapter.validate_python([{"origin": 1}, *[strange] * count, {"origin": "x"}])
         most.append(max(held))
-        body = [{"origin": 1}, *[strange] * count, {"origin": "x"}]
+        body: list[Any] = [{"origin": 1}, *[strange] * count, {"origin": "x"}]
         issues = issues_of(failed.value.errors(include_url=False), body)
         assert f"and {count - 1} more like it" in issues[0].detail
     assert most[0] == most[1] < 2 * items.PIECE_MEMBERS
