@@ -79,7 +79,7 @@ def peer_delta(place: Place, scale: float) -> float:
     replace = place.relation == "replace"
     # The loss of one step spreads by about rate/scale; the grid is fine beside that and beside epsilon.
     spread = place.rate * (2 if replace else 1) * min(1 / scale, 3.0)
-    interval = min(1e-4, max(spread * math.sqrt(place.steps) * 1e-3, 1e-5), place.epsilon * 1e-3)
+    interval = min(1e-4, max(spread * math.sqrt(place.steps) * 1e-4, 3e-6), place.epsilon * 1e-3)
     step = privacy_loss_distribution.from_gaussian_mechanism(
         scale,
         value_discretization_interval=interval,
