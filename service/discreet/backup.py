@@ -34,6 +34,7 @@ from discreet.postgres import APP, DATABASE, ENVIRONMENT, OWNER, SUPERUSER, Bina
 from discreet.settings import Settings
 from discreet.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
 from discreet.storage import secrets
+from discreet.storage.database import CONNECT_SECONDS
 from discreet.storage.schema import revisions
 from discreet.usecases import restoring
 from discreet.usecases.services import open_services
@@ -199,6 +200,7 @@ def _program(name: str, url: str, *arguments: str, database: str = DATABASE) -> 
         "PGPORT": query["port"][0],
         "PGUSER": parts.username or "",
         "PGPASSWORD": unquote(parts.password or ""),
+        "PGCONNECT_TIMEOUT": str(CONNECT_SECONDS),
         "PGOPTIONS": "-c statement_timeout=0 -c lock_timeout=60s",
     }
     done = subprocess.run(

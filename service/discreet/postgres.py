@@ -42,6 +42,7 @@ from psycopg import sql
 from discreet.errors import DiscreetError, Unavailable
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.state import LogFile, StateLock, private_folder, sync_folder, write_private
+from discreet.storage.database import CONNECT_SECONDS
 
 DATABASE = "discreet"
 SUPERUSER = "postgres"
@@ -324,7 +325,7 @@ class EmbeddedPostgres:
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
         try:
-            with psycopg.connect(self.superuser_url, autocommit=True) as connection:
+            with psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
                 yield connection
         except psycopg.OperationalError as error:
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
@@ -613,7 +614,7 @@ class EmbeddedPostgres:
             if self._process is None or self._process.poll() is not None:
                 raise Unavailable(f"PostgreSQL did not start: {self.log.last}")
             try:
-                return psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=10)
+                return psycopg.connect(self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS)
             except psycopg.OperationalError as error:
                 if "authentication failed" in str(error):
                     raise DiscreetError(f"{self._credentials} is not that of {self.data}: {error}") from error

@@ -43,7 +43,10 @@ class Settings(BaseSettings):
     worker_concurrency: int = Field(default=2, ge=1, le=64, description="Jobs that one worker process runs at once")
     lease_seconds: float = Field(default=15.0, gt=0, description="A worker that is silent for so long has lost its job")
     max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
-    job_wall_seconds: float = Field(default=3600.0, gt=0, description="Wall time that one child process may take")
+    job_cpu_seconds: int = Field(default=3600, ge=1, description="Processor time that one child process may take")
+    job_wall_seconds: float = Field(
+        default=7200.0, gt=0, description="Wall time that one child process may take, with room for what else runs"
+    )
     job_memory_bytes: int = Field(default=8 << 30, gt=0, description="Address space that one child process may take")
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none", description="Workers refuse to start where a solver's child is shut in less (docs/security.md)"

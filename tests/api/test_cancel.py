@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from discreet.isolation.children import Limits, Zygote
+from discreet.isolation.children import Zygote
 from discreet.postgres import EmbeddedPostgres
 from discreet.usecases import running
 from discreet.usecases.jobs import CANCELLATIONS
@@ -198,8 +198,8 @@ def test_a_cancelled_job_leaves_no_child(api_only: Installation, monkeypatch: py
     stopped: list[int] = []
     fork = Zygote._fork
 
-    async def fork_and_stop(zygote: Zygote, limits: Limits) -> tuple[socket.socket, int, int]:
-        ours, watch, report = await fork(zygote, limits)
+    async def fork_and_stop(*arguments: Any) -> tuple[socket.socket, int, int]:
+        ours, watch, report = await fork(*arguments)
         signal.pidfd_send_signal(watch, signal.SIGSTOP)
         stopped.append(pid_of(watch))
         return ours, watch, report
@@ -215,7 +215,7 @@ def test_a_cancelled_job_leaves_no_child(api_only: Installation, monkeypatch: py
                     work = asyncio.create_task(Runner(services, zygote).run(job))
                     while not stopped:
                         await asyncio.wait([work], timeout=0.02)
-                        assert not work.done()
+                        assert not work.done(), work
                     assert alive(stopped[0])
                     answer = await asyncio.to_thread(client.cancel, job)
                     assert outcome(answer) == ("running", "requested", "full")

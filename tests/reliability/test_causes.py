@@ -114,10 +114,10 @@ def counted(step: str, cause: str) -> float:
 
 def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """On private data one code whatever it was, and the cause for operators; in post-processing each its own."""
-    place, environment = tmp_path / "faults", children._environment
+    place, environment = tmp_path / "faults", children.plain_environment
     found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
-    monkeypatch.setattr(children, "_environment", lambda: {**environment(), **found})
+    monkeypatch.setattr(children, "plain_environment", lambda: {**environment(), **found})
     faults = (
         ("memory", GENEROUS, "memory_limit", "result_memory_limit"),
         ("cpu", Limits(2 << 30, 1, 600.0), "cpu_limit", "result_cpu_limit"),
@@ -147,10 +147,10 @@ def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_walls_that_are_less_than_asked_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = children._environment
+    environment = children.plain_environment
     found = {"WALLS": "", "REHEARSE": "0", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
-    monkeypatch.setattr(children, "_environment", lambda: {**environment(), **found})
+    monkeypatch.setattr(children, "plain_environment", lambda: {**environment(), **found})
 
     async def work(services: Services, owner: Principal) -> None:
         job = await submit(services, owner, await register(services, owner, bodies.dataset()))
@@ -537,13 +537,11 @@ def test_the_table_of_causes_is_whole() -> None:
         text,
         re.M,
     )
-    codes = [code for code, *_ in rows]
-    assert len(codes) == len(set(codes))
     busy = {code for code, known in problem_details.CODES.items() if known.status == 503 and code != "unavailable"}
-    assert set(codes) == set(endings.all_failures()) | busy | {"internal"}
-    for code, sentence, charged, test in rows:
-        if code in endings.all_failures():
-            assert sentence == endings.all_failures()[code]
+    titles = {code: problem_details.CODES[code].title for code in busy | {"internal"}}
+    words = [(code, sentence) for code, sentence, *_ in rows]
+    assert sorted(words) == sorted([*endings.all_failures().items(), *titles.items()])
+    for code, _, charged, test in rows:
         assert charged
         if test:
             path, _, name = test.partition("::")

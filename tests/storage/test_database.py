@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import psycopg
 import pytest
 from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
+from discreet.isolation.children import Zygote
 from discreet.settings import Settings
 from discreet.storage import migrations
-from discreet.storage.database import SYSTEM, Database, libpq_url, user_of
+from discreet.storage.database import (
+    CONNECT_SECONDS,
+    SYSTEM,
+    Database,
+    connection_string,
+    libpq_url,
+    raw,
+    sync_engine,
+    trouble,
+    user_of,
+)
+from discreet.usecases.services import open_services
+from discreet.worker.main import queue_app
+from discreet.worker.runner import Runner
 
 
 def test_a_frozen_process_cannot_hold_a_lock_for_ever(settings: Settings) -> None:
@@ -62,6 +79,61 @@ def test_of_several_hosts_the_one_that_answers_is_taken(settings: Settings) -> N
             assert await procrastinate.check_connection_async()
 
     asyncio.run(look())
+
+
+def test_no_connection_waits_long_for_a_host_that_does_not_answer(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pool, listening connection, migrations and the queue's own pool; what the URL or the environment says counts."""
+    waits: list[str | None] = []
+
+    def note(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        waits.append(connection.info.get_parameters().get("connect_timeout"))
+
+    async def look(url: str) -> list[str | None]:
+        waits.clear()
+        found = settings.model_copy(update={"database_url": url})
+        async with open_services(found) as services:
+            async with services.database.transaction(SYSTEM) as connection:
+                note(await raw(connection))
+            listening = await services.database.listen("job_events")
+            note(listening)
+            await listening.close()
+            async with (
+                queue_app(services, Runner(services, Zygote())).open_async() as queue,
+                queue.connector.pool.connection() as driver,  # type: ignore[attr-defined]
+            ):
+                note(driver)
+        with sync_engine(url).connect() as migrating:
+            assert isinstance(migrating.connection.driver_connection, psycopg.Connection)
+            note(migrating.connection.driver_connection)
+        return waits
+
+    url = settings.database_url or ""
+    assert asyncio.run(look(url)) == [str(CONNECT_SECONDS)] * 4
+    assert asyncio.run(look(f"{url}&connect_timeout=77")) == ["77"] * 4
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "88")
+    assert connection_string(url) == url
+
+
+def test_a_database_that_accepts_and_says_nothing_is_given_up(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        url = f"postgresql://discreet_app@127.0.0.1:{port}/discreet?connect_timeout=2"
+
+        async def look() -> None:
+            database = Database(settings.model_copy(update={"database_url": url}))
+            try:
+                async with database.transaction(SYSTEM):
+                    pass
+            finally:
+                await database.close()
+
+        with pytest.raises(OperationalError, match="timeout") as raised:
+            asyncio.run(look())
+    found = trouble(raised.value)
+    assert found is not None
+    assert found.code == "database_unavailable"
 
 
 def test_hosts_that_are_not_what_was_asked_for_are_refused(settings: Settings) -> None:

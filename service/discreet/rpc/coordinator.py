@@ -542,8 +542,7 @@ class Coordinator:
 
     def _limits(self) -> Limits:
         settings = self._services.settings
-        seconds = settings.job_wall_seconds
-        return Limits(memory_bytes=settings.job_memory_bytes, cpu_seconds=int(seconds) + 1, wall_seconds=seconds)
+        return Limits(settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds)
 
     async def _keep(self, number: int, state: bytes, broadcast: bytes, transcript: bytes) -> None:
         await self._stubbornly(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
@@ -39,7 +40,7 @@ def _connects_to(engine: Engine, url: str) -> None:
     what `target_session_attrs` asks for."""
 
     def place(dialect: object, record: object, arguments: list[Any], options: dict[str, Any]) -> None:
-        arguments[:] = [libpq_url(url)]
+        arguments[:] = [connection_string(url)]
 
     event.listen(engine, "do_connect", place)
 
@@ -54,6 +55,19 @@ def libpq_url(url: str) -> str:
     """The same URL for libpq and for psycopg without SQLAlchemy."""
     # Not through SQLAlchemy's rendering, which writes a space as `+`: libpq reads that as a plus sign.
     return "postgresql://" + url.partition("://")[2]
+
+
+CONNECT_SECONDS = 10
+"""A host that does not answer for so long is passed over, or taken for gone: the driver's own default is 130 s."""
+
+
+def connection_string(url: str) -> str:
+    """What every connection of the service is made with: the URL, and CONNECT_SECONDS a host unless the URL
+    (`connect_timeout`) or PGCONNECT_TIMEOUT says how long."""
+    found = libpq_url(url)
+    if "connect_timeout" in conninfo.conninfo_to_dict(found) or "PGCONNECT_TIMEOUT" in os.environ:
+        return found
+    return conninfo.make_conninfo(found, connect_timeout=CONNECT_SECONDS)
 
 
 SYSTEM = "*"
@@ -135,7 +149,7 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         if settings.database_url is None:
             raise Unavailable("no database: set DISCREET_DATABASE_URL or start `discreet up`")
-        self.url = libpq_url(settings.database_url)
+        self.url = connection_string(settings.database_url)
         self._pool_size = settings.pool_size
         self.engine: AsyncEngine = create_async_engine(
             _ENGINE_URL,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -278,7 +277,7 @@ class Runner:
         settings = self._services.settings
         return Limits(
             memory_bytes=settings.job_memory_bytes,
-            cpu_seconds=math.ceil(settings.job_wall_seconds),
+            cpu_seconds=settings.job_cpu_seconds,
             wall_seconds=settings.job_wall_seconds,
         )
 
