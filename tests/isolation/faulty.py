@@ -1,4 +1,5 @@
-"""The zygote whose children meet the fault that a file names when they are forked: `STEP FAULT`, or nothing.
+"""The zygote whose children meet the fault that a file names when they are forked: `STEP FAULT`, or nothing. READING in
+its environment: the fault of children that read uploads.
 
 The faults are real: the kernel ends the child by its limits, by a signal of the processor, or when somebody kills it.
 """
@@ -17,7 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from discreet.isolation import frames, zygote
+from discreet.isolation import frames, reading, zygote
 from discreet.isolation.sandbox import KEPT_AT
 from discreet.problems import KINDS
 
@@ -82,6 +83,9 @@ def main(place: Path) -> None:
     for kind in KINDS.values():
         for step in ("release", "finish"):
             setattr(kind, step, _faulty(step, getattr(kind, step)))
+    if fault := os.environ.get("READING"):
+        reading._read = lambda *_: FAULTS[fault]()
+        reading.warm_up = lambda: None  # it would rehearse
     zygote.main(sys.argv[1:])
 
 

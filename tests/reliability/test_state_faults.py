@@ -19,11 +19,10 @@ from discreet.settings import Settings
 from discreet.state import FORMAT, StateLock, claim_format, private_folder
 from discreet.storage import secrets
 from discreet.storage.schema import revisions
+from tests.causes import FULL_DATABASE, on_a_small_disk
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database
 from tests.test_up import clean_environment, refused
-
-ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import importlib, os, signal, sys
@@ -157,30 +156,6 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
 
 # A full disk --------------------------------------------------------------------------------------------------------
 
-FULL = """
-import json, subprocess, sys
-from pathlib import Path
-from discreet.errors import DiscreetError
-from discreet.postgres import EmbeddedPostgres
-from discreet.settings import Settings
-from discreet.storage import secrets
-from discreet.storage.migrations import migrate
-from tests.reliability.test_state_faults import fill_up
-state = Path(sys.argv[1])
-said = []
-try:
-    EmbeddedPostgres(state, durable=False).start()
-except DiscreetError as error:
-    said.append(str(error))
-subprocess.run(["/bin/mount", "-o", "remount,size=300m", str(state)], check=True)
-with EmbeddedPostgres(state, durable=False) as server:
-    settings = Settings(state=state, database_url=server.app_url, migration_database_url=server.owner_url)
-    secrets.create(settings.secrets_path)
-    migrate(settings)
-    said.append(fill_up(settings, server))
-print(json.dumps(said))
-"""
-
 
 def fill_up(settings: Settings, server: object) -> dict[str, object]:
     """Register and submit until the disk is full and a while longer, free it, go on; what came of it."""
@@ -244,17 +219,7 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
         pytest.skip("a small file system can be mounted by root only (unshare --mount)")
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    script = 'mount -t tmpfs -o mode=0700,size=40m tmpfs "$1" && exec "$2" -c "$3" "$1"'
-    done = subprocess.run(
-        ["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", script, "sh", str(state), sys.executable, FULL],
-        env=clean_environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    first, then = json.loads(done.stdout.splitlines()[-1])
+    first, then = on_a_small_disk(state, "40m", FULL_DATABASE)
     assert "No space left on device" in first
     assert then["errors"], "the disk was never full"
     assert then["jobs"] == then["accepted"]  # each that was accepted is there, none that was refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,14 +39,15 @@ MOST = 1000
 
 
 class NoisySum(FederatedProblem):
-    """Sums of the agents' integers. `forbidden`: a sum that ends the job, as a kind's own failure; `exact`: no noise,
-    as a kind whose guarantee is cryptographic."""
+    """Sums of the agents' integers. `forbidden`: a sum that ends the job, as a kind's own failure; `crash_at`: the
+    round whose step ends by a signal; `exact`: no noise, as a kind whose guarantee is cryptographic."""
 
     kind: Literal["noisy_sum"] = "noisy_sum"
     failures = {"forbidden_sum": "the sum is not allowed"}  # noqa: RUF012
     mode: Literal["private", "simulation"] = "private"
     rounds: Positive = 3
     forbidden: int | None = None
+    crash_at: int | None = None
     exact: bool = False
 
     @classmethod
@@ -118,6 +120,8 @@ class Sums(Session):
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         assert number == len(self._sums)
+        if number == self._problem.crash_at:
+            ctypes.string_at(0)
         total = np.array([sum(NUMBER.unpack(message)[0] for message in messages.values())])
         if total[0] == self._problem.forbidden:
             raise SessionFailed("forbidden_sum")

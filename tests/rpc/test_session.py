@@ -15,6 +15,7 @@ from cryptography import x509
 from sqlalchemy import text
 
 from discreet.storage.database import SYSTEM
+from discreet.usecases import endings
 from discreet.usecases.rpc_tls import self_signed
 from discreet.usecases.services import open_services
 from discreet_client.agent import Identity, Ledger, Link
@@ -197,6 +198,16 @@ def test_a_kind_ends_its_session_with_a_fixed_code_of_its_own(shared: Federation
     outcome = agents[0].outcome()
     assert (outcome["state"], outcome["code"], outcome["rounds"]) == ("failed", "forbidden_sum", 1)
     assert final(shared, job)["error"] == {"code": "forbidden_sum", "detail": "the sum is not allowed"}
+
+
+def test_a_session_whose_step_crashes_ends_when_it_may_not_be_tried_again(shared: Federation) -> None:
+    job = shared.submit(agents=2, rounds=3, crash_at=1)
+    agents = run(shared, job, 2)
+    assert agents[0].outcome()["code"] == "session_failed"
+    error = final(shared, job)["error"]
+    assert error["code"] == "session_failed"
+    assert error["detail"] == f"{endings.FAILURES['session_failed']}; {endings.IN_FULL}"
+    assert all(kinds == ["open", "reserve", "data_touched", "commit"] for kinds in entries(shared, job).values())
 
 
 def test_the_time_to_join_passes(shared: Federation) -> None:
