@@ -27,6 +27,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from discreet.api.app import create_app
 from discreet.isolation import children
 from discreet.isolation.children import Limits, Zygote
+from discreet.isolation.sandbox import Level
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
@@ -173,12 +174,23 @@ def crashing_reader(patch: pytest.MonkeyPatch) -> None:
 async def faulty_children(patch: pytest.MonkeyPatch, place: Path) -> AsyncIterator[Zygote]:
     """A zygote whose children meet the fault that `place` names."""
     _fork_server(patch, "tests.isolation.faulty", FAULTS=str(place))
-    zygote = Zygote()
-    await zygote.start()
+    async with stopped_at_the_end(Zygote()) as zygote:
+        await zygote.start()
+        yield zygote
+
+
+@contextlib.asynccontextmanager
+async def stopped_at_the_end(zygote: Zygote) -> AsyncIterator[Zygote]:
     try:
         yield zygote
     finally:
         await zygote.stop()
+
+
+async def attempt(services: Services, job: str, least: Level = "none") -> None:
+    """What a worker does with that job."""
+    async with stopped_at_the_end(Zygote(least)) as zygote:
+        await Runner(services, zygote).run(job)
 
 
 async def run_job(services: Services, owner: Principal, zygote: Zygote) -> Came:
@@ -210,7 +222,7 @@ async def under_an_unknown_key(services: Services, owner: Principal) -> tuple[Ca
     released = await handed_back(services, owner)
     as_owner(services.settings, "UPDATE releases SET content_key_id = 'elsewhere' WHERE job_id = %s", (released,))
     for each in (job, released):
-        await Runner(services, Zygote()).run(each)
+        await attempt(services, each)
     return await ended(services, owner, job), await ended(services, owner, released)
 
 
@@ -265,7 +277,7 @@ def storage_that_fails(
             patch.setattr(foreign, "fault", fault)
             answer = await client.post("/v1/datasets", json=bodies.dataset())
             async with open_services(settings) as services:
-                await Runner(services, Zygote()).run(job)
+                await attempt(services, job)
                 return answer, await ended(services, await access.local_owner(services), job)
 
     return asyncio.run(go())

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import structlog
+
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.migrations import migrate
@@ -50,6 +52,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     parser.add_argument("-k", dest="word", default="", help="only attacks whose name or section holds this word")
     chosen = parser.parse_args().word
+    # Attacks that run parts of the service in this process: what these tell is beside the table.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     held = True
     with running() as service:
         for attack in attacks():

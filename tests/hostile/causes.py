@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from discreet.isolation.children import Zygote
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.schema import revisions
@@ -93,7 +92,9 @@ def _without_children(fault: Callable[[pytest.MonkeyPatch], None], code: str, na
             fault(patch)
 
             async def work(services: Services, owner: Principal) -> None:
-                found.append(await causes.run_job(services, owner, Zygote("full")))
+                job = await causes.new_job(services, owner)
+                await causes.attempt(services, job, "full")
+                found.append(await causes.ended(services, owner, job))
 
             causes.inside(settings, work)
         return _jobs((found[0], Came.told(code, NOTHING, RELEASED)))

@@ -20,7 +20,6 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet.api import problem_details
-from discreet.isolation.children import Zygote
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
@@ -87,27 +86,28 @@ def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch,
     inside(settings, work)
 
 
-@pytest.mark.parametrize(("setting", "cause"), [("job_cpu_seconds", "cpu_limit"), ("job_wall_seconds", "wall_limit")])
-def test_each_limit_of_time_has_its_own_setting(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: str, cause: str
+def test_processor_time_has_a_limit_of_its_own(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """By the settings alone: wall time is far from over."""
     place = tmp_path / "faults"
     place.write_text("finish cpu")
 
     async def work(services: Services, owner: Principal) -> None:
         async with causes.faulty_children(monkeypatch, place) as zygote:
             came = await causes.run_job(services, owner, zygote)
-            assert came == Came.told(f"result_{cause}", FULL, CHARGED)
+            assert came == Came.told("result_cpu_limit", FULL, CHARGED)
 
-    inside(settings.model_copy(update={setting: 1}), work)
+    inside(settings.model_copy(update={"job_cpu_seconds": 2}), work)
 
 
 def test_walls_that_are_less_than_asked_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     causes.no_walls(monkeypatch)
 
     async def work(services: Services, owner: Principal) -> None:
-        came = await causes.run_job(services, owner, Zygote("full"))
-        assert came == Came.told("not_isolated", NOTHING, RELEASED)
+        job = await causes.new_job(services, owner)
+        await causes.attempt(services, job, "full")
+        assert await ended(services, owner, job) == Came.told("not_isolated", NOTHING, RELEASED)
 
     inside(settings, work)
 
@@ -116,8 +116,9 @@ def test_a_fork_server_that_does_not_start(settings: Settings, monkeypatch: pyte
     causes.no_fork_server(monkeypatch)
 
     async def work(services: Services, owner: Principal) -> None:
-        came = await causes.run_job(services, owner, Zygote())
-        assert came == Came.told("child_not_started", NOTHING, RELEASED)
+        job = await causes.new_job(services, owner)
+        await causes.attempt(services, job)
+        assert await ended(services, owner, job) == Came.told("child_not_started", NOTHING, RELEASED)
 
     inside(settings, work)
 
@@ -329,7 +330,7 @@ def test_a_worker_waits_for_its_database_and_charges_once(
     async def work(services: Services, owner: Principal) -> None:
         job = await submit(services, owner, await register(services, owner, bodies.dataset()))
         before = waited()
-        await Runner(services, Zygote()).run(job)
+        await causes.attempt(services, job)
         assert waited() >= before + 4
         assert (await job_uses.find(services, owner, job))["state"] == "succeeded"
         async with services.database.transaction(SYSTEM) as connection:
@@ -379,7 +380,7 @@ def test_a_schema_of_another_version(settings: Settings, monkeypatch: pytest.Mon
             assert (answer.status_code, answer.json()["code"]) == (503, "wrong_schema")
             assert f"has schema 0001, this version needs {ours}" in answer.json()["detail"]
             async with open_services(settings) as services:
-                working = asyncio.create_task(Runner(services, Zygote()).run(job.json()["id"]))
+                working = asyncio.create_task(causes.attempt(services, job.json()["id"]))
                 name = "discreet_worker_database_waits_total"
                 while not REGISTRY.get_sample_value(name, {"code": "wrong_schema"}):
                     assert not working.done()
