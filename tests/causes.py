@@ -400,8 +400,10 @@ def database_in_trouble(settings: Settings, server: EmbeddedPostgres) -> Asked:
 
 
 def rename_in_schema(settings: Settings, *, back: bool, keys: bool = True) -> None:
-    """A column of jobs, and the table of keys, get names that this version does not know, or their own again."""
+    """What workers count in, what jobs are accepted with, and the table of keys get names that this version does not
+    know, or their own again."""
     names = [("ALTER TABLE jobs RENAME COLUMN {} TO {}", "failures", "mistakes")]
+    names += [("ALTER TABLE jobs RENAME COLUMN {} TO {}", "plan", "scheme")]
     names += [("ALTER TABLE {} RENAME TO {}", "keys", "other_keys")] if keys else []
     for statement, known, strange in names:
         as_owner(settings, statement.format(*((strange, known) if back else (known, strange))))

@@ -197,7 +197,8 @@ def test_a_kind_ends_its_session_with_a_fixed_code_of_its_own(shared: Federation
     agents = run(shared, job, 2)
     outcome = agents[0].outcome()
     assert (outcome["state"], outcome["code"], outcome["rounds"]) == ("failed", "forbidden_sum", 1)
-    assert final(shared, job)["error"] == {"code": "forbidden_sum", "detail": "the sum is not allowed"}
+    detail = f"the sum is not allowed; {endings.NOTHING_RESERVED}"
+    assert final(shared, job)["error"] == {"code": "forbidden_sum", "detail": detail}
 
 
 def test_a_session_whose_step_crashes_ends_when_it_may_not_be_tried_again(shared: Federation) -> None:
