@@ -32,6 +32,8 @@ COARSEST_STEP = 0.1
 BULK = 4
 TAIL_RATIO = 1 + 1 / 128  # adds (1/128)²/6 = 1e-5 of E[L²]
 ROUND = 2.3e-16
+LEAST = 1e-36
+"""Powers of frequencies below this are taken for 0."""
 
 
 @dataclass(frozen=True)
@@ -271,16 +273,22 @@ def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window
 
     Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses' rounding errors.
 
-    Transforms lose log2(size) roundings of the norm, and the power `count` of them.
+    Transforms lose log2(size) roundings of the norm, and the power `count` of them. Of a long product few frequencies
+    are left: where the power is below LEAST it is not taken but 0, which moves no mass by more than that.
     """
     size = next_fast_len(math.ceil((window.below + window.above) / grid.step) + 2, real=True)
     circle = np.zeros(size)
     np.add.at(circle, grid.places % size, masses)
-    composed = irfft(rfft(circle) ** count, size)
+    spectrum = rfft(circle)
+    left = np.abs(spectrum) > LEAST ** (1 / count)
+    powers = np.zeros_like(spectrum)
+    powers[left] = spectrum[left] ** count
+    composed = irfft(powers, size)
     indices = math.floor((epsilon - window.below) / grid.step) + 1 + np.arange(size)
     norms = float(np.linalg.norm(composed) * np.linalg.norm(circle))
     sums = np.asarray(indices * grid.step, dtype=np.float64)
-    return sums, np.maximum(composed[indices % size], 0.0), 2 * ROUND * count * math.log2(size) * norms
+    error = 2 * ROUND * count * math.log2(size) * norms + LEAST * math.sqrt(size)
+    return sums, np.maximum(composed[indices % size], 0.0), error
 
 
 def _reach(grid: Grid, count: int, epsilon: float, tilt: float, order: float, missed: float) -> float:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import anyio
 import anyio.to_thread
 import rfc8785
 
@@ -27,6 +29,9 @@ from discreet.storage.tenants import Principal
 
 SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
+
+PLANS_AT_ONCE = max(2, os.cpu_count() or 1)
+"""In one process: a plan takes up to a second of processor time, and other requests need their threads too."""
 
 MOST_KEPT = 256
 """Plans and datasets kept by one process, each; the one that was not asked for longest makes room."""
@@ -115,6 +120,8 @@ class Planner:
     _facts: _Kept[tuple[str, str], Facts] = field(default_factory=_Kept)
     _texts: _Kept[tuple[str, str | None, bytes, int, int], Texts] = field(default_factory=_Kept)
 
+    _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
+
     async def plan(
         self,
         database: Database,
@@ -185,7 +192,7 @@ class Planner:
         key = (principal.tenant_id, name, digest, budget.epsilon, budget.delta)
         texts = self._texts.get(key)
         if texts is None:
-            texts = await anyio.to_thread.run_sync(_make, problem, dataset, budget, text)
+            texts = await anyio.to_thread.run_sync(_make, problem, dataset, budget, text, limiter=self._turns)
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
         return texts
