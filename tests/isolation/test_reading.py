@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,6 +52,15 @@ def test_a_csv_file_that_is_one_line() -> None:
 def test_a_later_line_that_is_too_long() -> None:
     with pytest.raises(InvalidInput, match="cannot be read as CSV"):
         read(b"period,origin,destination\n" + b"1" * (20 << 20), "csv")
+
+
+def test_a_thread_that_cannot_start_is_not_the_files_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise pa.ArrowException(f"Unknown error: {reading.NO_THREAD}: Resource temporarily unavailable")
+
+    monkeypatch.setattr(pc, "open_csv", refuse)
+    with pytest.raises(RuntimeError, match="could not start a thread"):
+        read(b"period,origin,destination\n0,1,2\n", "csv")
 
 
 def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

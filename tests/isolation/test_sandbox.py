@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import json
@@ -13,6 +14,7 @@ import signal
 import socket
 import struct
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -254,6 +256,48 @@ def test_filters_of_every_architecture(machine: str, files: bool) -> None:
     assert ask(sandbox._PRLIMIT[side], 0, 7, 1 << 40) == refuse | errno.EPERM
     assert {ask(number) for number in set(range(600)) - listed(side)} == {refuse | errno.EPERM}
     assert decide(program, 0x40000003, 0) == kill  # 32-bit calls have other numbers
+
+
+def _threads(wanted: int) -> int:
+    """How many of so many threads can be started and stay."""
+    stay, started = threading.Event(), 0
+    with contextlib.suppress(RuntimeError):
+        for _ in range(wanted):
+            threading.Thread(target=stay.wait, daemon=True).start()
+            started += 1
+    return started
+
+
+@contextlib.contextmanager
+def crowd(user: int, threads: int) -> Iterator[None]:
+    """A process of the user with so many threads."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become(user)
+        os.write(write, struct.pack("=i", _threads(threads)))
+        signal.pause()
+    try:
+        assert struct.unpack("=i", os.read(read, 4)) == (threads,)
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no other user's processes to be counted with")
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("walls", [WALLS, WITHOUT_FILTER, WITHOUT_LANDLOCK])
+def test_others_of_the_same_user_take_no_threads(walls: tuple[Wall, ...], user: int | None) -> None:
+    with crowd(sandbox.NOBODY if user is None else user, 150):
+        started = in_confinement(lambda: _threads(1000), walls, user)
+    assert started >= 8  # what Arrow's reader of CSV starts
+    if "namespaces" in walls:
+        assert started == sandbox.MOST_THREADS - 1
+    else:  # they are counted together: there is a limit all the same
+        assert started < 4 * sandbox.MOST_THREADS
 
 
 def test_own_thread_signals_pass() -> None:

@@ -35,6 +35,8 @@ FOOTER_BYTES = 16 << 20
 """Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can be refused."""
 MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
+NO_THREAD = "Failed to launch worker thread"
+"""What Arrow says, as of a file that it does not understand, where this process may have no thread."""
 FIRST_LINE_BYTES = 1 << 20
 """Of a CSV file: the names of its columns."""
 
@@ -101,7 +103,7 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(name) from error
+        raise _unreadable(name, error) from error
 
 
 def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
@@ -257,7 +259,7 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
     except pa.ArrowMemoryError:
         raise MemoryError from None
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(name) from error
+        raise _unreadable(name, error) from error
 
 
 def _check_columns(columns: int) -> None:
@@ -269,7 +271,9 @@ def _refused(why: str) -> InvalidInput:
     return InvalidInput(f"the file is not read: {why}", pointer="/content")
 
 
-def _unreadable(name: str) -> InvalidInput:
+def _unreadable(name: str, error: Exception) -> Exception:
+    if NO_THREAD in str(error):
+        return RuntimeError("Arrow could not start a thread")  # nothing that the file can help
     hint = "; a name that ends in .csv or .json, or its Content-Type, says what else it is" if name == "Parquet" else ""
     return InvalidInput([FieldIssue("/content", f"the file cannot be read as {name}{hint}")])
 

@@ -3,7 +3,7 @@
     system calls   seccomp: a list of what computing needs: no socket, program, process, trace, mount, key ring
     files          Landlock: code may be read, nothing may be written; without Landlock no file can be opened at all
     network        an empty network namespace, below the filter
-    user           65534 where the parent is root, else one without a name in a user namespace; no capabilities
+    user           65534 where the parent is root, else one without a name; a user namespace; no capabilities
     limits         memory, CPU, files, threads; no core dump
 
 Each wall is built if the kernel lets us; whether they hold is not assumed but tried, by `attempts` in a child of its
@@ -38,6 +38,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 CLONE_NEWIPC = 0x08000000
 NOBODY = 65534
+MOST_THREADS = 64
 KEPT_AT, MOST_KEPT = 3, 16
 """The first descriptor that a child keeps, and how many it may."""
 
@@ -311,14 +312,21 @@ class Sandbox:
         _close_from(KEPT_AT + len(aside), rules)
         os.chdir("/")
         built = []
-        root = os.geteuid() == 0
+        root, alone = os.geteuid() == 0, False
         if "namespaces" in self.walls:
             flags = CLONE_NEWNET | CLONE_NEWIPC
             if _libc.unshare(flags if root else flags | CLONE_NEWUSER) == 0:
                 built.append("network namespace")
-        _limit(limits)
+                alone = not root
         if "user" in self.walls:
-            built += _leave_user(root)
+            if root:
+                built += _become_nobody()
+                # The kernel counts threads by user and user namespace, and compares with the limits of both sides: so
+                # the limit is set inside, and whoever else runs as nobody takes no thread from this child.
+                alone = "namespaces" in self.walls and _libc.unshare(CLONE_NEWUSER) == 0
+            built += _drop_capabilities()
+        _limit(limits)
+        _limit_threads(alone)
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of uid, which clears it
@@ -357,7 +365,6 @@ def _limit(limits: Mapping[str, Any]) -> None:
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, limits["cpu_seconds"]),
         (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_NPROC, 64),  # threads, where the filter leaves these; without it, processes
         (resource.RLIMIT_FSIZE, limits.get("file_bytes", 0)),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
@@ -369,23 +376,57 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(name, (min(value, most), most))
 
 
-def _leave_user(root: bool) -> list[str]:
-    """Become nobody and drop every capability, as far as this process may."""
-    built = []
+def _limit_threads(alone: bool) -> None:
+    """At most `MOST_THREADS` threads where the filter leaves these; without it, processes.
+
+    Not `alone` in a user namespace, the kernel adds all that the user runs elsewhere, in other containers too: then the
+    limit is so many above a power of two that lets one more start.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    ceiling = 1 << 22 if hard == resource.RLIM_INFINITY else hard  # the most that a kernel numbers
+    most = min(MOST_THREADS, ceiling)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
+    while not alone and most < ceiling and not _forks():
+        most = min(2 * most, ceiling)
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
+    if most > MOST_THREADS:
+        most = min(most + MOST_THREADS, ceiling)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+
+
+def _forks() -> bool:
+    """Whether the limits let this process have one more."""
+    try:
+        child = os.fork()
+    except BlockingIOError:
+        return False
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return True
+
+
+def _become_nobody() -> list[str]:
+    _drop_bounds()  # while root still may
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:  # a container whose root may not become anybody else
+        return []
+    return [f"user {NOBODY}"]
+
+
+def _drop_capabilities() -> list[str]:
+    """Those of this process, and the way to new ones: a user namespace begins with all of its own."""
+    _drop_bounds()
+    header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)  # _LINUX_CAPABILITY_VERSION_3
+    return ["no capabilities"] if _libc.capset(header, nothing) == 0 else []
+
+
+def _drop_bounds() -> None:
     for capability in range(64):
         _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    if root:
-        try:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-            built.append(f"user {NOBODY}")
-        except OSError:  # a container whose root may not become anybody else
-            pass
-    header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)  # _LINUX_CAPABILITY_VERSION_3
-    if _libc.capset(header, nothing) == 0:
-        built.append("no capabilities")
-    return built
 
 
 # Whether the walls hold ----------------------------------------------------------------------------------------------
