@@ -123,7 +123,7 @@ def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | N
             if counted:
                 more, last = more + counted, _path((*first["loc"][: -len(end)], *end), first, body)
         details = _joined([_detail(error, schema)[:LONGEST_DETAIL] for error in said])
-        issues += [FieldIssue(*place(paths[0], detail + _and_more(more, last))) for detail in details]
+        issues += [FieldIssue(*place(paths[0], detail + and_more(more, pointer(last)))) for detail in details]
     if len(found) > MOST_ISSUES or len(issues) > MOST_ISSUES:
         issues = issues[:MOST_ISSUES]
         others = f"{issues[-1].detail} (there are more mistakes, which are not listed here)"
@@ -141,10 +141,10 @@ def _alike(error: Mapping[str, Any]) -> Iterator[object]:
         yield tuple(str(context.get(name)) for name in SAME)
 
 
-def _and_more(more: int, last: Sequence[object]) -> str:
+def and_more(more: int, where: str) -> str:
+    """What an issue says of so many others like it, the last of them at `where`."""
     if more == 0:
         return ""
-    where = pointer(last)
     if more == 1:
         return f" (and 1 more like it, at {where})"
     least = "at least " if more >= MOST_COUNTED - 1 else ""

@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.field_issues import and_more
 
 ROWS_AT_ONCE = 1 << 16
 MAX_ISSUES = 20
@@ -33,10 +34,14 @@ class Issues:
     def where(
         self, bad: NDArray[np.bool_], column: str, detail: str, values: Sequence[Any] | NDArray[Any] | None = None
     ) -> None:
-        """One issue for each row where `bad` holds, with the value of `values` that stands there."""
-        for row in np.flatnonzero(bad)[: MAX_ISSUES - len(self._found)]:
-            found = "" if values is None else f"; found {values[row]!s:.40}"
-            self._found.append(FieldIssue(f"{self.prefix}/{self.first + row}/{column}", detail + found))
+        """One issue for all rows where `bad` holds: the first, with the value of `values` that stands there, and how
+        many there are up to which place."""
+        rows = np.flatnonzero(bad)
+        if rows.size == 0 or len(self._found) == MAX_ISSUES:
+            return
+        first, last = (f"{self.prefix}/{self.first + row}/{column}" for row in (rows[0], rows[-1]))
+        found = "" if values is None else f"; found {values[rows[0]]!s:.40}"
+        self._found.append(FieldIssue(first, detail + found + and_more(rows.size - 1, last)))
 
     def check(self) -> None:
         if self._found:

@@ -1,0 +1,26 @@
+"""Many rows with the same mistake are one issue, in time that follows the rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.problems.columns import integer_columns
+
+
+def issues(values: list[float], first: int = 0) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidInput) as refused:
+        integer_columns(pa.table({"state": values}), {"state": (1, 4)}, "/content", first=first)
+    return [(issue.pointer, issue.detail) for issue in refused.value.issues]
+
+
+def test_the_same_mistake_of_many_rows_is_said_once_with_its_count() -> None:
+    assert issues([1, 0, 2, 0, 9, 3]) == [
+        ("/content/1/state", "must be 1 to 4; found 0 (and 2 more like it, up to /content/4/state)")
+    ]
+    assert issues([0, 1, 0], first=70) == [
+        ("/content/70/state", "must be 1 to 4; found 0 (and 1 more like it, at /content/72/state)")
+    ]
+    assert issues([1, 7]) == [("/content/1/state", "must be 1 to 4; found 7")]
+    assert len(issues([0.5] * 1000)) == 1
