@@ -77,6 +77,18 @@ def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
         read(whole, "parquet")
 
 
+def test_a_footer_is_believed_of_parquet_alone() -> None:
+    for content in (
+        b"period,origin,destination\n0,1,2\n",
+        b"",
+        b"PAR",
+        parquet(wide(3))[:-1],
+        parquet(wide(3)) + b"\n",
+    ):
+        with pytest.raises(InvalidInput, match="cannot be read as Parquet; a name that ends in"):
+            read(content, "parquet")
+
+
 def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = np.zeros(3_000_000, dtype=np.int64)
     content = parquet(pa.table({"period": zeros, "origin": zeros, "destination": zeros}))

@@ -208,11 +208,14 @@ def _check_rows(kind: Any, rows: int, most: int) -> None:
 
 def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     """Schema and number of rows, from the footer alone, and the batches."""
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 8))
-    footer = int.from_bytes(file.read(4), "little")
+    footer, mark = int.from_bytes(file.read(4), "little"), file.read()
+    if mark != b"PAR1":
+        raise pa.ArrowInvalid("no Parquet file")
     if footer > FOOTER_BYTES:
         raise _refused(f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row groups")
     parquet = pq.ParquetFile(file, pre_buffer=False)
