@@ -301,7 +301,8 @@ def test_sigterm_leaves_nothing_running(service: Service) -> None:
     assert service.process.returncode == 0, errors
     assert f"http://127.0.0.1:{port}" in out
     assert "owner.key" in out
-    assert errors == ""
+    # A start that takes long tells what it waits for, and a busy machine makes it long.
+    assert [line for line in errors.splitlines() if not line.startswith("discreet up: waiting for ")] == []
     assert not any(alive(pid) for pid in processes)
     assert not (service.state / "ready.json").exists()
     with socket.create_server(("127.0.0.1", port)):
