@@ -338,10 +338,13 @@ def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -
 
 def test_part_that_never_starts_ends_the_attempt(made: Path, tmp_path: Path) -> None:
     state = copied(made, tmp_path / "state")
-    (state / "secrets.json").write_text("{}")
-    assert "does not start (status" in refused(state)
+    wrong = {"DISCREET_RPC_CERTIFICATE": str(tmp_path / "none.pem"), "DISCREET_RPC_TLS": "always"}
+    assert "does not start (status" in refused(state, **wrong)
     (state / "owner.key").unlink()
+    (state / "keys.draft").write_text("{")
     assert "bootstrap failed with status 1" in refused(state)
+    (state / "secrets.json").write_text("{}")
+    assert "secrets.json" in refused(state)
     StateLock(state).acquire()  # nothing is left, not even the lock
 
 

@@ -31,10 +31,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from discreet.errors import DiscreetError, StateHeld
 from discreet.postgres import APP, DATABASE, ENVIRONMENT, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, running_url
-from discreet.settings import Settings
+from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
 from discreet.storage import secrets
-from discreet.storage.database import CONNECT_SECONDS
 from discreet.storage.schema import revisions
 from discreet.usecases import restoring
 from discreet.usecases.services import open_services

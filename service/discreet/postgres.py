@@ -41,8 +41,8 @@ from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.isolation.processes import dies_with_parent, end
+from discreet.settings import CONNECT_SECONDS
 from discreet.state import LogFile, StateLock, private_folder, sync_folder, write_private
-from discreet.storage.database import CONNECT_SECONDS
 
 DATABASE = "discreet"
 SUPERUSER = "postgres"

@@ -17,6 +17,9 @@ import platformdirs
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SecretsSettingsSource, SettingsConfigDict
 
+CONNECT_SECONDS = 10
+"""A database host that does not answer for so long is passed over, or taken for gone: the driver waits 130 s."""
+
 CREDENTIALS = ("DISCREET_CREDENTIALS", "CREDENTIALS_DIRECTORY")
 """Variables that name a folder of credentials: ours, and systemd's."""
 

@@ -14,10 +14,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from discreet.isolation.children import Zygote
-from discreet.settings import Settings
+from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.storage import migrations
 from discreet.storage.database import (
-    CONNECT_SECONDS,
     SYSTEM,
     Database,
     connection_string,

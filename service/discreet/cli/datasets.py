@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.files import read_body
+from discreet.cli.files import read_body, strict
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
-from discreet.strict_json import loads
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much.")
 
@@ -141,13 +140,13 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
     """The body of `POST /v1/datasets` that the file holds; None when it holds content alone."""
     if file.suffix.lower() != ".json":
         return None
-    body = loads(file.read_bytes())
+    body = strict(file.read_bytes())
     return body if isinstance(body, dict) and "content" in body else None
 
 
 def _public(text: str) -> Any:
     if text.lstrip().startswith("{"):
-        return loads(text.encode())
+        return strict(text.encode())
     try:
         return read_body(Path(text))
     except OSError:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.files import read_body
+from discreet.cli.files import read_body, strict
 from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of, kept_key, running_server, settings_of
 from discreet.cli.showing import progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError
-from discreet.strict_json import loads
 
 if TYPE_CHECKING:
     from discreet_client.client import Client
@@ -155,7 +154,7 @@ def draw(
     """Draw a result: a network map with link flows, the load with and without control, values by state."""
     from discreet.figures.results import draw_result  # noqa: PLC0415
 
-    places = None if coordinates is None else loads(coordinates.read_bytes())
+    places = None if coordinates is None else strict(coordinates.read_bytes())
     if isinstance(places, dict):
         places = places.get("nodes")
     draw_result(read_body(problem)["problem"], read_body(file)["result"], out, coordinates=places)

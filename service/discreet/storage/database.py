@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from discreet import faults
 from discreet.errors import Unavailable
-from discreet.settings import Settings
+from discreet.settings import CONNECT_SECONDS, Settings
 
 log = structlog.get_logger()
 
@@ -55,10 +55,6 @@ def libpq_url(url: str) -> str:
     """The same URL for libpq and for psycopg without SQLAlchemy."""
     # Not through SQLAlchemy's rendering, which writes a space as `+`: libpq reads that as a plus sign.
     return "postgresql://" + url.partition("://")[2]
-
-
-CONNECT_SECONDS = 10
-"""A host that does not answer for so long is passed over, or taken for gone: the driver's own default is 130 s."""
 
 
 def connection_string(url: str) -> str:
