@@ -288,5 +288,6 @@ def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
         "price": PRICE.to_json(),
     }
     said = json.dumps([{**job, "plan": {"noise": 1e-05, "large": 2.0**53}}, "7"], sort_keys=True, separators=(",", ":"))
-    expected = hmac.digest(keys.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256).hex()
-    assert bindings.seal_job(keys, {**job, "seed": 7}) == expected
+    assert keys.job_key_id is not None
+    expected = hmac.digest(keys.job_keys[keys.job_key_id], b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
+    assert bindings.seal_job(keys, {**job, "seed": 7}) == f"{keys.job_key_id}:{expected}"

@@ -117,8 +117,12 @@ class SecretsFile:
         self._seen = seen
         return found
 
-    def _stamp(self) -> tuple[int, int, int]:
-        found = self._path.stat()
+    def _stamp(self) -> tuple[int, int, int] | None:
+        """None where there is no file: `load` says so."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
