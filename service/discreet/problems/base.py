@@ -234,12 +234,12 @@ class Dataset(DatasetSettings):
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
-        raise NotImplementedError
+        raise NotImplementedError  # only a kind that names rows in `ROWS` is asked, and it says how
 
     @classmethod
     def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
         """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
-        raise NotImplementedError
+        raise NotImplementedError  # as `pack`
 
     @classmethod
     @abstractmethod
