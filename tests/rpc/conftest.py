@@ -221,6 +221,7 @@ class Federation(Installation):
 
     def round_of(self, job: str) -> int:
         with self.client() as client:
+            assert (ended := client.job(job))["state"] != "failed", ended  # or who waits for a round waits in vain
             return int(client.session(job)["round"])
 
     def job(self, job: str) -> dict[str, Any]:

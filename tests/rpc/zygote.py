@@ -1,22 +1,24 @@
-"""The zygote with the tests' kind, and of the others only coupled_qp is warmed up."""
+"""The zygote with the tests' kind; of the others those with sessions are warmed up, and only these."""
 
 from __future__ import annotations
 
 import sys
 
 from discreet.isolation import solving, zygote
-from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems import KINDS
+from discreet.problems.base import FederatedProblem
 from tests.rpc import kinds
 
 
 def warm_up() -> None:
-    """What this kind needs, and its result's encoding."""
+    """What sessions need, and the encoding of their results: children can open no file any more."""
     import pyarrow.parquet  # noqa: F401
 
     from discreet_client import canonical  # noqa: F401
 
-    kinds.NoisySum.rehearse_session()
-    CoupledQp.rehearse_session()
+    for kind in KINDS.values():
+        if issubclass(kind, FederatedProblem):
+            kind.rehearse_session()
 
 
 if __name__ == "__main__":
