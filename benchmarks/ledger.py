@@ -37,7 +37,7 @@ from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing import Routing
 from discreet.settings import Settings
-from discreet.storage import jobs, ledger
+from discreet.storage import acceptance, ledger
 from discreet.storage.database import libpq_url
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
@@ -108,7 +108,7 @@ class Submissions:
         assert planned.dataset is not None
         self.own = planned.accounts[0]
         self.accounts = [self.own]
-        self.order = jobs.Order(
+        self.order = acceptance.JobOrder(
             key="",
             digest=bytes(32),
             job_id="",
@@ -147,7 +147,7 @@ class Submissions:
 
     async def submit(self, accounts: list[str]) -> None:
         order = replace(self.order, key=f"bench {next(self.keys)}", job_id=new_id("job"))
-        found = await jobs.submit(
+        found = await acceptance.submit(
             self.services.database,
             order,
             tenant_id=self.principal.tenant_id,

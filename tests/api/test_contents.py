@@ -25,7 +25,7 @@ import pytest
 from discreet import faults
 from discreet.errors import Conflict, InvalidInput, PayloadTooLarge, Unavailable
 from discreet.problems.base import unpack
-from discreet.storage import bindings, sealing
+from discreet.storage import sealing, tamper_seals
 from discreet.storage.secrets import Kind, stage
 from discreet.usecases import datasets, rotation
 from discreet.usecases.services import Services, open_services
@@ -551,8 +551,8 @@ def test_a_key_that_rows_need_is_not_forgotten(stored: Installation, sql: Callab
     secrets = inside(stored, secrets_of)
     staged = stage(stored.settings.secrets_path, "content")
     row = row_of(sql, dataset["id"])
-    data_key, _ = bindings.unwrap(secrets, row)
-    wrapped = bindings.wrap(replace(inside(stored, secrets_of), content_key_id=staged), row, data_key)
+    data_key, _ = tamper_seals.unwrap(secrets, row)
+    wrapped = tamper_seals.wrap(replace(inside(stored, secrets_of), content_key_id=staged), row, data_key)
     sql("UPDATE datasets SET content_key_id = %s, wrapped_key = %s WHERE id = %s", staged, wrapped, dataset["id"])
     with pytest.raises(Conflict, match="1 rows cannot be read"):
         retired(stored, "content", staged)

@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import jobs, tenants
+from discreet.storage import acceptance, jobs, tenants
 from discreet.storage.database import SYSTEM, Database
 
 HEAVY = 1500
@@ -44,7 +44,7 @@ class Queue:
         made = []
         for _ in range(count):
             job = f"job_{tenant}_{next(self.numbers)}"
-            order = jobs.Order(
+            order = acceptance.JobOrder(
                 key=job,
                 digest=bytes(32),
                 job_id=job,
@@ -58,7 +58,7 @@ class Queue:
                 events="[]",
                 **more,
             )
-            found = await jobs.submit(self.database, order, tenant_id=tenant, principal="p", accounts=[])
+            found = await acceptance.submit(self.database, order, tenant_id=tenant, principal="p", accounts=[])
             assert found.outcome == "accepted"
             made.append(job)
         return made

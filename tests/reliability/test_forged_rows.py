@@ -24,7 +24,7 @@ from discreet.api.uploads import whole_registration
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.solve import _DATASET, _JOB
-from discreet.storage import bindings, sealing, secrets
+from discreet.storage import sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM, libpq_url
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs, rotation, running
@@ -162,7 +162,7 @@ def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
 
             row = await rows.held(connection, dataset)
         assert row is not None
-        data_key, bound = bindings.unwrap(services.secrets, row)
+        data_key, bound = tamper_seals.unwrap(services.secrets, row)
         assert bound
         with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
             administrator.execute(
@@ -206,7 +206,7 @@ def test_a_seal_holds_for_what_comes_back_from_the_database(settings: Settings) 
         def check(value: Any) -> None:
             (back,) = connection.execute("SELECT %s::text::jsonb", (json.dumps(value),)).fetchone() or (None,)
             sent, read = ({**job, "problem": one, "plan": {}} for one in (value, back))
-            assert bindings.seal_job(keys, sent) == bindings.seal_job(keys, read)
+            assert tamper_seals.seal_job(keys, sent) == tamper_seals.seal_job(keys, read)
 
         check()
 

@@ -21,9 +21,9 @@ from sqlalchemy.exc import DBAPIError
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import bindings, datasets, jobs, ledger, queue, secrets, tenants
+from discreet.storage import acceptance, datasets, jobs, ledger, queue, secrets, tamper_seals, tenants
+from discreet.storage.acceptance import JobOrder, Submission
 from discreet.storage.database import SYSTEM, Database, libpq_url
-from discreet.storage.jobs import Order, Submission
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests.conftest import DEADLINE_SECONDS
 
@@ -32,8 +32,8 @@ PRICE = Price.pure(100_000_000)
 """Ten of them fit."""
 
 
-def order(name: str, **more: Any) -> Order:
-    made = Order(
+def order(name: str, **more: Any) -> JobOrder:
+    made = JobOrder(
         key=name,
         digest=b"\0\xff" * 16,
         job_id=f"job_{name}",
@@ -49,8 +49,8 @@ def order(name: str, **more: Any) -> Order:
     return replace(made, **more)
 
 
-async def submit(database: Database, one: Order, *accounts: str) -> Submission:
-    return await jobs.submit(database, one, tenant_id="ten_1", principal="p", accounts=accounts or ("acc_1",))
+async def submit(database: Database, one: JobOrder, *accounts: str) -> Submission:
+    return await acceptance.submit(database, one, tenant_id="ten_1", principal="p", accounts=accounts or ("acc_1",))
 
 
 def run(settings: Settings, work: Callable[[Database], Awaitable[None]]) -> None:
@@ -99,7 +99,7 @@ def test_a_crowd_goes_in_few_statements_and_never_over_the_cap(settings: Setting
         refused = found[-1].standings
         assert [(one.account_id, one.totals["epsilon"], one.admitted) for one in refused] == [("acc_1", 10**9, False)]
         asked = [one for one in seen if "accept_jobs" in one]
-        assert len(asked) == -(-40 // jobs.ORDERS_TOGETHER)
+        assert len(asked) == -(-40 // acceptance.MOST_TOGETHER)
         async with database.transaction(SYSTEM) as connection:
             tags = (await connection.execute(text("SELECT fair_tag FROM jobs ORDER BY fair_tag"))).scalars().all()
             stored = await jobs.find(connection, "job_a0")
@@ -219,11 +219,11 @@ def test_workers_and_listeners_are_told_after_the_commit(settings: Settings) -> 
     async def work(database: Database) -> None:
         worker, *_ = queue.WAKE_WORKERS
         async with await psycopg.AsyncConnection.connect(database.url, autocommit=True) as listener:
-            for channel in (jobs.CHANNEL, worker):
+            for channel in (acceptance.CHANNEL, worker):
                 await listener.execute(f'LISTEN "{channel}"'.encode())
             assert (await submit(database, order("told"))).outcome == "accepted"
             told = dict(await heard(listener, 2))
-            assert told[jobs.CHANNEL] == "job_told"
+            assert told[acceptance.CHANNEL] == "job_told"
             assert json.loads(told[worker])["type"] == "job_inserted"
             # What is put on the queue by others, and by older versions beside this one, still tells in its transaction.
             async with database.transaction(SYSTEM) as connection:
@@ -258,7 +258,7 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
         made = order(
             "s", seal="5ea1", traceparent=carried, session_id="ses_1", terms={"agents": 3}, budget={"epsilon": "1"}
         )
-        found = await jobs.submit(database, made, tenant_id="ten_1", principal="p", accounts=[])
+        found = await acceptance.submit(database, made, tenant_id="ten_1", principal="p", accounts=[])
         assert found.row is not None
         assert found.row["state"] == "awaiting_agents"
         assert abs((found.row["created_at"] - datetime.now(UTC)).total_seconds()) < 3600
@@ -290,4 +290,4 @@ def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
     said = json.dumps([{**job, "plan": {"noise": 1e-05, "large": 2.0**53}}, "7"], sort_keys=True, separators=(",", ":"))
     assert keys.job_key_id is not None
     expected = hmac.digest(keys.job_keys[keys.job_key_id], b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
-    assert bindings.seal_job(keys, {**job, "seed": 7}) == f"{keys.job_key_id}:{expected}"
+    assert tamper_seals.seal_job(keys, {**job, "seed": 7}) == f"{keys.job_key_id}:{expected}"

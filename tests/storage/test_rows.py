@@ -13,7 +13,7 @@ from sqlalchemy import text
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import datasets, jobs, ledger, logins, tenants, webhooks
+from discreet.storage import acceptance, datasets, jobs, ledger, logins, tenants, webhooks
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -92,7 +92,7 @@ async def add_session(connection: Any, name: str) -> None:
 
 
 async def submit(database: Database, tenant: str, dataset: str, account: str, job: str | None = None) -> Any:
-    order = jobs.Order(
+    order = acceptance.JobOrder(
         key=job or "key",
         digest=bytes(32),
         job_id=job or f"job_{tenant}",
@@ -105,7 +105,7 @@ async def submit(database: Database, tenant: str, dataset: str, account: str, jo
         price=Price.pure(1).to_json(),
         events="[]",
     )
-    return await jobs.submit(database, order, tenant_id=tenant, principal="p", accounts=[account])
+    return await acceptance.submit(database, order, tenant_id=tenant, principal="p", accounts=[account])
 
 
 def run(settings: Settings, work: Any) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import Unavailable
-from discreet.storage import bindings, secrets
+from discreet.storage import secrets, tamper_seals
 from discreet.storage.sealing import (
     CHUNK_BYTES,
     STREAM_CHUNK_BYTES,
@@ -254,16 +254,16 @@ def test_jobs_are_sealed_by_a_key_that_the_reader_of_uploads_does_not_get(tmp_pa
     path = tmp_path / "secrets.json"
     secrets.create(path)
     new = secrets.load(path)
-    seal = bindings.seal_job(new, JOB)
-    assert bindings.is_accepted(new, JOB, seal, None)
-    assert not bindings.is_accepted(new, {**JOB, "seed": 1}, seal, None)
+    seal = tamper_seals.seal_job(new, JOB)
+    assert tamper_seals.is_accepted(new, JOB, seal, None)
+    assert not tamper_seals.is_accepted(new, {**JOB, "seed": 1}, seal, None)
     # What somebody can make who has the reader's key alone.
-    forged = bindings.seal_job(replace(new, job_keys={}, job_key_id=None), JOB)
-    assert not bindings.is_accepted(new, JOB, forged, None)
+    forged = tamper_seals.seal_job(replace(new, job_keys={}, job_key_id=None), JOB)
+    assert not tamper_seals.is_accepted(new, JOB, forged, None)
     mac = forged if ":" not in forged else ""
-    assert not bindings.is_accepted(new, JOB, f"{new.job_key_id}:{mac}", None)
+    assert not tamper_seals.is_accepted(new, JOB, f"{new.job_key_id}:{mac}", None)
     with pytest.raises(Unavailable, match="not known here"):
-        bindings.is_accepted(new, JOB, "ffffffff:" + mac, None)
+        tamper_seals.is_accepted(new, JOB, "ffffffff:" + mac, None)
 
 
 def test_a_secrets_file_of_before_gets_the_key_of_jobs_in_steps(tmp_path: Path) -> None:
@@ -272,30 +272,30 @@ def test_a_secrets_file_of_before_gets_the_key_of_jobs_in_steps(tmp_path: Path) 
     older(path)
     before = secrets.load(path)
     assert (before.job_key_id, before.digest_seals) == (None, True)
-    old = bindings.seal_job(before, JOB)
+    old = tamper_seals.seal_job(before, JOB)
     assert ":" not in old  # as processes of the version before seal and check
     with pytest.raises(SecretsError, match="rotate first"):
         secrets.retire(path, "jobs", secrets.DIGEST)
     staged = secrets.stage(path, "jobs")
     known = secrets.load(path)
-    assert bindings.seal_job(known, JOB) == old
+    assert tamper_seals.seal_job(known, JOB) == old
     assert secrets.rotate(path, "jobs") == staged
     used = secrets.load(path)
-    seal = bindings.seal_job(used, JOB)
+    seal = tamper_seals.seal_job(used, JOB)
     assert seal.startswith(f"{staged}:")
     for machine in (known, used):  # one that has only heard of the key, and one that uses it
-        assert bindings.is_accepted(machine, JOB, seal, None)
-        assert bindings.is_accepted(machine, JOB, old, None)
+        assert tamper_seals.is_accepted(machine, JOB, seal, None)
+        assert tamper_seals.is_accepted(machine, JOB, old, None)
     secrets.retire(path, "jobs", secrets.DIGEST)
     last = secrets.load(path)
-    assert bindings.is_accepted(last, JOB, seal, None)
-    assert not bindings.is_accepted(last, JOB, old, None)
+    assert tamper_seals.is_accepted(last, JOB, seal, None)
+    assert not tamper_seals.is_accepted(last, JOB, old, None)
     assert last.digest_key == before.digest_key
     with pytest.raises(SecretsError, match="in use"):
         secrets.retire(path, "jobs", staged)
     next_key = secrets.rotate(path, "jobs")
-    assert bindings.is_accepted(secrets.load(path), JOB, seal, None)
-    assert bindings.seal_job(secrets.load(path), JOB).startswith(f"{next_key}:")
+    assert tamper_seals.is_accepted(secrets.load(path), JOB, seal, None)
+    assert tamper_seals.seal_job(secrets.load(path), JOB).startswith(f"{next_key}:")
 
 
 def test_up_upgrades_the_file_once(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from discreet.heartbeat import beating
 from discreet.isolation.children import ChildFailed
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
+from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.services import Services, open_services
-from discreet.usecases.standing import Standing
 
 log = structlog.get_logger()
 
@@ -64,7 +64,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             app.state.services = services
             app.state.hub = hub
             app.state.keyring = keyring
-            app.state.standing = standing = Standing(services)
+            app.state.standing = standing = InstallationMetrics(services)
             tasks = [
                 asyncio.create_task(hub.listen()),
                 asyncio.create_task(keyring.listen()),

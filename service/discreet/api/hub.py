@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import structlog
 
+from discreet.storage.acceptance import CHANNEL
 from discreet.storage.database import Database
-from discreet.storage.jobs import CHANNEL
 
 log = structlog.get_logger()
 

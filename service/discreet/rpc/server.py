@@ -25,7 +25,7 @@ from discreet.rpc.coordinator import WRITE_SECONDS, Coordinators, end_message
 from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
-from discreet.usecases import rpc_tls, sessions, standing
+from discreet.usecases import metrics, rpc_tls, sessions
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import Enrolment
 from discreet_client.stubs import federation_pb2 as pb
@@ -127,7 +127,7 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         await selfcheck.serving(_reached(host), port_of_agents[0], tls=tls)
 
     async with open_services(settings) as services, AsyncExitStack() as monitored:
-        checks_of_all = {**standing.checks(services), "grpc": answers}
+        checks_of_all = {**metrics.checks(services), "grpc": answers}
         await monitored.enter_async_context(answering(monitor, checks_of_all, vital=("grpc",)))
         await check_schema(services.database)
         zygote = Zygote(settings.least_isolation)
@@ -157,7 +157,7 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         returning = asyncio.create_task(_return_memory(room))
         try:
             async with beating(settings.watchdog_seconds):
-                with standing.Standing(services, installation=False).shown():
+                with metrics.InstallationMetrics(services, installation=False).shown():
                     await stop.wait()
         finally:
             await checks.enter_graceful_shutdown()

@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 Answer = TypeVar("Answer")
 
 
-class Together(Generic[Key, Value, Answer]):
+class GroupCommit(Generic[Key, Value, Answer]):
     """`run` gets up to `most` values of one key and answers each, in order.
 
     A caller that goes away stops nothing: what it asked for may be half done together with what others asked for.

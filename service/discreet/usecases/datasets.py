@@ -15,7 +15,7 @@ from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, N
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.base import Content, canonical_bytes, pack
-from discreet.storage import bindings, datasets, jobs, ledger, sealing
+from discreet.storage import datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
 from discreet.storage.identifiers import new_id
@@ -208,7 +208,7 @@ async def _store(
             **decided,
             name=request.name,
             content_key_id=secrets.content_key_id,
-            wrapped_key=bindings.wrap(secrets, decided, sealed.data_key),
+            wrapped_key=tamper_seals.wrap(secrets, decided, sealed.data_key),
             sealed_bytes=sealed.sealed_bytes,
             object_name=object_name,
             expires_at=expires_at,
@@ -245,7 +245,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         parts = services.objects.read(row["object_name"])
 
     def opened() -> bytearray:
-        data_key, _ = bindings.unwrap(secrets, row)
+        data_key, _ = tamper_seals.unwrap(secrets, row)
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)

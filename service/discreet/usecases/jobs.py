@@ -18,9 +18,9 @@ from discreet.privacy import certificates, filters
 from discreet.privacy.units import Price
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Privacy
-from discreet.storage import bindings, jobs, ledger, webhooks
+from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
+from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
-from discreet.storage.jobs import Order
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets, planning
 from discreet.usecases.access import require
@@ -137,10 +137,10 @@ async def submit(
     seal = None
     if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
         if large:
-            seal = await anyio.to_thread.run_sync(bindings.seal_text, services.secrets, accepted)
+            seal = await anyio.to_thread.run_sync(tamper_seals.seal_text, services.secrets, accepted)
         else:
-            seal = bindings.seal_text(services.secrets, accepted)
-    order = Order(
+            seal = tamper_seals.seal_text(services.secrets, accepted)
+    order = JobOrder(
         key=idempotency_key,
         digest=digest,
         job_id=accepted["id"],
@@ -158,7 +158,7 @@ async def submit(
         traceparent=telemetry.traceparent(),
         seal=seal,
     )
-    found = await jobs.submit(
+    found = await acceptance.submit(
         services.database,
         order,
         tenant_id=principal.tenant_id,
@@ -378,7 +378,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
 async def _known_request(services: Services, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:
     """The job of a request that was accepted under this key."""
     async with services.database.transaction(principal.tenant_id) as connection:
-        found = await jobs.find_request(connection, principal.tenant_id, principal.name, key)
+        found = await acceptance.find_request(connection, principal.tenant_id, principal.name, key)
         if found is None:
             return None
         if found[0] != digest:

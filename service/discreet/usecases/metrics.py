@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.monitoring import Check
-from discreet.storage import standing
+from discreet.storage import metrics
 from discreet.storage.database import SYSTEM
 from discreet.storage.schema import check_schema, revisions
 from discreet.usecases.services import Services
@@ -49,13 +49,13 @@ def checks(services: Services) -> dict[str, Check]:
     return {"database": database, "schema": schema}
 
 
-class Standing(Collector):
+class InstallationMetrics(Collector):
     """Metrics of the installation, read from its database when somebody scrapes, and of this process's connections."""
 
     def __init__(self, services: Services, *, installation: bool = True) -> None:
         self._services = services
         self._installation = installation
-        self._figures: standing.Figures | None = None
+        self._figures: metrics.Figures | None = None
         self._read_at = -FRESH_SECONDS
 
     @contextmanager
@@ -74,7 +74,7 @@ class Standing(Collector):
             return
         self._read_at = time.monotonic()
         try:
-            self._figures = await standing.figures(self._services.database)
+            self._figures = await metrics.figures(self._services.database)
         except Exception as error:
             self._figures = None
             log.warning("figures not read", error=type(error).__name__)

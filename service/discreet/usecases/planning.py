@@ -23,7 +23,7 @@ from discreet.errors import FieldIssue, InvalidInput, NotFound
 from discreet.problems import DATASETS
 from discreet.problems.base import FederatedProblem, Plan, Problem
 from discreet.problems.numbers import Budget, Privacy
-from discreet.storage import bindings, datasets
+from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 
@@ -60,7 +60,7 @@ class Texts:
     events: str
     """Canonical JSON."""
     problem_seal: str
-    """`bindings.canonical`, as of the plan."""
+    """`tamper_seals.canonical`, as of the plan."""
     plan_seal: str
 
 
@@ -206,5 +206,5 @@ def _make(problem: Problem, dataset: Facts | None, budget: Budget, text: str) ->
     events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
     plan_text = plan.model_dump_json()
     # Of the texts: they are what is stored, and what a worker will read.
-    seals = (bindings.canonical(json.loads(one)) for one in (text, plan_text))
+    seals = (tamper_seals.canonical(json.loads(one)) for one in (text, plan_text))
     return Texts(text, plan, plan_text, events, *seals)

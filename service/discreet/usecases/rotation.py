@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, Unavailable
-from discreet.storage import bindings, datasets, rotation, sealing, secrets
+from discreet.storage import datasets, rotation, sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Kind, Secrets
 from discreet.storage.sessions import OPEN
@@ -114,8 +114,8 @@ async def _datasets(services: Services) -> int:
 async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any]) -> None:
     """One dataset under the master key in use."""
     if row["wrapped_key"] is not None:
-        data_key, _ = bindings.unwrap(keys, row)
-        wrapped = bindings.wrap(keys, row, data_key)
+        data_key, _ = tamper_seals.unwrap(keys, row)
+        wrapped = tamper_seals.wrap(keys, row, data_key)
         await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, None)
         return
     chunks = [part async for part in datasets.chunks(connection, row["id"])]
@@ -125,7 +125,7 @@ async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any])
     writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
     writer.write(plain)
     writer.finish()
-    wrapped = bindings.wrap(keys, row, data_key)
+    wrapped = tamper_seals.wrap(keys, row, data_key)
     sealed = (writer.sealed_bytes, parts)
     await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, sealed)
 

@@ -26,8 +26,8 @@ from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION,
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Plan, Problem
-from discreet.storage import bindings, jobs, ledger, queue, sealing
 from discreet.storage import datasets as dataset_rows
+from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings
 from discreet.usecases.budgets import CAPS, cap_of
@@ -95,8 +95,8 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             return None
         try:
             known, seal = True, await jobs.find_seal(connection, job_id)
-            accepted = bindings.is_accepted(services.secrets, row, seal, dataset)
-        except bindings.JobKeyUnknown:  # the attempt is counted, as for a master key
+            accepted = tamper_seals.is_accepted(services.secrets, row, seal, dataset)
+        except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
         if known and not accepted:
             log.error("the job is not as it was accepted", job=job_id)

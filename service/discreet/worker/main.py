@@ -17,7 +17,7 @@ from discreet.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import datasets, running, standing, webhooks
+from discreet.usecases import datasets, metrics, running, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
 
@@ -62,9 +62,9 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
             if not zygote.alive:
                 raise Unavailable("the process that starts children does not run")
 
-        figures = standing.Standing(services, installation=False)
+        figures = metrics.InstallationMetrics(services, installation=False)
         with figures.shown():
-            async with answering(monitor, {**standing.checks(services), "zygote": ready}):
+            async with answering(monitor, {**metrics.checks(services), "zygote": ready}):
                 await _serve(settings, services, zygote)
 
 

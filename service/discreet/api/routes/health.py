@@ -13,7 +13,7 @@ from discreet.api.schemas import HealthAnswer
 from discreet.api.security import CurrentServices
 from discreet.errors import Unavailable
 from discreet.monitoring import failing, run_checks
-from discreet.usecases import standing
+from discreet.usecases import metrics
 
 HUB_SECONDS = 3.0
 """A process that has just started, or lost its connection for a moment, is not called deaf at once."""
@@ -41,7 +41,7 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
         if services.children.failure is not None:
             raise services.children.failure
 
-    answers = await run_checks({**standing.checks(services), "hub": listening, "reader": reading})
+    answers = await run_checks({**metrics.checks(services), "hub": listening, "reader": reading})
     why = failing(answers)
     if why is not None:
         return document(503, "not_ready", why, extra={"checks": answers})
