@@ -32,6 +32,7 @@ NEEDED = {
     "model": "a JSON object is needed",
     "model_type": "a JSON object is needed",
     "model_attributes_type": "a JSON object is needed",
+    "dataclass_type": "a JSON object is needed",
     "dict_type": "a JSON object is needed",
     "list_type": "an array is needed",
     "tuple_type": "an array is needed",
@@ -51,6 +52,8 @@ NEEDED = {
     "datetime_from_date_parsing": "a time such as 2026-11-21T15:00:00Z is needed",
 }
 """Values of a wrong type, by pydantic's name of the error."""
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""A field that there is not, as models and dataclasses say it."""
 WEAK = {*NEEDED, "too_short"}
 """Errors that say less than others at the same place, or than any below it."""
 LIMITS = {
@@ -159,11 +162,11 @@ def sentence(error: Mapping[str, Any]) -> str:
     if kind in LIMITS:
         name, words = LIMITS[kind]
         return f"{words} {_figure(context[name])}"
+    if kind in UNKNOWN:
+        return "there is no such field here"
     match kind:
         case "missing":
             return "this field is needed"
-        case "extra_forbidden":
-            return "there is no such field here"
         case "finite_number":
             return "a finite number is needed"
         case "too_short":
@@ -206,7 +209,7 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
     if kind == "union_tag_not_found":
         tags = [repr(tag) for tag in _tags(schema, error["loc"])]
         return f"this field is needed: one of {', '.join(tags)}" if tags else "this field is needed"
-    if kind == "extra_forbidden":
+    if kind in UNKNOWN:
         names = sorted(_fields(schema, error["loc"][:-1]))
         name = str(error["loc"][-1])
         near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_TYPO else ()

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, with_config
+from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
@@ -263,8 +264,11 @@ def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
 # The problem --------------------------------------------------------------------------------------------------------
 
 
-class Link(Frozen):
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Link:
     """A directed link of the network; nodes are 1..n."""
+
+    # No model: that takes five times as much memory as these four figures, and networks have many links.
 
     tail: Annotated[int, Field(strict=True, ge=1)]
     head: Annotated[int, Field(strict=True, ge=1)]
