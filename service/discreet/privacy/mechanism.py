@@ -12,16 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, composed_delta
 from discreet.privacy.renyi import composed_rho
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, Price, float_below, half_square
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 def _parse_units(value: object) -> object:
@@ -94,12 +91,6 @@ class MechanismEvent(BaseModel, ABC):
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the certificate."""
         return (FLOAT_NOISE,) if self.noise in ("gaussian", "dirichlet") else ()
-
-    def dp_event(self) -> DpEvent | None:
-        """The event in the vocabulary of dp_accounting, or None where it has no word for it."""
-        from discreet.privacy.dp_events import dp_event  # noqa: PLC0415 - dp_accounting takes a second to import
-
-        return dp_event(self)
 
 
 class CalibratedEvent(MechanismEvent):

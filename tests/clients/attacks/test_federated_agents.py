@@ -21,7 +21,8 @@ from discreet.problems.base import Member
 from discreet.problems.coupled_qp import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent import Round
-from discreet_client.agent.coupled_qp import Demands, _gaussian_delta, _Run, _somewhere, check_price
+from discreet_client.agent.coupled_qp import _gaussian_delta, _Run, _somewhere, check_price
+from discreet_client.agent.demands import Demands
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.rosters import roster_document

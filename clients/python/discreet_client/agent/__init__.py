@@ -4,9 +4,10 @@ agent = Agent.from_token("dsc://host:port/ses_…?token=…&server=…&owner=…
 outcome = agent.participate(step)
 """
 
-from discreet_client.agent.agent import Agent, Outcome, Round, Step
+from discreet_client.agent.agent import Agent
 from discreet_client.agent.connection import Tls
 from discreet_client.agent.ledger import Ledger
+from discreet_client.agent.rounds import Outcome, Round, Step
 from discreet_client.federation.errors import (
     AgentError,
     BadIdentity,

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
-from attrs import define, field
 from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.connection import Tls, connect
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
+from discreet_client.agent.rounds import Outcome, Round, Step
 from discreet_client.federation import signing
 from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
 from discreet_client.federation.identity import Identity
@@ -40,7 +40,7 @@ from discreet_client.stubs import federation_pb2_grpc as rpc
 from discreet_client.updates import QuadraticCost
 
 if TYPE_CHECKING:
-    from discreet_client.agent.coupled_qp import Demands
+    from discreet_client.agent.demands import Demands
 
 SKEW_SECONDS = 30.0
 """The server's clock may differ by so much; it holds the agent to the same."""
@@ -59,53 +59,6 @@ PASSING = (
     grpc.StatusCode.UNKNOWN,
 )
 """Statuses after which the same again may succeed."""
-
-
-@define
-class Round:
-    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it is saved with the
-    answer."""
-
-    number: int
-    rounds: int
-    broadcast: bytes
-    state: bytes
-    seconds: float
-    """Until the deadline, as of when the message came."""
-    agent: str
-    """This agent's fingerprint."""
-    roster: dict[str, Any] = field(repr=False)
-    """As the owner signed it: `agents` has name, fingerprint, key and announcement of each."""
-    parameters: dict[str, Any] = field(repr=False)
-    """Public constants from the plan."""
-    transcript: bytes = field(repr=False)
-    roster_digest: bytes = field(repr=False)
-    job: str = ""
-    identity: Identity | None = field(default=None, repr=False)
-    """For kinds whose messages agents sign for each other."""
-    price: dict[str, str] = field(factory=dict)
-    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of 1e-18."""
-    on_saved: Callable[[], None] | None = field(default=None, repr=False)
-    """The step may set it: called when answer and state are on disk, before the answer is sent."""
-
-
-@define(frozen=True)
-class Outcome:
-    """How a session ended for this agent."""
-
-    state: str
-    code: str
-    rounds: int
-    broadcast: bytes
-    transcript: bytes
-    final_state: bytes
-
-    @property
-    def succeeded(self) -> bool:
-        return self.state == "succeeded"
-
-
-Step = Callable[[Round], bytes]
 
 
 class Agent:
@@ -233,7 +186,7 @@ class Agent:
         from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
         data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper, "primal": primal}
-        return coupled_qp.solve(self, **data, demands=demands or coupled_qp.Demands()).x
+        return coupled_qp.solve(self, **data, demands=demands).x
 
     @property
     def roster(self) -> dict[str, Any]:

@@ -18,18 +18,17 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client import secure_sum
+from discreet_client.agent.demands import Demands
+from discreet_client.agent.rounds import Party, Round
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
-
-if TYPE_CHECKING:
-    from discreet_client.agent.agent import Agent, Round
 
 Floats = NDArray[np.float64]
 
@@ -48,33 +47,6 @@ class Optimum:
     multipliers: Floats
     rounds: int
     transcript: str
-
-
-@dataclass(frozen=True)
-class Demands:
-    """What this agent asks of the parameters that the owner has signed; it answers nothing where they fall short.
-
-    `agents`: on the roster, at least. `colluding`: agents that may pool what they know, at least. `rounds`: sums that
-    are opened, at most; None for any number. `noise`: whether the sums must be private in themselves.
-    """
-
-    agents: int = 3
-    colluding: int = 1
-    rounds: int | None = None
-    noise: bool = False
-
-    def check(self, sums: secure_sum.Parameters, agents: int) -> None:
-        """AgentError with the figures."""
-        if agents < self.agents:
-            raise AgentError(f"the owner has signed a roster of {agents} agents; this one asks for {self.agents}")
-        if sums.colluding < self.colluding:
-            raise AgentError(
-                f"the sums withstand {sums.colluding} colluding agents; this one asks for {self.colluding}"
-            )
-        if self.rounds is not None and sums.rounds > self.rounds:
-            raise AgentError(f"{sums.rounds} sums would be opened; this agent allows {self.rounds}")
-        if self.noise and not sums.noise_sigma:
-            raise AgentError("the sums have no noise; this agent asks for it")
 
 
 class _Journal:
@@ -115,12 +87,13 @@ class _Run:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Party,
         data: tuple[Floats, Floats, QuadraticCost, Box],
         primal: float | None,
-        demands: Demands = Demands(),
+        demands: Demands | None = None,
     ) -> None:
-        self._agent, self._data, self._primal, self._demands = agent, data, primal, demands
+        self._agent, self._data, self._primal = agent, data, primal
+        self._demands = demands or Demands()
         self._machine: secure_sum.Agent | None = None
         self._rounds: Rounds | None = None
         self._journal: _Journal | None = None
@@ -219,7 +192,7 @@ class _Run:
 
 
 def solve(
-    agent: Agent,
+    agent: Party,
     *,
     A_u: ArrayLike,
     A_g: ArrayLike,
@@ -227,7 +200,7 @@ def solve(
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
     primal: float | None = None,
-    demands: Demands = Demands(),
+    demands: Demands | None = None,
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
     k = np.asarray(cost.a_l).size
@@ -247,7 +220,7 @@ def solve(
             run.leave()
 
 
-def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
+def run(agent: Party, problem: dict[str, Any]) -> dict[str, Any]:
     """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, primal, demands."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)

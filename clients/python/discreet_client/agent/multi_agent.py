@@ -14,7 +14,8 @@ from typing import Any
 
 from attrs import define
 
-from discreet_client.agent.agent import Agent, Round
+from discreet_client.agent.agent import Agent
+from discreet_client.agent.rounds import Round
 from discreet_client.expressions import derivative, parse, value
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.updates import agent_step, tikhonov_sizes

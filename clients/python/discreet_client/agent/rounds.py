@@ -1,0 +1,72 @@
+"""What an agent's step sees of a round, and how a session ends for the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import define, field
+
+from discreet_client.federation.identity import Identity
+
+
+@define
+class Round:
+    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it is saved with the
+    answer."""
+
+    number: int
+    rounds: int
+    broadcast: bytes
+    state: bytes
+    seconds: float
+    """Until the deadline, as of when the message came."""
+    agent: str
+    """This agent's fingerprint."""
+    roster: dict[str, Any] = field(repr=False)
+    """As the owner signed it: `agents` has name, fingerprint, key and announcement of each."""
+    parameters: dict[str, Any] = field(repr=False)
+    """Public constants from the plan."""
+    transcript: bytes = field(repr=False)
+    roster_digest: bytes = field(repr=False)
+    job: str = ""
+    identity: Identity | None = field(default=None, repr=False)
+    """For kinds whose messages agents sign for each other."""
+    price: dict[str, str] = field(factory=dict)
+    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of 1e-18."""
+    on_saved: Callable[[], None] | None = field(default=None, repr=False)
+    """The step may set it: called when answer and state are on disk, before the answer is sent."""
+
+
+@define(frozen=True)
+class Outcome:
+    """How a session ended for this agent."""
+
+    state: str
+    code: str
+    rounds: int
+    broadcast: bytes
+    transcript: bytes
+    final_state: bytes
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "succeeded"
+
+
+Step = Callable[[Round], bytes]
+
+
+class Party(Protocol):
+    """What a kind needs of an agent; `Agent` is one."""
+
+    identity: Identity
+
+    @property
+    def roster(self) -> dict[str, Any]: ...
+
+    @property
+    def journal_path(self) -> Path | None: ...
+
+    def participate(self, step: Step) -> Outcome: ...
