@@ -122,6 +122,7 @@ def test_twenty_identical_posts_are_one_job_and_one_charge(service: Installation
             missing = http.post("/v1/jobs", content=other)
         assert (reused.status_code, reused.json()["code"]) == (422, "idempotency_key_reused")
         assert (missing.status_code, missing.json()["code"]) == (400, "idempotency_key_missing")
+        assert [issue["pointer"] for issue in missing.json()["errors"]] == ["/header/Idempotency-Key"]
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
 
 
@@ -393,6 +394,7 @@ def test_bad_jobs_name_the_field(
         ("Infinity", "finite"),
         ("1e999", "finite"),
         ("1e999999999", "finite"),
+        ("1e-999999999", "at most 9 decimals"),
         ("0.123456789012345678901234567890", "at most 9 decimals"),
         ("0.1000000000000000000001", "at most 9 decimals"),
     ],
@@ -403,10 +405,13 @@ def test_privacy_figures_are_read_from_their_text(
     text = json.dumps(bodies.job(known["id"], 0.5)).replace("0.5", epsilon)
     with api_only.http() as http:
         answer = http.post("/v1/jobs", content=text, headers={"Idempotency-Key": f"text {epsilon}"})
-    assert answer.status_code == 422
+        cap = f'{{"scope": "tenant", "cap": {{"epsilon": {epsilon}}}, "reason": "text"}}'
+        capped = http.post("/v1/caps", content=cap)
+    assert (answer.status_code, capped.status_code) == (422, 422)
     (issue,) = answer.json()["errors"]
     assert issue["pointer"] == "/privacy/epsilon"
     assert says in issue["detail"]
+    assert capped.json()["errors"] == [{"pointer": "/cap/epsilon", "detail": issue["detail"]}]
 
 
 @pytest.mark.parametrize(
@@ -546,7 +551,8 @@ def test_bad_uploads(api_only: Installation) -> None:
     table = pa.Table.from_pylist(good)
     cases = [
         (b"PAR1 but not really", "x.parquet", "/content", "cannot be read as Parquet"),
-        (b"", "x.parquet", "/content", "cannot be read as Parquet"),
+        (b"", "x.parquet", "/content", "it is empty"),
+        (b"", "x.csv", "/content", "it is empty"),
         (as_file(good, "parquet")[:-20], "x.parquet", "/content", "cannot be read as Parquet"),
         (as_parquet(table.rename_columns(["period", "origin", "target", "count"])), "x.parquet", "/content", "missing"),
         (as_parquet(table.append_column("weight", table["count"])), "x.parquet", "/content", "not known"),
@@ -558,6 +564,8 @@ def test_bad_uploads(api_only: Installation) -> None:
         (b"period,origin\n1,2,3\n", "x.csv", "/content", "cannot be read as CSV"),
         (b"period,origin,destination,count\n", "x.csv", "/content", "'period' is empty"),
         (b"period,origin,destination,count\n0,1,2,\n", "x.csv", "/content", "'count' is empty"),
+        (b"period,origin,destination,count\n0,1,2,3\n0,1,2,\n", "x.csv", "/content/1/count", "missing"),
+        (b"period,origin,destination,count\n0,1,2,3\n0,1,2,NaN\n", "x.csv", "/content/1/count", "found nan"),
         (b"period,origin,destination,count,count\n0,1,2,5,5\n", "x.csv", "/content", "'count' stands twice"),
         (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "needed"),
     ]
@@ -588,8 +596,13 @@ def with_value(table: pa.Table, value: Any) -> pa.Table:
 
 def test_other_tenants_objects_do_not_exist(api_only: Installation, known: dict[str, Any]) -> None:
     with api_only.client(api_only.operator_key) as operator:
-        operator.create_tenant("neighbours")
-    stranger = api_only.key_of("owner", "neighbours")
+        made = operator.create_tenant("neighbours")
+        with pytest.raises(ApiError) as unknown:
+            operator.create_key(role="owner", principal="owner", tenant="ten_nobody")
+        assert unknown.value.detail == "there is no tenant with the name or id ten_nobody"
+        by_name = operator.create_key(role="owner", principal="owner", tenant="neighbours")
+    assert by_name["tenant"] == made["id"]
+    stranger = api_only.key_of("owner", made["id"])
     with api_only.client() as client, api_only.http(stranger) as http:
         queued = client.submit(bodies.job(client.register(bodies.dataset())["id"]))
         assert http.get("/v1/datasets").json()["datasets"] == []

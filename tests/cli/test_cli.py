@@ -167,6 +167,10 @@ def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path
         (["--kind", "routing", "--public", PUBLIC], "--epsilon"),
         (["--kind", "routing", "--public", "nowhere.json", "--epsilon", "1"], "--public"),
         (["--kind", "routing", "--public", PUBLIC, "--delta", "1e-6"], "--delta"),
+        (["--kind", "routing", "--public", PUBLIC, "--epsilon", "abc"], "--epsilon"),
+        (["--kind", "routing", "--public", PUBLIC, "--epsilon", "1", "--delta", "NaN"], "--delta"),
+        (["--kind", "routing", "--public", "{zones: 3}", "--epsilon", "1"], "--public"),
+        (["--kind", "routing", "--public", __file__, "--epsilon", "1"], "--public"),
     ],
 )
 def test_a_dataset_that_says_too_little_is_bad_usage(tmp_path: Path, arguments: list[str], says: str) -> None:

@@ -80,7 +80,6 @@ def test_a_long_footer_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_footer_is_believed_of_parquet_alone() -> None:
     for content in (
         b"period,origin,destination\n0,1,2\n",
-        b"",
         b"PAR",
         parquet(wide(3))[:-1],
         parquet(wide(3)) + b"\n",

@@ -451,6 +451,17 @@ def test_a_certificate_of_an_older_version_still_holds_and_binds_nothing() -> No
     assert (told.holds, told.detail) == (None, certificates.UNBOUND)
 
 
+def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
+    assert [(one.holds, one.detail) for one in (*certificates.check({}), *certificates.check_result({}))] == [
+        (False, "this is no whole certificate: it has no events, no guarantee, no price, no public_key, no signature"),
+        (None, "not looked at, because the signature does not hold"),
+        (None, "not looked at: this is no whole certificate"),
+    ]
+    body = certificate()
+    del body["signature"]
+    assert certificates.check(body)[0].detail == "this is no whole certificate: it has no signature"
+
+
 def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: Any) -> Price:
         raise AssertionError("priced")

@@ -1610,7 +1610,7 @@ export interface components {
             role: "operator" | "owner" | "analyst" | "auditor";
             /**
              * Tenant
-             * @description Operators only: the tenant's name
+             * @description Operators only: the tenant's name or id
              * @default null
              */
             tenant?: string | null;

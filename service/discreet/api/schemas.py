@@ -73,7 +73,7 @@ class KeyRequest(Frozen):
 
     role: Role
     principal: Name
-    tenant: Name | None = Field(default=None, description="Operators only: the tenant's name")
+    tenant: Name | None = Field(default=None, description="Operators only: the tenant's name or id")
     expires_at: datetime | None = Field(
         default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
     )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
 import typer
 
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_budgets, show_keys, tell
-from discreet.errors import InvalidInput
 
 app = typer.Typer()
 tenants = typer.Typer(no_args_is_help=True, help="Tenants.")
@@ -46,7 +44,7 @@ def login(
 @keys.command("create")
 def create_key(
     role: Annotated[str, typer.Option(help="operator, owner, analyst or auditor")],
-    tenant: Annotated[str | None, typer.Option(help="Name of the tenant; operators only")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Name or id of the tenant; operators only")] = None,
     principal: Annotated[str | None, typer.Option(help="Who holds the key; the role by default")] = None,
     expires: Annotated[
         str | None, typer.Option(help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339")
@@ -113,10 +111,7 @@ def set_cap(
     as_json: JsonFlag = False,
 ) -> None:
     """Cap what the tenant or one principal may spend over all data, from now on."""
-    try:
-        figures = {"epsilon": Decimal(epsilon), "delta": Decimal(delta)}
-    except InvalidOperation:
-        raise InvalidInput("epsilon and delta are numbers") from None
+    figures = {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta, "--delta")}
     scope = "tenant" if principal is None else "principal"
     with client_of(state, server, key) as client:
         made = client.set_cap(scope=scope, principal=principal, reason=reason, **figures)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
@@ -145,12 +145,12 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
 
 
 def _public(text: str) -> Any:
-    if text.lstrip().startswith("{"):
-        return strict(text.encode())
     try:
-        return read_body(Path(text))
+        return strict(text.encode()) if text.lstrip().startswith("{") else read_body(Path(text))
     except OSError:
         raise typer.BadParameter(f"neither JSON text nor a file: {text}", param_hint="--public") from None
+    except InvalidInput as error:
+        raise typer.BadParameter(str(error), param_hint="--public") from None
 
 
 def _cap(epsilon: str | None, delta: str | None) -> dict[str, Decimal] | None:
@@ -158,7 +158,4 @@ def _cap(epsilon: str | None, delta: str | None) -> dict[str, Decimal] | None:
         if delta is not None:
             raise typer.BadParameter("goes with --epsilon", param_hint="--delta")
         return None
-    try:
-        return {"epsilon": Decimal(epsilon), "delta": Decimal(delta or "0")}
-    except InvalidOperation:
-        raise InvalidInput("epsilon and delta are numbers") from None
+    return {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta or "0", "--delta")}

@@ -39,13 +39,17 @@ def up(
     state: StateOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
-    rpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0 picks a free one")] = 8081,
+    rpc_port: Annotated[
+        int | None, typer.Option(help="Port of gRPC; 0 picks a free one", show_default="8081, or 0 with --port 0")
+    ] = None,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
     from discreet.up import run as run_supervisor  # noqa: PLC0415
 
+    if rpc_port is None:  # who takes any port for one does so because a service runs here already
+        rpc_port = 8081 if port else 0
     raise typer.Exit(run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
 
 

@@ -13,7 +13,7 @@ import typer
 from discreet.cli.files import read_json
 from discreet.cli.options import JsonFlag, KeyOption, PublicKeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
-from discreet.cli.showing import show_budgets, show_entries, tell
+from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def ledger_head(
     """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
     with client_of(state, server, key) as client:
         head = client.ledger_head()
-    tell(head, as_json, lambda: print(f"{head['seq']} entries, head {head['hash']}, key {head['public_key']}"))
+    tell(head, as_json, lambda: print(f"{counted(head['seq'], 'entry', 'entries')}, head {head['hash']}, key {head['public_key']}"))
 
 
 @app.command("export")
@@ -95,7 +95,8 @@ def verify_ledger(
         {"valid": True, **asdict(found)},
         as_json,
         lambda: print(
-            f"holds: {found.entries} entries of {found.accounts} accounts of {found.tenant}, head {found.hash},"
+            f"holds: {counted(found.entries, 'entry', 'entries')} of {counted(found.accounts, 'account')} of"
+            f" {found.tenant}, head {found.hash},"
             f" signed by {found.public_key}" + ("" if public_key else " (compare this key with one that you know)")
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
@@ -18,3 +19,14 @@ PublicKeyOption = Annotated[
     typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
 ]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
+
+
+def number(text: str, option: str) -> Decimal:
+    """The number that was given to an option; bad usage names the option."""
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        found = Decimal("NaN")
+    if not found.is_finite():
+        raise typer.BadParameter(f"a number is needed, not {text}", param_hint=option)
+    return found

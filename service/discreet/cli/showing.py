@@ -27,6 +27,11 @@ def tell(value: Any, as_json: bool, show: Callable[[], object]) -> None:
         show()
 
 
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """`1 account`, `2 accounts`; `plural` where it takes more than an s."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on stderr."""

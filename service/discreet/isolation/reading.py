@@ -35,6 +35,8 @@ FOOTER_BYTES = 16 << 20
 """Of a Parquet file: what it says of its columns and row groups, parsed whole before anything can be refused."""
 MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
+MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
+"""What a CSV file says for a value that is not there. Not NaN, which Arrow counts among them: that is a wrong number."""
 NO_THREAD = "Failed to launch worker thread"
 """What Arrow says, as of a file that it does not understand, where this process may have no thread."""
 FIRST_LINE_BYTES = 1 << 20
@@ -96,6 +98,9 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
     if job["format"] == "json":
         return _json(kind, public, file)
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
+    if not file.read(1):
+        raise _refused("it is empty")
+    file.seek(0)
     try:
         schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
         _check_rows(kind, rows, job["content_bytes"])
@@ -239,18 +244,20 @@ def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
         raise _refused(f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns")
     _check_columns(1 + line.count(b","))
     file.seek(0)
-    options = pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
+    options = {
+        "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
+        "convert_options": pc.ConvertOptions(null_values=MISSING),
+    }
     try:
-        with pc.open_csv(file, read_options=options) as reader:
+        with pc.open_csv(file, **options) as reader:
             schema = reader.schema
             rows = sum(batch.num_rows for batch in reader)
     except pa.ArrowInvalid:
         file.seek(0)
-        table = pc.read_csv(file, read_options=options)
+        table = pc.read_csv(file, **options)
         return table.schema, table.num_rows, iter(table.to_batches())
     file.seek(0)
-    again = pc.open_csv(file, read_options=options)
-    return schema, rows, iter(again)
+    return schema, rows, iter(pc.open_csv(file, **options))
 
 
 def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:

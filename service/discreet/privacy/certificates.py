@@ -167,6 +167,8 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
 
 
 UNBOUND = "this certificate does not bind a result: it is of an older version"
+NEEDED = ("events", "guarantee", "price", "public_key", "signature")
+"""What a certificate of any version has."""
 _UNASKED: Mapping[str, str] = {}
 
 
@@ -183,7 +185,8 @@ def check_result(
     if job is not None and job != body.get("job"):
         return [Check("result", False, f"the certificate is of another job: {_short(body.get('job'))}")]
     if bound is None and named is None:
-        return [Check("result", None, UNBOUND)]
+        why = "not looked at: this is no whole certificate" if _missing(body) else UNBOUND
+        return [Check("result", None, why)]
     if not isinstance(bound, str) or not isinstance(named, Mapping):
         return [Check("result", False, "the digests of the certificate are not of this format")]
     if digest is None:
@@ -205,6 +208,10 @@ def check_result(
     return checks
 
 
+def _missing(body: Mapping[str, Any]) -> list[str]:
+    return [name for name in NEEDED if name not in body]
+
+
 def _short(text: Any) -> str:
     return repr(text)[:80]
 
@@ -219,6 +226,8 @@ def verdict(checks: Sequence[Check]) -> dict[str, Any]:
 
 def _check_signature(body: Mapping[str, Any], signed_by: str | Collection[str] | None) -> Check:
     name = "signature"
+    if missing := _missing(body):
+        return Check(name, False, f"this is no whole certificate: it has no {', no '.join(missing)}")
     if not is_signed(body):
         return Check(name, False, "the signature is not that of this content")
     if signed_by and body["public_key"] not in ((signed_by,) if isinstance(signed_by, str) else signed_by):

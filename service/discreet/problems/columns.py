@@ -52,18 +52,19 @@ def integer_columns(
     table: pa.Table,
     bounds: Mapping[str, tuple[int, int]],
     prefix: str,
-    optional: Sequence[str] = (),
+    beside: Sequence[str] = (),
     first: int = 0,
     dtype: type[np.signedinteger[Any]] = np.int64,
 ) -> dict[str, NDArray[Any]]:
     """Integer columns of an uploaded table, or of a part of one that begins at row `first`, each within its bounds.
 
-    They are made `dtype`, which must hold the bounds.
+    They are made `dtype`, which must hold the bounds. `beside`: the other columns that are needed, which are not looked
+    into here.
 
     Raises InvalidInput for a missing or unknown column, a type that holds no integers, a missing value, and a value
     out of bounds (with its row).
     """
-    check_names(table, list(bounds), optional, prefix)
+    check_names(table, [*beside, *bounds], (), prefix)
     columns: dict[str, NDArray[Any]] = {}
     for name in bounds:
         values = real_column(table, name, prefix, "integers", first)
@@ -83,11 +84,12 @@ def integer_columns(
 def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str) -> None:
     """InvalidInput for every column that is missing, not known, or there twice."""
     names = Counter(table.column_names)
+    known = f"needed: {', '.join(needed)}" + (f"; possible: {', '.join(optional)}" if optional else "")
     found = [
         *(FieldIssue(prefix, f"column {name!r:.80} stands twice") for name in sorted(names) if names[name] > 1),
         *(FieldIssue(prefix, f"column {name!r} is missing") for name in needed if name not in names),
         *(
-            FieldIssue(prefix, f"column {name!r:.80} is not known here; needed: {', '.join(needed)}")
+            FieldIssue(prefix, f"column {name!r:.80} is not known here; {known}")
             for name in names
             if name not in needed and name not in optional
         ),
@@ -112,10 +114,8 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
 
 def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:
     """Whose row each is, as numbers in the order of first appearance; names of any type, none missing."""
-    if name not in table.column_names:
-        raise InvalidInput(f"column {name!r} is missing", pointer=prefix)
     column = table.column(name)
-    if column.null_count:
+    if column.null_count or (pa.types.is_floating(column.type) and np.isnan(column.to_numpy()).any()):
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
     if pa.types.is_integer(column.type):
         values = column.to_numpy()

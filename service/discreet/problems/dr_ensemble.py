@@ -27,7 +27,6 @@ from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan,
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
-    check_names,
     integer_columns,
     owner_column,
     real_column,
@@ -196,7 +195,7 @@ class DrEnsembleDataset(base.Dataset):
         if public.row_change is not None:
             return _matrix_table(public, table)
         columns = integer_columns(
-            table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", optional=("participant",)
+            table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", beside=("participant",)
         )
         owner = owner_column(table, "participant", "/content")
         order = np.lexsort((columns["step"], owner))
@@ -276,8 +275,7 @@ def _matrix_content(public: DrEnsemblePublic, rows: Sequence[Sequence[float] | F
 
 def _matrix_table(public: DrEnsemblePublic, table: pa.Table) -> Content:
     n = public.states
-    check_names(table, ["from", "to", "probability"], [], "/content")
-    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", optional=("probability",))
+    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",))
     probability = real_column(table, "probability", "/content")
     cells = columns["from"] * n + columns["to"]
     if np.unique(cells).size != cells.size:

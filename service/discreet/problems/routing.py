@@ -176,7 +176,7 @@ class RoutingDataset(base.Dataset):
         if not person and "person" in table.column_names:
             says = "column 'person' is not for public.unit request: leave it out, or say unit person"
             raise InvalidInput(says, pointer="/content")
-        columns = integer_columns(table, _bounds(public), "/content", optional=("person",) if person else ())
+        columns = integer_columns(table, _bounds(public), "/content", beside=("person",) if person else ())
         if not person:
             return _kept(public, _canonical(columns, None), "/content")
         return _kept(public, _canonical(columns, owner_column(table, "person", "/content")), "/content")

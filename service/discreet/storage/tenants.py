@@ -32,8 +32,10 @@ async def add_tenant(connection: AsyncConnection, tenant_id: str, name: str) -> 
     return (await connection.execute(statement)).first() is not None
 
 
-async def find_tenant(connection: AsyncConnection, name: str) -> str | None:
-    return (await connection.execute(select(Tenant.id).where(Tenant.name == name))).scalar_one_or_none()
+async def find_tenant(connection: AsyncConnection, tenant: str) -> str | None:
+    """The id of the tenant with this name or, where none is called so, with this id."""
+    statement = select(Tenant.id).where((Tenant.name == tenant) | (Tenant.id == tenant))
+    return (await connection.execute(statement.order_by(Tenant.name != tenant).limit(1))).scalar_one_or_none()
 
 
 async def all_ids(connection: AsyncConnection) -> list[str]:

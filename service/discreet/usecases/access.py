@@ -136,7 +136,7 @@ async def create_key(
         if tenant is not None:
             tenant_id = await tenants.find_tenant(connection, tenant)
         if tenant_id is None:
-            raise NotFound(f"there is no tenant {tenant}", pointer="/tenant")
+            raise NotFound(f"there is no tenant with the name or id {tenant}", pointer="/tenant")
         key, key_id = await _add_key(services, connection, tenant_id, role, name, expires_at)
     return {
         "id": key_id,

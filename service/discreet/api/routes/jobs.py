@@ -83,7 +83,9 @@ async def submit_job(
     """
     if not idempotency_key or len(idempotency_key) > MAX_KEY_LENGTH:
         raise InvalidInput(
-            f"send the header Idempotency-Key with 1 to {MAX_KEY_LENGTH} characters", code="idempotency_key_missing"
+            f"send the header Idempotency-Key with 1 to {MAX_KEY_LENGTH} characters",
+            pointer="/header/Idempotency-Key",
+            code="idempotency_key_missing",
         )
     body = await bodies.read(request, bodies.of_job(services.settings))
     parsed = await bodies.parse(_JOB_REQUEST, body, services.settings.json_containers)

@@ -20,7 +20,7 @@ class KeyRequest:
         principal (str):
         role (KeyRequestRole):
         expires_at (datetime.datetime | None | Unset): RFC 3339 with its offset; in the future, less than ten years away
-        tenant (None | str | Unset): Operators only: the tenant's name
+        tenant (None | str | Unset): Operators only: the tenant's name or id
     """
 
     principal: str
