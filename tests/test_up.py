@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 import pytest
@@ -480,3 +480,23 @@ def test_parts_that_are_alive_and_silent_are_replaced(service: Service) -> None:
         assert client.job(job)["state"] == "succeeded"
     for name in ("api", "rpc", "worker-1"):
         assert "discreet up: ended, 3 probes in a row failed" in (service.state / "logs" / f"{name}.log").read_text()
+
+
+def test_silence_counts_from_the_first_answer_whoever_asked() -> None:
+    class Silent:
+        sockets: ClassVar[list[Any]] = []
+
+        def ask(self, path: str) -> tuple[int, str]:
+            return 0, ""
+
+        def close(self) -> None: ...
+
+    def found(pulse: up.Pulse) -> list[str | None]:
+        return [pulse.lost(up.PULSE_SECONDS * count) for count in (1, 2, 3)]
+
+    pulse = up.Pulse(Silent())  # type: ignore[arg-type]
+    pulse.started(0)
+    assert found(pulse) == [None, None, None]
+    pulse.started(0)
+    pulse.heard()  # by who waited for it to be ready
+    assert found(pulse) == [None, None, "3 probes in a row failed: it gave no answer"]

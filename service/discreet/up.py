@@ -307,6 +307,10 @@ class Pulse:
         self._since, self._next = now, now + PULSE_SECONDS
         self._heard, self._missed = False, 0
 
+    def heard(self) -> None:
+        """The part has answered somebody: from now on silence counts."""
+        self._heard, self._missed = True, 0
+
     def lost(self, now: float) -> str | None:
         """Why the part is to be started again; None while it lives, or while that is not known."""
         if now < self._next:
@@ -317,7 +321,7 @@ class Pulse:
         self._next = now + PULSE_SECONDS
         status, body = answer
         if status not in (0, 500):
-            self._heard, self._missed = True, 0
+            self.heard()
             return None
         self._missed += 1
         if self._heard and self._missed >= MISSED_PROBES:
@@ -475,6 +479,7 @@ class Supervisor:
             if name in waiting and part.running and (answer := waiting[name].ask("/readyz")) is not None:
                 if answer[0] == HTTPStatus.OK:
                     waiting.pop(name).close()
+                    self.pulses[name].heard()
                     self._reasons.pop(name, None)
                 else:
                     self._reasons[name] = _why_not(answer[1])

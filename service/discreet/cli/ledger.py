@@ -48,7 +48,8 @@ def ledger_head(
     """The signed head of the ledger; keep it (--json) where the service cannot reach it."""
     with client_of(state, server, key) as client:
         head = client.ledger_head()
-    tell(head, as_json, lambda: print(f"{counted(head['seq'], 'entry', 'entries')}, head {head['hash']}, key {head['public_key']}"))
+    entries = counted(head["seq"], "entry", "entries")
+    tell(head, as_json, lambda: print(f"{entries}, head {head['hash']}, key {head['public_key']}"))
 
 
 @app.command("export")

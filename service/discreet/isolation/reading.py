@@ -36,7 +36,7 @@ FOOTER_BYTES = 16 << 20
 MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
 MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
-"""What a CSV file says for a value that is not there. Not NaN, which Arrow counts among them: that is a wrong number."""
+"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a wrong number."""
 NO_THREAD = "Failed to launch worker thread"
 """What Arrow says, as of a file that it does not understand, where this process may have no thread."""
 FIRST_LINE_BYTES = 1 << 20
