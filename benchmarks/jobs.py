@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Dataset, Problem, read_example
+from discreet.problems.base import Problem
+from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Budget
+from discreet.problems.rehearsal import read_example
 from discreet.problems.routing import Routing
 from discreet.settings import Settings
 from discreet.up import running

@@ -18,7 +18,7 @@ from discreet.figures.plots import Chart, result_charts, session_chart, spending
 from discreet.figures.style import LINES, LOADS, ON_DARK, SHADES
 from discreet.figures.timelines import MAX_MOMENTS
 from discreet.privacy.noise import Noise
-from discreet.problems.base import read_example
+from discreet.problems.rehearsal import read_example
 from discreet.problems.routing import RoadNetwork
 from tests import bodies
 

@@ -18,7 +18,8 @@ from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.isolation.children import Zygote
 from discreet.problems import DATASETS
-from discreet.problems.base import Dataset, FederatedProblem
+from discreet.problems.datasets import Dataset
+from discreet.problems.federation import FederatedProblem
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.up import embedded

@@ -24,7 +24,7 @@ import pytest
 
 from discreet import faults
 from discreet.errors import Conflict, InvalidInput, PayloadTooLarge, Unavailable
-from discreet.problems.base import unpack
+from discreet.problems.contents import unpack
 from discreet.storage import sealing, tamper_seals
 from discreet.storage.secrets import Kind, stage
 from discreet.usecases import datasets, rotation

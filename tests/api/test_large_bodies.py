@@ -12,7 +12,7 @@ import pytest
 from discreet.api.bodies import THREAD_BYTES
 from discreet.isolation.reading import Rows
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.base import canonical_bytes
+from discreet.problems.contents import canonical_bytes
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 

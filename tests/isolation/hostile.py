@@ -20,8 +20,11 @@ import numpy as np
 
 from discreet import problems
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Content, Neighbours, Plan, Problem, Progress, Released, Resources, Result
+from discreet.problems.base import Neighbours, Problem
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import Budget
+from discreet.problems.plans import Plan, Resources
+from discreet.problems.results import Result
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long

@@ -26,7 +26,8 @@ from discreet.isolation.children import (
     cause,
 )
 from discreet.problems import KINDS
-from discreet.problems.base import pack, read_example
+from discreet.problems.contents import pack
+from discreet.problems.rehearsal import read_example
 from tests.conftest import eventually
 from tests.processes import family
 

@@ -16,7 +16,8 @@ from discreet.isolation.children import ChildFailed, Limits, Zygote
 from discreet.isolation.frames import HEADER, frame, lengths
 from discreet.isolation.sandbox import WALLS, Sandbox, Wall
 from discreet.problems import KINDS
-from discreet.problems.base import pack, read_example
+from discreet.problems.contents import pack
+from discreet.problems.rehearsal import read_example
 
 LIMITS = {"memory_bytes": 4 << 30, "cpu_seconds": 60}
 

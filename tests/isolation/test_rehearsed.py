@@ -23,7 +23,9 @@ from discreet.isolation import children
 from discreet.isolation.children import READING, SOLVING, ChildFailed, Crashed, Limits, Raised, Zygote
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.base import FederatedProblem, pack, read_example, unpack
+from discreet.problems.contents import pack, unpack
+from discreet.problems.federation import FederatedProblem
+from discreet.problems.rehearsal import read_example
 from discreet.storage.sealing import ChunkCipher, SealedWriter
 
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))

@@ -30,8 +30,9 @@ from discreet.isolation.processes import keep_memory_private
 from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
 from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
-from discreet.problems.base import pack, read_example, unpack
+from discreet.problems.contents import pack, unpack
 from discreet.problems.numbers import Budget
+from discreet.problems.rehearsal import read_example
 from tests.isolation import hostile
 from tests.isolation.test_isolation import LIMITS, become, in_confinement
 

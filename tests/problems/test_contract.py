@@ -16,8 +16,10 @@ from discreet.errors import InvalidInput
 from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.base import Content, Problem, canonical_bytes, pack, read_example, rehearse, unpack
+from discreet.problems.base import Problem
+from discreet.problems.contents import Content, canonical_bytes, pack, unpack
 from discreet.problems.numbers import Budget
+from discreet.problems.rehearsal import read_example, rehearse
 
 KINDS = sorted(problems.KINDS)
 WITH_DATASETS = sorted(problems.DATASETS)
@@ -34,7 +36,8 @@ def example(kind: str) -> tuple[Problem, Any, Content, Budget]:
 
 def test_every_module_is_registered() -> None:
     """A module of `problems` that defines a Problem stands in KINDS under its own literal, and in the union."""
-    shared = {"__init__", "audits", "base", "columns", "numbers"}
+    contract = {"base", "contents", "datasets", "federation", "plans", "rehearsal", "results"}
+    shared = {"__init__", "audits", "columns", "numbers"} | contract
     modules = {path.stem for path in (ROOT / "service/discreet/problems").glob("*.py")} - shared
     assert modules == set(KINDS)
     for union, registered in ((problems.AnyProblem, problems.KINDS), (problems.AnyDataset, problems.DATASETS)):

@@ -20,9 +20,11 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.base import Member, Plan, SessionFailed, pack, unpack
+from discreet.problems.contents import pack, unpack
 from discreet.problems.coupled_qp import USEFUL_NOISE, CoupledQp, _part
+from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
+from discreet.problems.plans import Plan
 from discreet.solvers.spds import solve
 from discreet_client import secure_sum
 from discreet_client.agent import coupled_qp as agents_part

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Content, canonical_bytes
+from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble import (
     DrEnsemble,
     DrEnsembleContent,

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Content, Member, canonical_bytes
+from discreet.problems.contents import Content, canonical_bytes
+from discreet.problems.federation import Member
 from discreet.problems.multi_agent import STATE, MultiAgent, MultiAgentContent, MultiAgentDataset, MultiAgentPublic
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle_point import cloud_outputs, noise_width

@@ -18,7 +18,7 @@ from discreet.privacy.audit import Attack, less_noise
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.problems import off_policy_evaluation
-from discreet.problems.base import Content, canonical_bytes
+from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import (
     OffPolicyContent,

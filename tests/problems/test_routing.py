@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Content, canonical_bytes
+from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.routing import Routing, RoutingContent, RoutingDataset, RoutingPublic, _clip
 from discreet.solvers.traffic_assignment import assign, link_flows_of, total_travel_time
@@ -315,7 +315,7 @@ def test_content_keeps_the_public_bounds(bounds: dict[str, int], rows: list[tupl
 
 
 def test_large_fields_become_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.problems.base.MAX_JSON_NUMBERS", 8)
+    monkeypatch.setattr("discreet.problems.results.MAX_JSON_NUMBERS", 8)
     asked = problem()
     plan = asked.plan(public(), Budget(epsilon=EPSILON, delta=0))
     result = asked.finish(public(), plan, {"trips": np.full((3, 3), 400)}, lambda *_: None)

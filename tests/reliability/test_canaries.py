@@ -33,7 +33,7 @@ from psycopg import sql
 from discreet import faults
 from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
-from discreet.problems.base import pack
+from discreet.problems.contents import pack
 from tests import bodies
 from tests.conftest import eventually, settings_for
 from tests.postgres_fixture import fresh_database

@@ -14,24 +14,12 @@ from discreet import problems
 from discreet.errors import InvalidInput
 from discreet.privacy.calibration import discrete_laplace
 from discreet.privacy.noise import Noise
-from discreet.problems.base import (
-    Content,
-    FederatedProblem,
-    FederationTerms,
-    Member,
-    Neighbours,
-    Output,
-    Plan,
-    Progress,
-    Released,
-    Resources,
-    Result,
-    Session,
-    SessionFailed,
-    pack,
-    unpack,
-)
+from discreet.problems.base import Neighbours
+from discreet.problems.contents import Content, Progress, Released, pack, unpack
+from discreet.problems.federation import FederatedProblem, FederationTerms, Member, Session, SessionFailed
 from discreet.problems.numbers import Budget, Positive
+from discreet.problems.plans import Plan, Resources
+from discreet.problems.results import Output, Result
 
 NUMBER = struct.Struct("!q")
 MOST = 1000

@@ -6,7 +6,7 @@ import sys
 
 from discreet.isolation import solving, zygote
 from discreet.problems import KINDS
-from discreet.problems.base import FederatedProblem
+from discreet.problems.federation import FederatedProblem
 from tests.rpc import kinds
 
 

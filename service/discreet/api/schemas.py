@@ -10,8 +10,10 @@ from pydantic import BaseModel, Field, RootModel, StringConstraints
 from discreet.api.problem_details import Binding
 from discreet.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.base import Cap, Mode, Name, NoiseSummary, Resources
+from discreet.problems.contents import Mode
+from discreet.problems.datasets import Cap, Name
 from discreet.problems.numbers import Frozen, Privacy
+from discreet.problems.plans import NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]

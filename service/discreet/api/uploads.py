@@ -18,7 +18,8 @@ from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.problems import DATASETS
-from discreet.problems.base import Content, Dataset, DatasetSettings
+from discreet.problems.contents import Content
+from discreet.problems.datasets import Dataset, DatasetSettings
 from discreet.settings import Settings
 from discreet.strict_json import PART_BYTES, Structure, loads
 from discreet.usecases.budgets import units_of

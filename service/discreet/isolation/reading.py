@@ -73,7 +73,7 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet.problems.base import canonical_bytes  # noqa: PLC0415
+    from discreet.problems.contents import canonical_bytes  # noqa: PLC0415
 
     kind = DATASETS[job["kind"]]
     public = kind.read_public(job["public"])

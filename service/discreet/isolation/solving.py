@@ -16,7 +16,8 @@ from discreet.isolation.tasks import Step, Task
 def warm_up() -> None:
     """Run every kind's example once: what children need is then imported and compiled, and they open no files."""
     from discreet.problems import KINDS  # noqa: PLC0415
-    from discreet.problems.base import FederatedProblem, rehearse  # noqa: PLC0415
+    from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
+    from discreet.problems.rehearsal import rehearse  # noqa: PLC0415
 
     load_compiler()
     for kind in KINDS.values():
@@ -29,7 +30,7 @@ def warm_up() -> None:
 def release(task: Task) -> None:
     """Answer what the mechanism releases of the content. What goes wrong is told nobody: it would be a release."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
-    from discreet.problems.base import pack, unpack  # noqa: PLC0415
+    from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
     header = task.header
     problem, public, plan = read_job(header)
@@ -45,7 +46,7 @@ def release(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Answer progress, tables and the result, or what went wrong: that follows from what was released."""
-    from discreet.problems.base import unpack  # noqa: PLC0415
+    from discreet.problems.contents import unpack  # noqa: PLC0415
 
     try:
         finish_on(task.channel, *read_job(task.header), unpack(task.payload))
@@ -68,7 +69,7 @@ def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, rele
 def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Problem, public part and plan of a job."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
-    from discreet.problems.base import Plan  # noqa: PLC0415
+    from discreet.problems.plans import Plan  # noqa: PLC0415
 
     kind = header["kind"]
     problem = KINDS[kind].model_validate(header["problem"])
@@ -92,7 +93,9 @@ def session(task: Task) -> None:
     """
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems import KINDS  # noqa: PLC0415
-    from discreet.problems.base import Member, Plan, SessionFailed, pack  # noqa: PLC0415
+    from discreet.problems.contents import pack  # noqa: PLC0415
+    from discreet.problems.federation import Member, SessionFailed  # noqa: PLC0415
+    from discreet.problems.plans import Plan  # noqa: PLC0415
 
     channel, header = task.channel, task.header
     problem: Any = KINDS[header["kind"]].model_validate(header["problem"])

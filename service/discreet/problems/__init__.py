@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from discreet.problems.base import Dataset, Problem
+from discreet.problems.base import Problem
 from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.datasets import Dataset
 from discreet.problems.dr_ensemble import DrEnsemble, DrEnsembleDataset
 from discreet.problems.multi_agent import MultiAgent, MultiAgentDataset
 from discreet.problems.off_policy_evaluation import OffPolicyDataset, OffPolicyEvaluation

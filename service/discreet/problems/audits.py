@@ -6,7 +6,6 @@ the kind's own worst-case neighbours. Data-dependent clipping, a forgotten sensi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,9 @@ from discreet.privacy.audit import CONFIDENCE, Attack, AuditRow, row
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
-from discreet.problems.base import Content, Neighbours, Plan
+from discreet.problems.base import Neighbours
+from discreet.problems.contents import Content
+from discreet.problems.plans import Plan
 
 SAMPLES = 10_000
 
@@ -51,16 +52,6 @@ def audit_release(
     if len(case.plan.events) == 1 and isinstance(event := case.plan.events[0], CalibratedEvent):
         bound = max(bound, attack.curve_lower_bound(event, split))
     return row(case.name, bound, price.epsilon / EPSILON_UNIT, delta)
-
-
-def audit_releases(
-    cases: Iterable[Neighbours], *, samples: int = SAMPLES, confidence: float = CONFIDENCE
-) -> Iterator[AuditRow]:
-    """`audit_release` for each; `confidence` is that of all verdicts together."""
-    chosen = list(cases)
-    split = 1 - (1 - confidence) / max(1, len(chosen))
-    for case in chosen:
-        yield audit_release(case, samples=samples, confidence=split)
 
 
 def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> NDArray[np.float64]:

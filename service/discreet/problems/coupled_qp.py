@@ -25,24 +25,13 @@ from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
-from discreet.problems import base
-from discreet.problems.base import (
-    Content,
-    Member,
-    Mode,
-    NoiseSummary,
-    Output,
-    Plan,
-    Progress,
-    Released,
-    Resources,
-    Result,
-    SessionFailed,
-    pack,
-    unpack,
-)
+from discreet.problems.base import Neighbours
 from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import Content, Mode, Progress, Released, pack, unpack
+from discreet.problems.federation import FederatedProblem, Member, Session, SessionFailed
 from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy, Real
+from discreet.problems.plans import NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
 from discreet.solvers.spds import Part, step_sizes
 from discreet_client import secure_sum
 from discreet_client.packing import OutOfRange, box_bound
@@ -137,13 +126,13 @@ class SumNoise(Frozen):
     )
 
 
-class CoupledQp(base.FederatedProblem):
+class CoupledQp(FederatedProblem):
     """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can open.
 
     `protocol: job` runs operator and agents in one process, with all data at the server: for `mode: simulation` alone.
     """
 
-    Dataset: ClassVar[type[base.Dataset] | None] = None
+    Dataset: ClassVar[None] = None
 
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
@@ -198,7 +187,7 @@ class CoupledQp(base.FederatedProblem):
         }
 
     @classmethod
-    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
         """None: nothing is released by a mechanism. What the sums show is attacked in tests/clients/attacks."""
         return ()
 
@@ -418,7 +407,7 @@ class CoupledQp(base.FederatedProblem):
     def answer_bytes(self, plan: Plan, agents: int) -> int:
         return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)
 
-    def open_session(self, plan: Plan, agents: Sequence[Member]) -> base.Session:
+    def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return SumSession(plan, agents, np.array([*self.operator.c, *self.operator.d]))
 
     @classmethod
@@ -673,7 +662,7 @@ def _sides(agent: AgentData) -> tuple[Floats, Floats]:
 # A session ----------------------------------------------------------------------------------------------------------
 
 
-class SumSession(base.Session):
+class SumSession(Session):
     """The operator's machine as a session: one exchange is one of its phases.
 
     Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which the agents' tokens

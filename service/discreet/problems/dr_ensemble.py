@@ -22,8 +22,7 @@ from discreet.field_issues import Misfit
 from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems import base
-from discreet.problems.base import PRIVATE, Content, NoiseSummary, Output, Plan, Progress, Released, Resources, Result
+from discreet.problems.base import Neighbours, Problem
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
@@ -34,7 +33,11 @@ from discreet.problems.columns import (
     record_order,
     starts_of,
 )
+from discreet.problems.contents import PRIVATE, Content, Packed, Progress, Released
+from discreet.problems.datasets import Dataset, DatasetId
 from discreet.problems.numbers import Budget, Count, Frozen, Real
+from discreet.problems.plans import NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 from discreet.solvers.shrinkage import shrink
 from discreet.solvers.transition_counts import transition_sums
@@ -127,7 +130,7 @@ class DrEnsembleContent(Frozen):
         return self
 
 
-class DrEnsembleDataset(base.Dataset):
+class DrEnsembleDataset(Dataset):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
@@ -158,13 +161,13 @@ class DrEnsembleDataset(base.Dataset):
         return cls.read_packed(public, {"trajectories": cls.pack("trajectories", content.trajectories)})
 
     @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         size = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
         kind = np.int32 if name == "trajectories" else np.float64
         return {"size": size, "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum()))}
 
     @classmethod
-    def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, base.Packed]) -> Content:
+    def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, Packed]) -> Content:
         if public.row_change is not None:
             if "transitions" not in packed:
                 raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
@@ -319,7 +322,7 @@ def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
 Numbers = Annotated[tuple[Real, ...], InPieces()]
 
 
-class DrEnsemble(base.Problem):
+class DrEnsemble(Problem):
     """Steer a load ensemble through T steps.
 
     `counts`: every participant's transitions, normalized by their number, are summed and released with noise; a
@@ -327,10 +330,10 @@ class DrEnsemble(base.Problem):
     is answered by one Dirichlet draw.
     """
 
-    Dataset: ClassVar[type[base.Dataset]] = DrEnsembleDataset
+    Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
 
     kind: Literal["dr_ensemble"]
-    dataset: base.DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
+    dataset: DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
     power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] = Field(
         description="Power of each state"
     )
@@ -383,7 +386,7 @@ class DrEnsemble(base.Problem):
         }
 
     @classmethod
-    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
         """One participant more, replaced, or beyond the clip; two entries of one row moved."""
         fields = {**cls.example()["problem"], "dataset": "example"}
         still, moving = [0] * 5, [1] * 5
@@ -410,7 +413,7 @@ class DrEnsemble(base.Problem):
             one, other = (
                 DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=each)) for each in (left, right)
             )
-            cases.append(base.Neighbours(f"dr_ensemble, counts, {name}", problem, public, plan, one, other))
+            cases.append(Neighbours(f"dr_ensemble, counts, {name}", problem, public, plan, one, other))
         floor, change = 0.1, 0.03
         row = [floor + change / 2, floor, 1 - 2 * floor - change / 2]
         moved = [floor, floor + change / 2, 1 - 2 * floor - change / 2]
@@ -428,7 +431,7 @@ class DrEnsemble(base.Problem):
             one, other = (
                 DrEnsembleDataset.read_rows(public, DrEnsembleContent(transitions=each)) for each in (rows, others_rows)
             )
-            cases.append(base.Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
+            cases.append(Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
         return tuple(cases)
 
     def plan(self, public: DrEnsemblePublic, budget: Budget) -> Plan:

@@ -26,25 +26,14 @@ from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
-from discreet.problems import base
-from discreet.problems.base import (
-    LONGEST_SECONDS,
-    PRIVATE,
-    Content,
-    Member,
-    NoiseSummary,
-    Output,
-    Plan,
-    Progress,
-    Released,
-    Resources,
-    Result,
-    Session,
-    pack,
-    unpack,
-)
+from discreet.problems.base import Neighbours
 from discreet.problems.columns import check_names, real_column
+from discreet.problems.contents import PRIVATE, Content, Progress, Released, pack, unpack
+from discreet.problems.datasets import Dataset, DatasetId
+from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Frozen, Real
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
 from discreet.solvers import rounding, saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
 from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
@@ -128,7 +117,7 @@ class MultiAgentContent(Frozen):
     initial: dict[Name, Real] | None = None
 
 
-class MultiAgentDataset(base.Dataset):
+class MultiAgentDataset(Dataset):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
     kind: Literal["multi_agent"]
@@ -217,17 +206,17 @@ class StepSchedule(Frozen):
         return saddle_point.Schedule(self.gamma, self.alpha, self.c1, self.c2)
 
 
-class MultiAgent(base.FederatedProblem):
+class MultiAgent(FederatedProblem):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised primal-dual iteration.
 
     All entries of the constraints' values and gradients that any state moves get Gaussian noise in every step, their
     scales split at least cost, such that the whole transcript moves by one unit of the one event that is charged.
     """
 
-    Dataset: ClassVar[type[base.Dataset]] = MultiAgentDataset
+    Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
 
     kind: Literal["multi_agent"]
-    dataset: base.DatasetId | None = Field(
+    dataset: DatasetId | None = Field(
         default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
     )
     constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
@@ -270,7 +259,7 @@ class MultiAgent(base.FederatedProblem):
         }
 
     @classmethod
-    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
         """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart."""
         body = cls.example()
         public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
@@ -288,7 +277,7 @@ class MultiAgent(base.FederatedProblem):
         contents = [
             {"objectives": np.array(["0", "0"]), "initial": np.array([left, 1.0])} for left in (start, start + 0.5)
         ]
-        return (base.Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
+        return (Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
 
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
         g = self._constraints(public)

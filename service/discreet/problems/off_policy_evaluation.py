@@ -24,19 +24,7 @@ from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems import base
-from discreet.problems.base import (
-    LONGEST_SECONDS,
-    PRIVATE,
-    Content,
-    NoiseSummary,
-    Output,
-    Plan,
-    Progress,
-    Released,
-    Resources,
-    Result,
-)
+from discreet.problems.base import Neighbours, Problem
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
@@ -49,7 +37,11 @@ from discreet.problems.columns import (
     record_order,
     starts_of,
 )
+from discreet.problems.contents import PRIVATE, Content, Packed, Progress, Released
+from discreet.problems.datasets import Dataset, DatasetId
 from discreet.problems.numbers import Budget, Count, Flag, Frozen, Positive, Real
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
 from discreet.solvers import gradient_temporal_difference as gtd
 from discreet.solvers import least_squares_temporal_difference as lstd
 from discreet.solvers import monte_carlo_regression as regression
@@ -190,7 +182,7 @@ class OffPolicyContent(Frozen):
     transitions: Annotated[list[TransitionRow], InPieces()]
 
 
-class OffPolicyDataset(base.Dataset):
+class OffPolicyDataset(Dataset):
     """Trajectories of people under a behaviour policy."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
@@ -213,9 +205,9 @@ class OffPolicyDataset(base.Dataset):
         return cls.read_packed(public, {"transitions": cls.pack("transitions", content.transitions)})
 
     @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         """`has_NAME` of a column that rows may lack; vectors one behind the other, with their sizes."""
-        columns: base.Packed = {
+        columns: Packed = {
             "trajectory": np.fromiter((row["trajectory"] for row in items), dtype=object, count=len(items)),
             "step": np.array([row["step"] for row in items], dtype=np.int32),
             "reward": np.array([row["reward"] for row in items], dtype=np.float64),
@@ -233,7 +225,7 @@ class OffPolicyDataset(base.Dataset):
         return columns
 
     @classmethod
-    def read_packed(cls, public: OffPolicyPublic, packed: Mapping[str, base.Packed]) -> Content:
+    def read_packed(cls, public: OffPolicyPublic, packed: Mapping[str, Packed]) -> Content:
         rows, prefix = packed["transitions"], "/content/transitions"
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
         off_policy = bool(rows["has_behaviour"].any() or rows["has_target"].any())
@@ -475,7 +467,7 @@ class IdentityFeatures(Frozen):
 Method = Literal["moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]
 
 
-class OffPolicyEvaluation(base.Problem):
+class OffPolicyEvaluation(Problem):
     """Weights of a linear value function of the target policy.
 
     `moments` releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled
@@ -483,10 +475,10 @@ class OffPolicyEvaluation(base.Problem):
     smooth sensitivity. `auto` is moments where the topology is public or features are few, else minibatch.
     """
 
-    Dataset: ClassVar[type[base.Dataset]] = OffPolicyDataset
+    Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
 
     kind: Literal["off_policy_evaluation"]
-    dataset: base.DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
+    dataset: DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
     features: Annotated[TabularFeatures | FourierFeatures | IdentityFeatures, Field(discriminator="type")]
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
@@ -554,7 +546,7 @@ class OffPolicyEvaluation(base.Problem):
         }
 
     @classmethod
-    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
         """For each method one trajectory more, or another, far from what the others do."""
         good, bad = (
             [{"state": state, "next_state": state, "terminal": False, "reward": sign} for _ in range(3)]
@@ -585,7 +577,7 @@ class OffPolicyEvaluation(base.Problem):
     @classmethod
     def _neighbours(
         cls, name: str, part: dict[str, Any], fields: dict[str, Any], data: tuple[Any, Any], delta: int, near: bool
-    ) -> base.Neighbours:
+    ) -> Neighbours:
         public = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **part})
         contents = []
         for trajectories in data:
@@ -601,7 +593,7 @@ class OffPolicyEvaluation(base.Problem):
         # Where noise is Gaussian an attack comes near the price of a larger epsilon only.
         plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
         left, right = contents
-        return base.Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right, near)
+        return Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right, near)
 
     # Planning -------------------------------------------------------------------------------------------------------
 

@@ -26,21 +26,13 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems import base
-from discreet.problems.base import (
-    LONGEST_SECONDS,
-    PRIVATE,
-    Content,
-    NoiseSummary,
-    Output,
-    Plan,
-    Progress,
-    Released,
-    Resources,
-    Result,
-)
+from discreet.problems.base import Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns, owner_column
+from discreet.problems.contents import PRIVATE, Content, Packed, Progress, Released
+from discreet.problems.datasets import Dataset, DatasetId
 from discreet.problems.numbers import Budget, Count, Frozen, Positive, Real
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
 from discreet.solvers import simplex
 from discreet.solvers import unit_flow_descent as descent
 from discreet.solvers.traffic_assignment import (
@@ -111,7 +103,7 @@ class RoutingContent(Frozen):
     trips: Annotated[list[Trip], InPieces()]
 
 
-class RoutingDataset(base.Dataset):
+class RoutingDataset(Dataset):
     """Trips of the users of a network."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
@@ -133,15 +125,15 @@ class RoutingDataset(base.Dataset):
         return cls.read_packed(public, {"trips": cls.pack("trips", content.trips)})
 
     @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> base.Packed:
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         numbers = ("period", "origin", "destination", "count")
-        columns: base.Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in numbers}
+        columns: Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in numbers}
         # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
         columns["person"] = np.fromiter((row.get("person") for row in items), dtype=object, count=len(items))
         return columns
 
     @classmethod
-    def read_packed(cls, public: RoutingPublic, packed: Mapping[str, base.Packed]) -> Content:
+    def read_packed(cls, public: RoutingPublic, packed: Mapping[str, Packed]) -> Content:
         columns = {name: packed["trips"][name].astype(np.int64) for name in _bounds(public)}
         persons = packed["trips"]["person"]
         missing = np.fromiter((person is None for person in persons), dtype=bool, count=persons.size)
@@ -335,7 +327,7 @@ class BprLatency(Frozen):
         return Latency(coefficient=self.b, power=self.power)
 
 
-class Routing(base.Problem):
+class Routing(Problem):
     """Route the mean demand of a period over a network.
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
@@ -346,10 +338,10 @@ class Routing(base.Problem):
     how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
-    Dataset: ClassVar[type[base.Dataset]] = RoutingDataset
+    Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
 
     kind: Literal["routing"]
-    dataset: base.DatasetId = Field(description="Id of a dataset of kind routing")
+    dataset: DatasetId = Field(description="Id of a dataset of kind routing")
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
@@ -391,7 +383,7 @@ class Routing(base.Problem):
         }
 
     @classmethod
-    def worst_cases(cls) -> tuple[base.Neighbours, ...]:
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
         """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
         cases = []
         for unit, most in (("request", None), ("person", 5)):
@@ -409,11 +401,11 @@ class Routing(base.Problem):
                 rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
             left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
             plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
-            cases.append(base.Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
+            cases.append(Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
         return (*cases, cls._gradient_case())
 
     @classmethod
-    def _gradient_case(cls) -> base.Neighbours:
+    def _gradient_case(cls) -> Neighbours:
         """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
         to the gradient lies, but for its mean over the links, along the unit flows."""
         public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
@@ -433,7 +425,7 @@ class Routing(base.Problem):
         plan = problem.plan(public, Budget(epsilon=3 * 10**9, delta=10**13))
         trip = Trip(period=0, origin=1, destination=2, count=1)
         left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
-        return base.Neighbours("routing, gradient", problem, public, plan, left, right)
+        return Neighbours("routing, gradient", problem, public, plan, left, right)
 
     # Planning -------------------------------------------------------------------------------------------------------
 

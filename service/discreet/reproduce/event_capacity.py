@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Content, Plan
+from discreet.problems.contents import Content
 from discreet.problems.dr_ensemble import (
     DrEnsemble,
     DrEnsembleContent,
@@ -19,6 +19,7 @@ from discreet.problems.dr_ensemble import (
     state_sequences,
 )
 from discreet.problems.numbers import Privacy
+from discreet.problems.plans import Plan
 from discreet.reproduce.load_ensemble import LoadEnsemble, generate
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 

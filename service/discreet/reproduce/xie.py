@@ -22,7 +22,7 @@ from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.privacy.printed import lemma_one_sigma
-from discreet.problems.base import Content
+from discreet.problems.contents import Content
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation import (
     OffPolicyDataset,

@@ -14,7 +14,7 @@ from discreet import faults
 from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge, Unavailable
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
-from discreet.problems.base import Content, canonical_bytes, pack
+from discreet.problems.contents import Content, canonical_bytes, pack
 from discreet.storage import datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest

@@ -16,8 +16,10 @@ from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.privacy import certificates, filters
 from discreet.privacy.units import Price
-from discreet.problems.base import FederatedProblem, Plan, Problem
+from discreet.problems.base import Problem
+from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Privacy
+from discreet.problems.plans import Plan
 from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id

@@ -21,8 +21,10 @@ import rfc8785
 
 from discreet.errors import FieldIssue, InvalidInput, NotFound
 from discreet.problems import DATASETS
-from discreet.problems.base import FederatedProblem, Plan, Problem
+from discreet.problems.base import Problem
+from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.plans import Plan
 from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal

@@ -25,7 +25,8 @@ from discreet.privacy import filters
 from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.base import Plan, Problem
+from discreet.problems.base import Problem
+from discreet.problems.plans import Plan
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM

@@ -28,8 +28,9 @@ from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFo
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import delta_units, epsilon_units
 from discreet.problems import KINDS
-from discreet.problems.base import FederatedProblem, FederationTerms, Member, Plan
+from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.numbers import MAX_EPSILON, Budget
+from discreet.problems.plans import Plan
 from discreet.storage import jobs, ledger, sealing, sessions
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id

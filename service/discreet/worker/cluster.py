@@ -108,7 +108,7 @@ def main(channel: socket.socket, address: str) -> None:
     """Do one step `finish` with its assignment on the cluster."""
     import distributed  # noqa: PLC0415
 
-    from discreet.problems.base import unpack  # noqa: PLC0415
+    from discreet.problems.contents import unpack  # noqa: PLC0415
 
     header, payload = receive(channel)
     problem, public, plan = read_job(header)

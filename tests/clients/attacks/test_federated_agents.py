@@ -17,8 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Member
 from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.federation import Member
 from discreet_client import secure_sum
 from discreet_client.agent import Round
 from discreet_client.agent.coupled_qp import _gaussian_delta, _Run, _somewhere, check_price

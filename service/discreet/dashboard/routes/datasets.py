@@ -24,7 +24,7 @@ from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.base import DatasetSettings
+from discreet.problems.datasets import DatasetSettings
 from discreet.strict_json import loads
 from discreet.usecases import budgets, datasets
 

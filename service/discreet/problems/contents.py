@@ -1,0 +1,54 @@
+"""Private content and what was released of it: arrays by name, and the bytes that they are stored and digested as."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+Content = dict[str, NDArray[Any]]
+"""Private content in its canonical form: arrays by name, the same for the same data in any order."""
+
+Packed = dict[str, NDArray[Any]]
+"""Rows of a JSON content as arrays by name, not yet checked against the public part."""
+
+Released = dict[str, NDArray[Any]]
+"""What the mechanisms released, arrays by name, and nothing else."""
+
+Progress = Callable[[int, int], None]
+"""Called with (step, total); post-processing only, so that steps and their timing tell nothing about the data."""
+
+Mode = Literal["private", "simulation"]
+
+DIGEST_ITEMS = 1 << 17
+"""Numbers of a content that are put into its digest at once."""
+
+PRIVATE: dict[str, JsonValue] = {"x-private": True}
+"""Marks a field of a schema as private; whatever is not marked is treated as published."""
+
+
+def pack(arrays: Content | Released) -> bytes:
+    """Arrays by name as bytes, the same for the same arrays."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: arrays[name] for name in sorted(arrays)})
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays that `pack` wrote."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def canonical_bytes(content: Content) -> Iterable[bytes]:
+    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were sent."""
+    for name in sorted(content):
+        array = np.ascontiguousarray(content[name])
+        yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()
+        flat = array.reshape(-1)
+        for first in range(0, flat.size, DIGEST_ITEMS):  # a copy of a part, not of the whole
+            yield flat[first : first + DIGEST_ITEMS].tobytes()

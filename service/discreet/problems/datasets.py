@@ -1,0 +1,122 @@
+"""The contract of a kind's datasets: what is published of them, and how their private content is read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from discreet.problems.contents import PRIVATE, Content, Mode, Packed
+from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
+
+
+def _registered(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise ValueError("the id of a registered dataset is needed; POST /v1/datasets takes a whole one and gives it")
+    return value
+
+
+DatasetId = Annotated[str, BeforeValidator(_registered)]
+
+
+class Cap(Frozen):
+    """What may be spent on an account in all."""
+
+    epsilon: Epsilon
+    delta: Delta = Field(default=Decimal(0))
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
+class DatasetSettings(Frozen):
+    """What stands beside the content of a dataset that is registered."""
+
+    name: Name
+    cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
+    mode: Mode = Field(default="private", description="`simulation` declares the content public")
+    account: str | None = Field(default=None, description="Account of an earlier version of the same source")
+    retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
+        default=None, description="The content is erased after so many days; absent: as the installation is set"
+    )
+    delete_after_job: Flag = Field(
+        default=False, description="The content is erased after the first job that succeeds on it"
+    )
+
+
+class Dataset(DatasetSettings):
+    """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
+
+    ROW_BYTES: ClassVar[int] = 0
+    """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
+
+    ROWS: ClassVar[Mapping[str, Any]] = {}
+    """Arrays of a JSON content that may be long, by name with the type of an item: they are read in pieces."""
+
+    kind: str
+    public: Any
+    content: Any = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    @abstractmethod
+    def read_public(cls, public: Any) -> Any:
+        """The public part as its model; pydantic's ValidationError when it is not valid."""
+
+    @classmethod
+    @abstractmethod
+    def read_rows(cls, public: Any, content: Any) -> Content:
+        """Canonical content from the validated `content` of a JSON body. InvalidInput with pointers below /content."""
+
+    @classmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
+        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
+        raise NotImplementedError  # only a kind that names rows in `ROWS` is asked, and it says how
+
+    @classmethod
+    def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
+        """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
+        raise NotImplementedError  # as `pack`
+
+    @classmethod
+    @abstractmethod
+    def read_table(cls, public: Any, table: pa.Table) -> Content:
+        """Canonical content from an uploaded table. InvalidInput naming column and row."""
+
+    @classmethod
+    def read_batches(cls, public: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
+        """Canonical content from an uploaded table that comes in batches.
+
+        Here the table is put together first; a kind whose canonical form sums rows can do with less memory.
+        """
+        return cls.read_table(public, pa.Table.from_batches(batches, schema))
+
+    @classmethod
+    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+        """Public parts, each with the columns of a small table of such content: one for every form that uploads have.
+
+        They are read before a reader's rights go, so that nothing has to be loaded or compiled afterwards.
+        """
+        return ()
+
+    @classmethod
+    def describe(cls, public: Any, content: Content) -> Any:
+        """The public part, completed by what the form of the content says: which columns there are, never a value."""
+        return public
+
+    @classmethod
+    def relation(cls, public: Any) -> dict[str, Any]:
+        """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
+        every fact that both have, or the sum of their prices would speak of no one relation."""
+        return {}
+
+    def rows(self) -> Content:
+        """The canonical content of this dataset."""
+        return self.read_rows(self.public, self.content)
+
+    def described(self) -> Self:
+        """This dataset with its public part completed."""
+        return self.model_copy(update={"public": self.describe(self.public, self.rows())})

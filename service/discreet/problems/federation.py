@@ -1,0 +1,154 @@
+"""The contract of kinds that agents solve together: the terms, the roster's members, the session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from discreet.errors import InvalidInput
+from discreet.field_issues import Misfit
+from discreet.privacy.noise import Noise
+from discreet.problems.base import Problem
+from discreet.problems.contents import Released
+from discreet.problems.numbers import Budget, Frozen, Positive, Real
+from discreet.problems.plans import Plan
+
+
+class FederationTerms(Frozen):
+    """How a session of agents is run; fixed with the job, before anybody joins."""
+
+    agents: Positive = Field(le=1000, description="Most agents that may join")
+    quorum: Positive | None = Field(default=None, description="Fewest agents that a round needs; all by default")
+    on_missing: Literal["abort", "finish"] = Field(
+        default="abort",
+        description="`abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum",
+    )
+    round_seconds: Real = Field(default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline")
+    approve_seconds: Real = Field(
+        default=604800.0, gt=0, le=7776000, description="From submission to the signed roster; then the job fails"
+    )
+    join_seconds: Real = Field(default=600.0, gt=0, le=604800, description="From the signed roster to the first round")
+
+    @property
+    def least(self) -> int:
+        """Agents that a round needs at least."""
+        return self.agents if self.quorum is None else min(self.quorum, self.agents)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An agent on the owner's signed roster."""
+
+    fingerprint: str
+    name: str
+    key: bytes
+    """Ed25519, 32 bytes."""
+    announcement: Any
+    """The public figures that it announced when it enrolled, as `check_announcement` let them pass."""
+
+
+class SessionFailed(Exception):
+    """A session cannot go on. `code` is one of the kind's `failures`: a fixed name, never made from messages."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Session(ABC):
+    """The operator's side of one federated job: a state machine, deterministic apart from noise.
+
+    It lives in a child process without network. Agents are named by their fingerprints. The coordinator calls
+
+        opening(noise)                        the broadcast of round 0
+        step(0, {agent: message}, noise)      its answers come in; returns the broadcast of round 1
+        …
+        step(rounds - 1, …)                   returns the last broadcast, which ends the session for the agents
+        released()                            what `finish` makes the result of
+
+    A protocol of several phases a round counts every exchange as a round. After each step `state()` and the broadcast
+    are on disk before any agent sees the broadcast. A step that was lost with its process is done again, with new
+    noise, since nobody saw the first; `restore(state())` on a new object goes on as if nothing had happened. Under
+    `on_missing: finish` `messages` may lack agents, but holds at least the quorum, and noise must suffice for that.
+    """
+
+    rounds: int
+    done: bool = False
+    """Set by a step that ends the session before `rounds`: only by what every agent may know."""
+
+    @abstractmethod
+    def opening(self, noise: Noise) -> bytes:
+        """The broadcast of round 0."""
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        """Whether this message can be used, looked at alone; one that cannot counts as missing."""
+        return True
+
+    @abstractmethod
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        """The broadcast that follows from a round's messages. SessionFailed ends the job."""
+
+    @abstractmethod
+    def state(self) -> bytes:
+        """All that `restore` needs."""
+
+    @abstractmethod
+    def restore(self, state: bytes) -> None:
+        """Go on from what `state` said."""
+
+    @abstractmethod
+    def released(self) -> Released:
+        """What was broadcast in all, as far as `finish` needs it; nothing that agents have not seen."""
+
+
+class FederatedProblem(Problem):
+    """A kind that agents can solve together: `protocol: federated` runs a session instead of `release`."""
+
+    failures: ClassVar[dict[str, str]] = {}
+    """Fixed texts by code of what may end its sessions."""
+    signs_parameters: ClassVar[bool] = False
+    """The owner's signature over the roster covers the plan's parameters too: agents believe no others."""
+
+    protocol: Literal["job", "federated"] = "job"
+    federation: FederationTerms | None = Field(default=None, description="Needed with protocol `federated`")
+
+    @property
+    def terms(self) -> FederationTerms | None:
+        """The session's terms; None in job mode."""
+        return self.federation if self.protocol == "federated" else None
+
+    def check_announcement(self, announcement: Any) -> None:
+        """InvalidInput with pointers into what an agent announced about itself when it enrolled. By default it is
+        nothing: `{}`."""
+        if announcement != {}:
+            raise InvalidInput("this kind asks its agents for no public figures")
+
+    @abstractmethod
+    def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
+        """What a session would do and cost each agent. Asked twice: with no agents when the job is submitted, and with
+        the roster when the owner has signed it; the second plan replaces the first and must not cost more."""
+
+    @abstractmethod
+    def answer_bytes(self, plan: Plan, agents: int) -> int:
+        """The longest answer that an honest agent gives to any round, of a roster of so many: rpc lets no longer one
+        in."""
+
+    @abstractmethod
+    def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
+        """The session of a signed roster."""
+
+    @classmethod
+    @abstractmethod
+    def rehearse_session(cls) -> None:
+        """Run a small session from opening to released, in this process: loads and compiles all that a session's child
+        will need, which can open no files any more."""
+
+    @model_validator(mode="after")
+    def _terms_are_there(self) -> Self:
+        if self.protocol == "federated" and self.federation is None:
+            raise Misfit("federation", "protocol `federated` needs it: the terms of the session")
+        return self
