@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy.exc import OperationalError
 
 from discreet.api.bodies import validate
@@ -15,10 +19,13 @@ from discreet.errors import Conflict, Unavailable
 from discreet.settings import Settings
 from discreet.solve import _DATASET
 from discreet.storage import datasets as rows
-from discreet.storage import secrets
+from discreet.storage import jobs as job_rows
+from discreet.storage import sealing, secrets
+from discreet.storage import sessions as session_rows
+from discreet.storage import webhooks as webhook_rows
 from discreet.storage.database import libpq_url
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets, rotation
+from discreet.usecases import datasets, rotation, running, sessions, webhooks
 from discreet.usecases.services import Services
 from tests import bodies
 from tests.reliability.test_forged_rows import attack
@@ -60,6 +67,73 @@ def test_a_content_is_not_stored_under_a_key_that_was_retired(
         with pytest.raises(Unavailable, match="retired"):
             await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
         assert [row["id"] for row in await datasets.page(services, owner, None, 10)] == [dataset]
+
+    attack(settings, go)
+
+
+@contextmanager
+def retiring_before(place: Any, name: str, path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The master key goes between a writer's look at it and its row, once: as behind a `retire` that is waited for."""
+    write, old = getattr(place, name), secrets.load(path).content_key_id
+
+    async def late(*arguments: Any, **values: Any) -> Any:
+        if old in secrets.load(path).content_keys:
+            secrets.rotate(path, "content")
+            secrets.retire(path, "content", old)
+        return await write(*arguments, **values)
+
+    with patch.context() as patched:
+        patched.setattr(place, name, late)
+        yield
+    assert old not in secrets.load(path).content_keys
+
+
+def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases, rounds and ends of sessions and webhooks are sealed again, under the key in use, and open."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        path = settings.secrets_path
+        held = await running.claim(services, job)
+        assert held is not None
+        with psycopg.connect(libpq_url(settings.migration_database_url or ""), autocommit=True) as database:
+            database.execute("SET discreet.tenant = '*'")
+
+            def opened(table: str, column: str, name: str) -> bytes:
+                """What the one row holds that has anything sealed."""
+                (row,) = database.execute(
+                    SQL("SELECT content_key_id, {0} FROM {1} WHERE {0} IS NOT NULL").format(
+                        Identifier(column), Identifier(table)
+                    )
+                ).fetchall()
+                assert row[0] == services.secrets.content_key_id
+                return sealing.unseal_whole(services.secrets, row[0], name, row[1])
+
+            with retiring_before(webhook_rows, "add", path, monkeypatch):
+                hook = await webhooks.create(
+                    services, owner, url="https://8.8.8.8/", events=["job.succeeded"], secret=None
+                )
+            assert opened("webhooks", "sealed_secret", hook["id"]).decode() == hook["secret"]
+
+            with retiring_before(job_rows, "store_release", path, monkeypatch):
+                await running.keep_release(services, held, b"released")
+            assert opened("releases", "sealed", f"release/{job}") == b"released"
+
+            database.execute("DELETE FROM releases")
+            database.execute(
+                "INSERT INTO sessions (job_id, id, tenant_id, terms, budget)"
+                " SELECT id, 'ses_1', tenant_id, '{}', '{}' FROM jobs WHERE id = %s",
+                (job,),
+            )
+            session: Any = SimpleNamespace(job_id=job, attempt=held.attempt)  # all that is asked of it here
+            round_: Any = {"number": 1, "broadcast": b"all", "transcript": b"t"}
+            with retiring_before(session_rows, "keep_round", path, monkeypatch):
+                await sessions.keep(services, session, state=b"state", **round_)
+            assert opened("sessions", "sealed", f"session/{job}") == (5).to_bytes(8, "big") + b"stateall"
+
+            with retiring_before(job_rows, "store_release", path, monkeypatch):
+                await sessions.keep_last(services, session, released=b"the end", **round_)
+            assert opened("sessions", "sealed", f"session/{job}") == bytes(8) + b"all"
+            assert opened("releases", "sealed", f"release/{job}") == b"the end"
 
     attack(settings, go)
 

@@ -23,6 +23,7 @@ from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
+from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload
 
@@ -214,8 +215,7 @@ async def _store(
             expires_at=expires_at,
             delete_after_job=request.delete_after_job,
         )
-        if secrets.content_key_id not in services.secrets.content_keys:
-            raise Unavailable("the master key was retired while the content was stored; send it again")
+        still_known(services, secrets)
         faults.point("dataset.written")
     return row, True
 

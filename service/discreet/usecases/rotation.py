@@ -1,9 +1,16 @@
-"""Rotation of keys in a running installation: what stands under an old key is moved, then the old key can go."""
+"""Rotation of keys in a running installation: what stands under an old key is moved, then the old key can go.
+
+Who writes under a master key does so in a `@sealing_step`, and asks `still_known` after the row was written, in the
+same transaction. `retire` waits for writers that are under way and then counts rows; those that come behind it find
+here that their key has gone, and nothing is left under it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import psycopg
 from sqlalchemy.exc import DBAPIError
@@ -15,6 +22,33 @@ from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Kind, Secrets
 from discreet.storage.sessions import OPEN
 from discreet.usecases.services import Services
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+class MasterKeyRetired(Unavailable):
+    """The master key was retired while something was stored under it; send it again."""
+
+
+def still_known(services: Services, keys: Secrets) -> None:
+    """MasterKeyRetired unless the master key that `keys` seal with is there yet."""
+    if keys.content_key_id not in services.secrets.content_keys:
+        raise MasterKeyRetired()
+
+
+def sealing_step(step: Callable[Arguments, Awaitable[Answer]]) -> Callable[Arguments, Awaitable[Answer]]:
+    """The step, taken anew under the key in use where the one that it had sealed with was retired meanwhile."""
+
+    @wraps(step)
+    async def again(*arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        while True:
+            try:
+                return await step(*arguments, **named)
+            except MasterKeyRetired:
+                continue
+
+    return again
 
 
 async def rotate(services: Services, path: Path, kind: Kind, *, force: bool = False) -> dict[str, Any]:

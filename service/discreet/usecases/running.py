@@ -32,6 +32,7 @@ from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings
 from discreet.usecases.budgets import CAPS, cap_of
+from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -167,6 +168,7 @@ async def touch(services: Services, held: Claim) -> None:
     faults.point("touch.committed")
 
 
+@sealing_step
 async def keep_release(services: Services, held: Claim, released: bytes) -> None:
     """Store what was released, sealed: from here on no attempt touches data again, and none is cancelled.
 
@@ -177,6 +179,7 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> None
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, sealed)
+        still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")
 

@@ -37,6 +37,7 @@ from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets, endings, rpc_tls
 from discreet.usecases.access import require
+from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.running import CancelRequested, LostJob
 from discreet.usecases.services import Services
 from discreet_client.federation import signing
@@ -486,10 +487,14 @@ async def touch(services: Services, held: Held) -> None:
     faults.point("session.touched")
 
 
+@sealing_step
 async def keep(
     services: Services, held: Held, *, number: int, state: bytes, broadcast: bytes, transcript: bytes
 ) -> None:
-    """State and broadcast after `number` steps, sealed, before any agent sees the broadcast."""
+    """State and broadcast after `number` steps, sealed, before any agent sees the broadcast.
+
+    In one round trip, for the agents wait for it: where the key was retired meanwhile, the row is written once more.
+    """
     plain = len(state).to_bytes(8, "big") + state + broadcast
     keys = services.secrets
     key_id, sealed = keys.content_key_id, sealing.seal_whole(keys, _sealed_name(held.job_id), plain)
@@ -503,8 +508,10 @@ async def keep(
         transcript=transcript,
     ):
         raise LostJob()
+    still_known(services, keys)
 
 
+@sealing_step
 async def keep_last(
     services: Services, held: Held, *, number: int, broadcast: bytes, transcript: bytes, released: bytes
 ) -> None:
@@ -520,6 +527,7 @@ async def keep_last(
             raise CancelRequested
         await sessions.keep(connection, held.job_id, number=number, key_id=key_id, sealed=sealed, transcript=transcript)
         await jobs.store_release(connection, held.job_id, held.attempt, key_id, sealed_release)
+        still_known(services, keys)
         faults.point("session.released")
 
 

@@ -32,6 +32,7 @@ from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.public_addresses import is_public
+from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -54,6 +55,7 @@ class Refused(DiscreetError):
 # What owners do -----------------------------------------------------------------------------------------------------
 
 
+@sealing_step
 async def create(
     services: Services, principal: Principal, *, url: str, events: Iterable[str], secret: str | None
 ) -> dict[str, Any]:
@@ -81,6 +83,7 @@ async def create(
             content_key_id=keys.content_key_id,
             sealed_secret=sealing.seal_whole(keys, webhook_id, secret.encode()),
         )
+        still_known(services, keys)
     return {**view(row), "secret": secret}
 
 
