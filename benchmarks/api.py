@@ -31,7 +31,7 @@ from rich.table import Table
 
 from benchmarks.ledger import Measured, row
 from discreet.postgres import APP
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
 from discreet.up import embedded, running

@@ -13,7 +13,7 @@ from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Budget
 from discreet.problems.rehearsal import read_example
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.up import running
 from discreet_client.client import Client

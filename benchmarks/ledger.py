@@ -35,7 +35,7 @@ from sqlalchemy import text
 from discreet import telemetry
 from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage import acceptance, ledger
 from discreet.storage.database import libpq_url

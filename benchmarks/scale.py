@@ -33,7 +33,7 @@ from rich.table import Table
 
 from discreet.isolation.processes import end
 from discreet.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.up import running
 from discreet_client.client import Client

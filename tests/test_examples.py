@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from discreet import solve
-from discreet.problems.routing import RoadNetwork
+from discreet.problems.routing.network import RoadNetwork
 from discreet.solvers.traffic_assignment import Latency, assign
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -19,7 +19,7 @@ from discreet.figures.style import LINES, LOADS, ON_DARK, SHADES
 from discreet.figures.timelines import MAX_MOMENTS
 from discreet.privacy.noise import Noise
 from discreet.problems.rehearsal import read_example
-from discreet.problems.routing import RoadNetwork
+from discreet.problems.routing.network import RoadNetwork
 from tests import bodies
 
 Solved = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]

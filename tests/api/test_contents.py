@@ -633,7 +633,7 @@ def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> 
 
 def test_sums_of_batches_are_those_of_the_whole() -> None:
     """Against a dictionary of sums, on sizes that are merged several times."""
-    from discreet.problems import routing
+    from discreet.problems.routing import dataset as routing
 
     public = routing.RoutingPublic(unit="request", zones=3000, periods=100_000, period_minutes=1)
     draw = np.random.default_rng(5)

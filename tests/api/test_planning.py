@@ -12,7 +12,7 @@ from sqlalchemy import event
 from discreet.errors import NotFound
 from discreet.problems import DATASETS
 from discreet.problems.numbers import Privacy
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.solve import whole_registration
 from discreet.storage.tenants import Principal

@@ -34,12 +34,10 @@ def example(kind: str) -> tuple[Problem, Any, Content, Budget]:
     return problem, dataset.public, dataset.rows(), budget
 
 
-def test_every_module_is_registered() -> None:
-    """A module of `problems` that defines a Problem stands in KINDS under its own literal, and in the union."""
-    contract = {"base", "contents", "datasets", "federation", "plans", "rehearsal", "results"}
-    shared = {"__init__", "audits", "columns", "numbers"} | contract
-    modules = {path.stem for path in (ROOT / "service/discreet/problems").glob("*.py")} - shared
-    assert modules == set(KINDS)
+def test_every_folder_is_registered() -> None:
+    """A folder of `problems` stands in KINDS under its own literal, and in the union."""
+    folders = {path.parent.name for path in (ROOT / "service/discreet/problems").glob("*/problem.py")}
+    assert folders == set(KINDS)
     for union, registered in ((problems.AnyProblem, problems.KINDS), (problems.AnyDataset, problems.DATASETS)):
         assert set(get_args(get_args(union)[0])) == set(registered.values())
     for name, kind in problems.KINDS.items():

@@ -21,7 +21,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.contents import pack, unpack
-from discreet.problems.coupled_qp import USEFUL_NOISE, CoupledQp, _part
+from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp, _part
 from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan

@@ -15,14 +15,13 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
-from discreet.problems.dr_ensemble import (
-    DrEnsemble,
+from discreet.problems.dr_ensemble.dataset import (
     DrEnsembleContent,
     DrEnsembleDataset,
     DrEnsemblePublic,
-    state_sequences,
-    tariff_utility,
 )
+from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
+from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
 from tests.problems.exact import NoNoise
 

@@ -16,7 +16,9 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.federation import Member
-from discreet.problems.multi_agent import STATE, MultiAgent, MultiAgentContent, MultiAgentDataset, MultiAgentPublic
+from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentDataset, MultiAgentPublic
+from discreet.problems.multi_agent.problem import MultiAgent
+from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle_point import cloud_outputs, noise_width
 from discreet_client.agent import multi_agent
@@ -124,9 +126,9 @@ def test_more_noise_than_is_drawn_in_time_is_refused(monkeypatch: pytest.MonkeyP
     """A run that came to the limit would fail, and its objectives could decide whether."""
     plan = problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     draws = len(plan.noise) * SCHEDULE["iterations"]
-    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1800)
+    monkeypatch.setattr("discreet.problems.multi_agent.problem.DRAWS_A_SECOND", draws / 1800)
     assert problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
-    monkeypatch.setattr("discreet.problems.multi_agent.DRAWS_A_SECOND", draws / 1801)
+    monkeypatch.setattr("discreet.problems.multi_agent.problem.DRAWS_A_SECOND", draws / 1801)
     with pytest.raises(InvalidInput, match="more noise than is drawn") as refused:
         problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert refused.value.issues[0].pointer == "/problem/schedule/iterations"
@@ -266,12 +268,13 @@ def test_objectives_too_large_to_compile_together_are_refused_when_they_are_regi
     content = read(public(), most)
     asked = problem()
     form, _ = asked.solver_form(asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)), {})
-    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size)
+    for module in ("dataset", "problem"):
+        monkeypatch.setattr(f"discreet.problems.multi_agent.{module}.MAX_PROGRAM", form.program.code.size)
     assert asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).price
     with pytest.raises(InvalidInput, match="too large") as refused:
         read(public(), most)
     assert refused.value.issues[0].pointer == "/content/objectives"
-    monkeypatch.setattr("discreet.problems.multi_agent.MAX_PROGRAM", form.program.code.size - 1)
+    monkeypatch.setattr("discreet.problems.multi_agent.problem.MAX_PROGRAM", form.program.code.size - 1)
     with pytest.raises(InvalidInput, match="too large"):
         asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert content["objectives"].size == 3

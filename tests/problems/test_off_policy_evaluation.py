@@ -17,16 +17,16 @@ from discreet.privacy import calibration
 from discreet.privacy.audit import Attack, less_noise
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
-from discreet.problems import off_policy_evaluation
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import (
+from discreet.problems.off_policy_evaluation import dataset as off_policy_dataset
+from discreet.problems.off_policy_evaluation.dataset import (
     OffPolicyContent,
     OffPolicyDataset,
-    OffPolicyEvaluation,
     OffPolicyPublic,
     transitions_of,
 )
+from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.solvers import gradient_temporal_difference as gtd
 from discreet.solvers import monte_carlo_regression as regression
 from discreet.solvers.value_features import Features, Fourier, Identity
@@ -232,7 +232,7 @@ def test_owners_are_told_apart_by_any_column(trajectories: list[Any], random: An
 
 
 def test_rows_outside_of_the_topology_are_named_in_any_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(off_policy_evaluation, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(off_policy_dataset, "ROWS_AT_ONCE", 2)
     known = {"topology": [[0, 1], [1, 2], [2, STATES]], "rewards": [1.0, 0.0, 2.0], "trajectories": 2}
     read(public(**known), rows_of([GOOD, GOOD]))
     for change, pointer in (

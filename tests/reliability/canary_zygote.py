@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from discreet.isolation import zygote
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 
 RAISES, ABORTS = 41.0, 43.0
 """Minutes of a period, a public figure, that mark a dataset."""

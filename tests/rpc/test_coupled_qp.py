@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from discreet.privacy.certificates import is_signed
-from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, QuadraticCost
 from discreet_client.client import ApiError

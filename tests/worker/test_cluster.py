@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet.postgres import EmbeddedPostgres
-from discreet.problems.routing import Routing
+from discreet.problems.routing.problem import Routing
 from discreet.solvers.traffic_assignment import Assignment, assign
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, installation

@@ -79,7 +79,7 @@ def convert_tntp(
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
     """The TNTP format of the field, as a job body with its dataset."""
-    from discreet.tntp import convert  # noqa: PLC0415
+    from discreet.problems.routing.tntp import convert  # noqa: PLC0415
 
     body = convert(net.read_text(), trips.read_text(), epsilon=epsilon, round_trips=round_trips)
     text = json.dumps(body, separators=(",", ":"))

@@ -30,7 +30,7 @@ from discreet.dashboard.sessions import CurrentViewer, Viewer
 from discreet.errors import InvalidInput, NotFound
 from discreet.figures import road_map
 from discreet.figures.plots import Chart, result_charts, session_chart
-from discreet.problems.routing import RoadNetwork
+from discreet.problems.routing.network import RoadNetwork
 from discreet.usecases import jobs, sessions
 from discreet.usecases.services import Services
 

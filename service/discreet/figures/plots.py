@@ -16,7 +16,7 @@ from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
 from discreet.figures.road_map import routing_charts
 from discreet.figures.timelines import session_chart, spending_chart
 from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, plain, rounded
-from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers import spds
 from discreet.solvers.saddle_point import thinned
 from discreet.solvers.value_features import Fourier

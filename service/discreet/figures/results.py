@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.errors import InvalidInput
 from discreet.figures.curves import Curve, draw_curves
 from discreet.figures.network import draw_link_flows
-from discreet.problems.routing import RoadNetwork
+from discreet.problems.routing.network import RoadNetwork
 
 
 def draw_result(

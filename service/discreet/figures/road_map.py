@@ -14,7 +14,7 @@ from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.style import INK, LOADS, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
-from discreet.problems.routing import RoadNetwork
+from discreet.problems.routing.network import RoadNetwork
 from discreet.solvers.traffic_assignment import Network
 
 Floats = NDArray[np.float64]

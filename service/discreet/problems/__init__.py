@@ -1,35 +1,49 @@
-"""The problems that discreet solves: one module a kind, registered here in one line each."""
+"""The problems that discreet solves: one folder a kind, which is registered here by its name in one line."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field
 
 from discreet.problems.base import Problem
-from discreet.problems.coupled_qp import CoupledQp
 from discreet.problems.datasets import Dataset
-from discreet.problems.dr_ensemble import DrEnsemble, DrEnsembleDataset
-from discreet.problems.multi_agent import MultiAgent, MultiAgentDataset
-from discreet.problems.off_policy_evaluation import OffPolicyDataset, OffPolicyEvaluation
-from discreet.problems.routing import Routing, RoutingDataset
 
-AnyProblem = Annotated[Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp, Field(discriminator="kind")]
-"""The discriminated union of all kinds."""
 
-AnyDataset = Annotated[
-    RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset, Field(discriminator="kind")
-]
-"""The discriminated union of their datasets."""
+def _problem_of(folder: str) -> type[Problem]:
+    """The class in `problem.py` of this folder whose `kind` is the folder's name."""
+    module = import_module(f"{__name__}.{folder}.problem")
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Problem):
+            kind = value.model_fields["kind"].annotation
+            if get_args(kind) == (folder,):
+                return value
+    raise ImportError(f"{module.__name__} defines no Problem whose kind is {folder!r}")
+
 
 KINDS: dict[str, type[Problem]] = {
-    "routing": Routing,
-    "dr_ensemble": DrEnsemble,
-    "off_policy_evaluation": OffPolicyEvaluation,
-    "multi_agent": MultiAgent,
-    "coupled_qp": CoupledQp,
+    folder: _problem_of(folder)
+    for folder in (
+        "routing",
+        "dr_ensemble",
+        "off_policy_evaluation",
+        "multi_agent",
+        "coupled_qp",
+    )
 }
 DATASETS: dict[str, type[Dataset]] = {
     kind: problem.Dataset for kind, problem in KINDS.items() if problem.Dataset is not None
 }
 """By kind; some have none."""
+
+if TYPE_CHECKING:
+    AnyProblem = Problem
+    AnyDataset = Dataset
+else:
+    AnyProblem = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
+    """The discriminated union of all kinds."""
+    AnyDataset = Annotated[reduce(or_, DATASETS.values()), Field(discriminator="kind")]
+    """The discriminated union of their datasets."""

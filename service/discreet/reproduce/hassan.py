@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.pld import QUICK
-from discreet.problems.dr_ensemble import state_sequences, tariff_utility
+from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity
 from discreet.reproduce.load_ensemble import EVENT_PAYMENT, STEP_HOURS, TARIFF, Floats, LoadEnsemble, generate
 from discreet.reproduce.report import Line, Report

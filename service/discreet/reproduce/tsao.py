@@ -20,7 +20,9 @@ from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
 from discreet.privacy.printed import classic_gaussian_sigma
 from discreet.problems.numbers import Privacy
-from discreet.problems.routing import Link, RoadNetwork, Routing, RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.network import Link, RoadNetwork
+from discreet.problems.routing.problem import Routing
 from discreet.reproduce.networks import MORNINGS, poisson_mornings, sioux_falls
 from discreet.reproduce.report import Line, Report
 from discreet.solvers import unit_flow_descent as descent

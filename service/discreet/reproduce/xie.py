@@ -24,12 +24,8 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.printed import lemma_one_sigma
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Privacy
-from discreet.problems.off_policy_evaluation import (
-    OffPolicyDataset,
-    OffPolicyEvaluation,
-    OffPolicyPublic,
-    transitions_of,
-)
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, OffPolicyPublic, transitions_of
+from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.reproduce.report import Line, Report
 from discreet.reproduce.simulators import (
     CAR_DISCOUNT,

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.privacy.noise import Noise
-from discreet.problems.coupled_qp import CoupledQp
+from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import Member
 from discreet_client import secure_sum
 from discreet_client.agent import Round

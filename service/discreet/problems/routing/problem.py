@@ -12,47 +12,31 @@ Trips by origin and destination are private; network, capacities and latencies a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, with_config
-from pydantic.dataclasses import dataclass
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
-from discreet.problems.columns import MAX_ISSUES, Issues, check_bounds, integer_columns, owner_column
-from discreet.problems.contents import PRIVATE, Content, Packed, Progress, Released
-from discreet.problems.datasets import Dataset, DatasetId
-from discreet.problems.numbers import Budget, Count, Frozen, Positive, Real
+from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.datasets import DatasetId
+from discreet.problems.numbers import Budget, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
+from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers import simplex
 from discreet.solvers import unit_flow_descent as descent
-from discreet.solvers.traffic_assignment import (
-    Assignment,
-    Latency,
-    Network,
-    Policy,
-    assign,
-    link_flows_of,
-    total_travel_time,
-    unreachable_pairs,
-)
+from discreet.solvers.traffic_assignment import Assignment, Network, Policy, assign, link_flows_of, total_travel_time
 from discreet.solvers.unit_flow_projection import UnitFlows
 
-MAX_COUNT = 10**9
-MAX_TRIPS = 10**6
-"""Most trips of one person, in one row and as a clip."""
 MAX_ITERATIONS = 1000
-MERGE_ROWS = 1 << 20
-"""Rows of an upload in batches that may wait to be summed."""
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 PROJECTION_TOLERANCE = 1e-11
@@ -60,271 +44,6 @@ STARTING_GAP = 1e-4
 MAX_REACH = 1e6
 """Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
 numbers could fail, which would tell about the trips."""
-PERSON_NEEDED = (
-    "public.unit is person, so every trip says whose it is: a text or an integer, the same for all trips of one person "
-    "(where trips themselves are protected and not persons, public.unit is request)"
-)
-Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
-Ints = NDArray[np.int64]
-
-
-# The dataset --------------------------------------------------------------------------------------------------------
-
-
-class RoutingPublic(Frozen):
-    """What is published of a set of trips."""
-
-    unit: Literal["request", "person"] = Field(description="Whom a neighbouring dataset adds or removes")
-    zones: Zones
-    periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
-    period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
-    max_total: Positive | None = Field(
-        default=None, description="Public bound on the trips of one period, which the content must keep"
-    )
-    max_pair: Positive | None = Field(
-        default=None, description="Public bound on the trips of one pair in one period, which the content must keep"
-    )
-
-
-@with_config(ConfigDict(extra="forbid"))
-class Trip(TypedDict):
-    """Trips of one pair in one period; `person` where the unit is a person."""
-
-    period: Count
-    origin: Count
-    destination: Count
-    count: Count
-    person: NotRequired[str | int]
-
-
-class RoutingContent(Frozen):
-    """The private content."""
-
-    trips: Annotated[list[Trip], InPieces()]
-
-
-class RoutingDataset(Dataset):
-    """Trips of the users of a network."""
-
-    ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
-
-    kind: Literal["routing"]
-    public: RoutingPublic
-    content: RoutingContent = Field(json_schema_extra=PRIVATE)
-
-    @classmethod
-    def read_public(cls, public: Any) -> RoutingPublic:
-        return RoutingPublic.model_validate(public)
-
-    @classmethod
-    def relation(cls, public: RoutingPublic) -> dict[str, Any]:
-        return {"neighbours": "added or removed"}
-
-    @classmethod
-    def read_rows(cls, public: RoutingPublic, content: RoutingContent) -> Content:
-        return cls.read_packed(public, {"trips": cls.pack("trips", content.trips)})
-
-    @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        numbers = ("period", "origin", "destination", "count")
-        columns: Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in numbers}
-        # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
-        columns["person"] = np.fromiter((row.get("person") for row in items), dtype=object, count=len(items))
-        return columns
-
-    @classmethod
-    def read_packed(cls, public: RoutingPublic, packed: Mapping[str, Packed]) -> Content:
-        columns = {name: packed["trips"][name].astype(np.int64) for name in _bounds(public)}
-        persons = packed["trips"]["person"]
-        missing = np.fromiter((person is None for person in persons), dtype=bool, count=persons.size)
-        issues = Issues("/content/trips")
-        if public.unit == "person":
-            if missing.all() and missing.size:
-                raise InvalidInput(f"no trip has a `person`; {PERSON_NEEDED}", pointer="/content/trips")
-            issues.where(missing, "person", f"this trip has no `person`; {PERSON_NEEDED}")
-        else:
-            says = "public.unit is request, so a trip has no `person`; leave it out, or say unit person"
-            issues.where(~missing, "person", says, persons)
-        issues.check()
-        check_bounds(columns, _bounds(public), "/content/trips")
-        names = None
-        if public.unit == "person":
-            names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
-        return _kept(public, _canonical(columns, names), "/content/trips")
-
-    @classmethod
-    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
-        public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
-        trips = {"period": [0, 1, 0], "origin": [1, 1, 2], "destination": [2, 2, 3], "count": [5, 3, 4]}
-        yield public, trips
-        for names in ([7, 7, 8], [8, 7, 8], ["anna", "anna", "ben"]):
-            yield {**public, "unit": "person"}, {**trips, "person": names}
-
-    @classmethod
-    def read_table(cls, public: RoutingPublic, table: pa.Table) -> Content:
-        person = public.unit == "person"
-        if person and "person" not in table.column_names:
-            raise InvalidInput(f"column 'person' is missing; {PERSON_NEEDED}", pointer="/content")
-        if not person and "person" in table.column_names:
-            says = "column 'person' is not for public.unit request: leave it out, or say unit person"
-            raise InvalidInput(says, pointer="/content")
-        columns = integer_columns(table, _bounds(public), "/content", beside=("person",) if person else ())
-        if not person:
-            return _kept(public, _canonical(columns, None), "/content")
-        return _kept(public, _canonical(columns, owner_column(table, "person", "/content")), "/content")
-
-    @classmethod
-    def read_batches(cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Content:
-        """Unit request: trips are summed as they come, so memory goes with the cells that have trips, not with rows."""
-        if public.unit == "person":
-            return super().read_batches(public, batches, schema)
-        total = cls.read_table(public, schema.empty_table())["trips"]
-        parts: list[Ints] = []
-        row = waiting = 0
-        for batch in batches:
-            columns = integer_columns(pa.Table.from_batches([batch]), _bounds(public), "/content", first=row)
-            row += batch.num_rows
-            parts.append(_canonical(columns, None)["trips"])
-            waiting += len(parts[-1])
-            if waiting > max(len(total), MERGE_ROWS):  # so that all merging is a few passes over all parts
-                total, parts, waiting = _summed([total, *parts]), [], 0
-        return _kept(public, {"trips": _summed([total, *parts])}, "/content")
-
-
-def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
-    return {
-        "period": (0, public.periods - 1),
-        "origin": (1, public.zones),
-        "destination": (1, public.zones),
-        "count": (0, MAX_COUNT if public.unit == "request" else MAX_TRIPS),
-    }
-
-
-def _canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
-    """Trips summed by period and pair (and person), sorted: the same for the same trips, however they were written.
-
-    Persons become numbers in the order of their records, so that neither order nor names of persons matter, and
-    no name is stored.
-    """
-    count = columns["count"]
-    if persons is None:
-        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin, destination).
-        cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
-        order = np.argsort(cells, kind="stable")
-        cells = cells[order]
-        first = np.flatnonzero(np.diff(cells, prepend=-1))
-        sums = np.add.reduceat(count[order], first) if first.size else np.zeros(0, dtype=np.int64)
-        cells, sums = cells[first][sums > 0], sums[sums > 0]
-        return {"trips": np.stack([cells >> 24, cells >> 12 & 4095, cells & 4095, sums], axis=1)}
-    keys = np.stack([columns[name] for name in ("period", "origin", "destination")], axis=1)
-    _, person = np.unique(persons, return_inverse=True)
-    unique, inverse = np.unique(np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True)
-    sums = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(sums, inverse.ravel(), count)
-    kept = sums > 0
-    rows = np.concatenate([unique[kept, 1:], sums[kept, None]], axis=1)
-    owner = unique[kept, 0]
-    records = np.split(rows, np.flatnonzero(np.diff(owner)) + 1) if len(rows) else []
-    records.sort(key=lambda record: record.tobytes())
-    return {
-        "trips": np.concatenate(records) if records else np.zeros((0, 4), dtype=np.int64),
-        "person_start": np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64),
-    }
-
-
-def _summed(parts: list[Ints]) -> Ints:
-    """Canonical trips of several such lists together."""
-    rows = np.concatenate(parts)
-    columns = dict(zip(("period", "origin", "destination", "count"), rows.T, strict=True))
-    return _canonical(columns, None)["trips"]
-
-
-def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
-    """The content, when it keeps the public bounds on a period's trips."""
-    trips = content["trips"]
-    if public.max_total is not None:
-        totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
-        if totals.max() > public.max_total:
-            raise InvalidInput("a period has more trips than public.max_total says", pointer=pointer)
-    if public.max_pair is not None and len(trips):
-        _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
-        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair:
-            raise InvalidInput("a pair has more trips in a period than public.max_pair says", pointer=pointer)
-    return content
-
-
-# The problem --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
-class Link:
-    """A directed link of the network; nodes are 1..n."""
-
-    # No model: that takes five times as much memory as these four figures, and networks have many links.
-
-    tail: Annotated[int, Field(strict=True, ge=1)]
-    head: Annotated[int, Field(strict=True, ge=1)]
-    free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
-    capacity: Annotated[Real, Field(gt=0, le=1e12)]
-
-
-class RoadNetwork(Frozen):
-    """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through."""
-
-    nodes: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
-    first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
-    links: Annotated[tuple[Link, ...], InPieces(max_length=1_000_000)]
-
-    def issues(self, zones: int) -> list[FieldIssue]:
-        """What keeps this from being a network that joins all ordered pairs of zones."""
-        found = []
-        if self.nodes < zones:
-            found.append(FieldIssue("/nodes", f"the dataset has {zones} zones, which are nodes"))
-        if self.first_through_node > self.nodes:
-            found.append(FieldIssue("/first_through_node", f"the network has {self.nodes} nodes"))
-        for position, link in enumerate(self.links):
-            for end, node in (("tail", link.tail), ("head", link.head)):
-                if node > self.nodes:
-                    found.append(FieldIssue(f"/links/{position}/{end}", f"node {node} of {self.nodes} nodes"))
-            if link.tail == link.head:
-                found.append(FieldIssue(f"/links/{position}", f"a link from node {link.tail} to itself"))
-        return found or [
-            FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
-            for origin, destination in unreachable_pairs(self.arrays(zones))
-        ]
-
-    def arrays(self, zones: int) -> Network:
-        """The solver's form."""
-        return Network(
-            nodes=self.nodes,
-            zones=zones,
-            first_through_node=self.first_through_node - 1,
-            tail=np.array([link.tail - 1 for link in self.links], dtype=np.int64),
-            head=np.array([link.head - 1 for link in self.links], dtype=np.int64),
-            free_flow_time=np.array([link.free_flow_time for link in self.links]),
-            capacity=np.array([link.capacity for link in self.links]),
-        )
-
-
-class AffineLatency(Frozen):
-    """`t(y) = free_flow_time (1 + factor y / capacity)`."""
-
-    type: Literal["affine"]
-    factor: Annotated[Real, Field(ge=0, le=1e6)] = 1.0
-
-    def solver_form(self) -> Latency:
-        return Latency(coefficient=self.factor, power=1.0)
-
-
-class BprLatency(Frozen):
-    """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
-
-    type: Literal["bpr"]
-    b: Annotated[Real, Field(ge=0, le=1e6)] = 0.15
-    power: Annotated[Real, Field(ge=1, le=20)] = 4.0
-
-    def solver_form(self) -> Latency:
-        return Latency(coefficient=self.b, power=self.power)
 
 
 class Routing(Problem):

@@ -8,315 +8,43 @@ policies private that are functions of the private matrix; see `docs/problems/dr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, model_validator
+from numpy.typing import NDArray
+from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit
 from discreet.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
-from discreet.problems.columns import (
-    MAX_ISSUES,
-    Issues,
-    integer_columns,
-    owner_column,
-    real_column,
-    rearranged,
-    record_order,
-    starts_of,
+from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.datasets import DatasetId
+from discreet.problems.dr_ensemble.dataset import (
+    GRID,
+    MAX_FIGURE,
+    MAX_STATES,
+    SUM_TOLERANCE,
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    DrEnsemblePublic,
+    Floats,
+    Ints,
 )
-from discreet.problems.contents import PRIVATE, Content, Packed, Progress, Released
-from discreet.problems.datasets import Dataset, DatasetId
-from discreet.problems.numbers import Budget, Count, Frozen, Real
+from discreet.problems.dr_ensemble.measurements import tariff_utility
+from discreet.problems.numbers import Budget, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers import linearly_solvable_mdp as lsmdp
 from discreet.solvers.shrinkage import shrink
 from discreet.solvers.transition_counts import transition_sums
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-GRID = 1 << 20
-"""Steps of the grid that a participant's histogram is rounded to, where lengths are not public."""
-MAX_STATES = 2000
 MAX_POLICY_CELLS = 20_000_000
-MAX_FIGURE = 1e12
-"""Of power, price and utility: the costs of a whole horizon stay finite numbers."""
-SUM_TOLERANCE = 1e-9
 SAMPLE_SEED = 20_201_114
 """Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
-Probability = Annotated[Real, Field(gt=0, lt=1)]
-
-
-# The dataset --------------------------------------------------------------------------------------------------------
-
-
-class DrEnsemblePublic(Frozen):
-    """What is published of an ensemble. With `row_change` its content is a transition matrix, else trajectories."""
-
-    unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
-    states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
-    support: Literal["all"] | Annotated[list[tuple[Count, Count]], InPieces()] = Field(
-        default="all", description="Transitions [from, to] that are possible; all others have probability 0"
-    )
-    min_probability: Probability | None = Field(default=None, description="Floor of the transitions in the support")
-    row_change: Probability | None = Field(
-        default=None, description="l1 distance h of neighbouring rows: two entries move by at most h/2"
-    )
-    participants: Annotated[int, Field(strict=True, ge=2, le=10**9)] | None = Field(
-        default=None, description="Given: public, and neighbours replace one. Else neighbours add or remove one"
-    )
-    steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
-        default=None, description="Number of states of every trajectory, when it is the same and public"
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.row_change is None and self.unit == "row":
-            raise Misfit("row_change", "the unit row needs row_change")
-        if self.row_change is not None:
-            if self.min_probability is None:
-                says = "row_change needs min_probability: the noise of a row rests on its least entry"
-                raise Misfit("min_probability", says)
-            if self.row_change >= 2 * self.min_probability:
-                raise Misfit("row_change", "must be less than twice min_probability")
-            if self.participants is not None or self.steps is not None:
-                raise Misfit("row_change", "is of a transition matrix, participants and steps are of trajectories")
-        if isinstance(self.support, list):
-            if any(state >= self.states for pair in self.support for state in pair):
-                raise Misfit("support", f"states are 0 to {self.states - 1}")
-            if len(set(self.support)) != len(self.support):
-                raise Misfit("support", "a transition stands twice")
-            if len({origin for origin, _ in self.support}) != self.states:
-                raise Misfit("support", "every state needs a transition")
-        widest = int(self.mask().sum(axis=1).max())
-        if self.min_probability is not None and self.min_probability * widest > 1:
-            raise Misfit("min_probability", f"times the {widest} transitions of a state it exceeds 1")
-        return self
-
-    def mask(self) -> NDArray[np.bool_]:
-        """bool[n, n]: the support."""
-        if self.support == "all":
-            return np.ones((self.states, self.states), dtype=bool)
-        mask = np.zeros((self.states, self.states), dtype=bool)
-        pairs = np.array(self.support)
-        mask[pairs[:, 0], pairs[:, 1]] = True
-        return mask
-
-
-States = Annotated[list[Count], Field(fail_fast=True)]
-Row = Annotated[list[Annotated[Real, Field(ge=0, le=1)]], Field(fail_fast=True)]
-
-
-class DrEnsembleContent(Frozen):
-    """The private content: state sequences, one a participant, or a transition matrix."""
-
-    trajectories: Annotated[list[States], InPieces()] | None = None
-    transitions: Annotated[list[Row], InPieces()] | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.trajectories is None) == (self.transitions is None):
-            raise ValueError("either trajectories or transitions are needed")
-        return self
-
-
-class DrEnsembleDataset(Dataset):
-    """Trajectories of loads through the states of an ensemble, or their transition matrix."""
-
-    ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
-    ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row}
-
-    kind: Literal["dr_ensemble"]
-    public: DrEnsemblePublic
-    content: DrEnsembleContent = Field(json_schema_extra=PRIVATE)
-
-    @classmethod
-    def read_public(cls, public: Any) -> DrEnsemblePublic:
-        return DrEnsemblePublic.model_validate(public)
-
-    @classmethod
-    def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:
-        if public.row_change is not None:
-            return {"neighbours": "rows moved", "row_change": public.row_change}
-        return {"neighbours": "added or removed" if public.participants is None else "replaced"}
-
-    @classmethod
-    def read_rows(cls, public: DrEnsemblePublic, content: DrEnsembleContent) -> Content:
-        if public.row_change is not None:
-            if content.transitions is None:
-                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
-            return _matrix_content(public, content.transitions)
-        if content.trajectories is None:
-            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
-        return cls.read_packed(public, {"trajectories": cls.pack("trajectories", content.trajectories)})
-
-    @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        size = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
-        kind = np.int32 if name == "trajectories" else np.float64
-        return {"size": size, "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum()))}
-
-    @classmethod
-    def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, Packed]) -> Content:
-        if public.row_change is not None:
-            if "transitions" not in packed:
-                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
-            matrix = packed["transitions"]
-            rows = np.split(matrix["values"], np.cumsum(matrix["size"])[:-1]) if matrix["size"].size else []
-            return _matrix_content(public, rows)
-        if "trajectories" not in packed:
-            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
-        size = packed["trajectories"]["size"]
-        start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        return _trajectory_content(public, packed["trajectories"].pop("values"), start)  # the last reference
-
-    @classmethod
-    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
-        for names in ([1, 1, 2, 2], [2, 2, 1, 1], ["b", "b", "a", "a"]):
-            yield (
-                {"unit": "participant", "states": 2},
-                {"participant": names, "step": [0, 1, 0, 1], "state": [0, 1, 1, 0]},
-            )
-        yield (
-            {"unit": "row", "states": 2, "row_change": 0.1, "min_probability": 0.1},
-            {"from": [0, 0, 1, 1], "to": [0, 1, 0, 1], "probability": [0.4, 0.6, 0.7, 0.3]},
-        )
-
-    @classmethod
-    def read_table(cls, public: DrEnsemblePublic, table: pa.Table) -> Content:
-        """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix."""
-        if public.row_change is not None:
-            return _matrix_table(public, table)
-        columns = integer_columns(
-            table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", beside=("participant",)
-        )
-        owner = owner_column(table, "participant", "/content")
-        order = np.lexsort((columns["step"], owner))
-        owner, step = owner[order], columns["step"][order]
-        start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(np.int64)
-        issues = Issues("/content")
-        expected = np.arange(owner.size) - np.repeat(start[:-1], np.diff(start))
-        wrong = np.zeros(owner.size, dtype=bool)
-        wrong[order] = step != expected
-        issues.where(wrong, "step", "the steps of a participant are 0, 1, 2, …, each once", columns["step"])
-        issues.check()
-        return _trajectory_content(public, columns["state"][order], start)
-
-
-def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints) -> Content:
-    """Checked state sequences in an order that tells nothing of whose they are."""
-    prefix = "/content/trajectories"
-    length = np.diff(start)
-    if length.size < 2:
-        raise InvalidInput("at least two participants are needed: one cannot hide among itself", pointer=prefix)
-    if public.participants is not None and length.size != public.participants:
-        raise InvalidInput(f"{length.size} trajectories of {public.participants} public participants", pointer=prefix)
-    for bad, says in (
-        (length < 2, "a trajectory has at least two states"),
-        (length != public.steps if public.steps is not None else length < 0, f"public.steps is {public.steps}"),
-    ):
-        if bad.any():
-            raise InvalidInput(
-                [
-                    FieldIssue(f"{prefix}/{row}", f"{says}; found {length[row]} states")
-                    for row in np.flatnonzero(bad)[:MAX_ISSUES]
-                ]
-            )
-
-    def where(place: int) -> str:
-        owner = int(np.searchsorted(start, place, side="right")) - 1
-        return f"{prefix}/{owner}/{place - start[owner]}"
-
-    found = []
-    for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES].tolist():
-        found.append(FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}"))
-    if not found and public.support != "all":
-        outside = ~public.mask()[states[:-1], states[1:]]
-        outside[start[1:-1] - 1] = False  # from one trajectory to the next
-        for place in np.flatnonzero(outside)[:MAX_ISSUES].tolist():
-            says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
-            found.append(FieldIssue(where(place + 1), says))
-    if found:
-        raise InvalidInput(found)
-    sequence = record_order(start, [states])
-    states = rearranged(states, start, sequence)
-    return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
-
-
-def _matrix_content(public: DrEnsemblePublic, rows: Sequence[Sequence[float] | Floats]) -> Content:
-    prefix = "/content/transitions"
-    n = public.states
-    if len(rows) != n:
-        raise InvalidInput(f"{n} rows are needed, one a state; found {len(rows)}", pointer=prefix)
-    ragged = [FieldIssue(f"{prefix}/{row}", f"{n} entries are needed") for row in range(n) if len(rows[row]) != n]
-    if ragged:
-        raise InvalidInput(ragged[:MAX_ISSUES])
-    matrix = np.array(rows, dtype=np.float64)
-    mask = public.mask()
-    assert public.min_probability is not None
-    found = []
-    for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand"))
-    for origin, to in np.argwhere(mask & (matrix < public.min_probability))[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {public.min_probability}"))
-    for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}"))
-    if found:
-        raise InvalidInput(found[:MAX_ISSUES])
-    return {"transitions": matrix}
-
-
-def _matrix_table(public: DrEnsemblePublic, table: pa.Table) -> Content:
-    n = public.states
-    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",))
-    probability = real_column(table, "probability", "/content")
-    cells = columns["from"] * n + columns["to"]
-    if np.unique(cells).size != cells.size:
-        raise InvalidInput("a transition stands twice", pointer="/content")
-    matrix = np.zeros((n, n))
-    matrix.ravel()[cells] = probability
-    if not np.isfinite(matrix).all():
-        raise InvalidInput("column 'probability' must hold finite numbers", pointer="/content")
-    return _matrix_content(public, matrix.tolist())
-
-
-# Helpers from measurements and tariffs to states and utilities ------------------------------------------------------
-
-
-def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
-    """State sequences of power series, `content.trajectories` of a dataset.
-
-    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same unit, public. State s
-    is edges[s] <= power < edges[s + 1]; power below the first or above the last edge counts to the outer states.
-    """
-    series, bins = np.asarray(power, dtype=np.float64), np.asarray(edges, dtype=np.float64)
-    if series.ndim != 2 or not np.isfinite(series).all():
-        raise InvalidInput("power is a finite array of participants by steps", pointer="/power")
-    if bins.ndim != 1 or bins.size < 3 or not (np.diff(bins) > 0).all():
-        raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
-    states: list[list[int]] = (np.clip(np.searchsorted(bins, series, side="right") - 1, 0, bins.size - 2)).tolist()
-    return states
-
-
-def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
-    """Utility float64[T, n] of a tariff: minus what a state's power costs.
-
-    price: float[T], money per unit of power and step; power: float[n] of the states.
-    """
-    return -np.outer(np.asarray(price, dtype=np.float64), np.asarray(power, dtype=np.float64))
-
-
-# The problem --------------------------------------------------------------------------------------------------------
 
 
 Numbers = Annotated[tuple[Real, ...], InPieces()]

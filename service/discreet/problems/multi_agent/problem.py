@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import math
 import re
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.field_issues import Misfit, issues_of, sentence
@@ -27,165 +24,38 @@ from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
-from discreet.problems.columns import check_names, real_column
-from discreet.problems.contents import PRIVATE, Content, Progress, Released, pack, unpack
-from discreet.problems.datasets import Dataset, DatasetId
+from discreet.problems.contents import Content, Progress, Released, pack, unpack
+from discreet.problems.datasets import DatasetId
 from discreet.problems.federation import FederatedProblem, Member, Session
+from discreet.problems.multi_agent.dataset import (
+    MAX_CONSTRAINTS,
+    MAX_PROGRAM,
+    Announcement,
+    Floats,
+    MultiAgentDataset,
+    MultiAgentPublic,
+    Text,
+)
+from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers import rounding, saddle_point
 from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
-from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
 from discreet.solvers.intervals import Box
 from discreet.solvers.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.noise_split import split
-from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, derivative, parse
+from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
-Floats = NDArray[np.float64]
-
-MAX_AGENTS = 200
-MAX_CONSTRAINTS = 100
 MAX_STEPS = 1_000_000
 MAX_ROUNDS = 100_000
-PATH_POINTS = 100
-"""Length of the multiplier path that is published; a public figure."""
 DRAWS_A_SECOND = 400_000
 MAX_COUPLINGS = 10_000
 """Constraints times agents squared: as many suprema may have to be bounded when planning."""
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
-MAX_PROGRAM = MAX_INSTRUCTIONS // 2
-"""Instructions of all constraints, and of all objectives: together what a program may have."""
 MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
-
-
-# The dataset --------------------------------------------------------------------------------------------------------
-
-
-class Announcement(Frozen):
-    """What is public of an agent: the range of its state, and the radius of its protection."""
-
-    lower: Bound
-    upper: Bound
-    radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
-        description="Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps"
-    )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.lower < self.upper:
-            raise Misfit("lower", "lower must be below upper")
-        return self
-
-
-class AgentFigures(Announcement):
-    """An agent with its name in expressions."""
-
-    name: Name
-
-
-class MultiAgentPublic(Frozen):
-    """What is published of the agents."""
-
-    unit: Literal["trajectory"] = Field(description="One agent's trajectory of states is what neighbours change")
-    agents: Annotated[list[AgentFigures], InPieces(min_length=2, max_length=MAX_AGENTS)]
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        names = [agent.name for agent in self.agents]
-        if len(set(names)) != len(names):
-            raise Misfit("agents", "agents have distinct names")
-        return self
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(agent.name for agent in self.agents)
-
-    def box(self) -> dict[str, tuple[float, float]]:
-        return {agent.name: (agent.lower, agent.upper) for agent in self.agents}
-
-
-class MultiAgentContent(Frozen):
-    """The private content: each agent's objective, of its own state alone, and where it starts."""
-
-    objectives: dict[Name, Text]
-    initial: dict[Name, Real] | None = None
-
-
-class MultiAgentDataset(Dataset):
-    """Objectives and initial states of agents, for a problem that runs in one process."""
-
-    kind: Literal["multi_agent"]
-    public: MultiAgentPublic
-    content: MultiAgentContent = Field(json_schema_extra=PRIVATE)
-
-    @classmethod
-    def read_public(cls, public: Any) -> MultiAgentPublic:
-        return MultiAgentPublic.model_validate(public)
-
-    @classmethod
-    def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:
-        radii = {f"radius of {agent.name}": agent.radius for agent in public.agents}
-        return {"neighbours": "states moved", **radii}
-
-    @classmethod
-    def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
-        found: list[FieldIssue] = []
-        texts, initial, slopes = [], [], []
-        for field, given in (("objectives", content.objectives), ("initial", content.initial or {})):
-            unknown = sorted(set(given) - set(public.names))
-            found += [FieldIssue(f"/content/{field}/{name}", f"no agent is called {name}") for name in unknown]
-        for agent in public.agents:
-            text = content.objectives.get(agent.name, "0")
-            pointer = f"/content/objectives/{agent.name}"
-            try:
-                objective = parse(text, [agent.name])
-                prove_convex(objective, {agent.name: (agent.lower, agent.upper)})
-                texts.append(str(objective))
-                parse(texts[-1], [agent.name])  # as a release will: 1e9 has become 1000000000, which may be too long
-                slopes.append(derivative(objective, agent.name))
-            except ValueError as error:  # of the grammar, or not convex
-                found.append(FieldIssue(pointer, str(error)))
-            start = (content.initial or {}).get(agent.name, (agent.lower + agent.upper) / 2)
-            if not agent.lower <= start <= agent.upper:
-                says = f"must be {agent.lower:g} to {agent.upper:g}; found {start:g}"
-                found.append(FieldIssue(f"/content/initial/{agent.name}", says))
-            initial.append(start)
-        if found:
-            raise InvalidInput(found)
-        try:  # now: a release that met it would fail because of the data
-            compiled(slopes, public.names, MAX_PROGRAM)
-        except ExpressionError as error:
-            raise InvalidInput(str(error), pointer="/content/objectives") from None
-        return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
-
-    @classmethod
-    def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
-        agents = [{"name": name, "lower": 0, "upper": 5, "radius": 0.5} for name in ("left", "right")]
-        columns = {"agent": ["left", "right"], "objective": ["(left - 3)^2", "2 * (right - 4)^2"]}
-        for more in ({}, {"initial": [1.0, 2.0]}):
-            yield {"unit": "trajectory", "agents": agents}, columns | more
-
-    @classmethod
-    def read_table(cls, public: MultiAgentPublic, table: pa.Table) -> Content:
-        """Columns `agent, objective` and, if starts are given, `initial`."""
-        given = ["initial"] if "initial" in table.column_names else []
-        check_names(table, ["agent", "objective", *given], [], "/content")
-        names = [str(name) for name in table.column("agent").to_pylist()]
-        if len(set(names)) != len(names):
-            raise InvalidInput("an agent stands twice", pointer="/content")
-        starts = dict(zip(names, real_column(table, "initial", "/content").tolist(), strict=True)) if given else None
-        texts = [str(text) for text in table.column("objective").to_pylist()]
-        objectives = dict(zip(names, texts, strict=True))
-        return cls.read_rows(public, MultiAgentContent(objectives=objectives, initial=starts))
-
-
-# The problem --------------------------------------------------------------------------------------------------------
 
 
 class StepSchedule(Frozen):
@@ -574,7 +444,7 @@ class MultiAgent(FederatedProblem):
         return STATE.size
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
-        return CloudSession(self, plan, agents)
+        return CloudSession(*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)
 
     @classmethod
     def rehearse_session(cls) -> None:
@@ -592,84 +462,3 @@ class MultiAgent(FederatedProblem):
             session.restore(session.state())
         released = unpack(pack(session.released()))
         problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
-
-
-STATE = struct.Struct("!d")
-"""An agent's message: its state."""
-
-
-class CloudSession(Session):
-    """The cloud of a federated run: it sees the states, and answers with noised outputs and multipliers.
-
-    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
-    big-endian doubles. The opening has the first multipliers alone. Where rounds may lack agents, one that is missing
-    is taken to stand in the middle of its range, which is public. (Where it stood last is its secret: every round that
-    showed it again would add to what neighbours differ by, while the price is that of a state shown once.)
-    """
-
-    def __init__(self, problem: MultiAgent, plan: Plan, agents: Sequence[Member]) -> None:
-        self._form, self._outputs = problem.solver_form(plan, {})
-        (event,) = plan.events
-        assert isinstance(event, Gaussian)
-        self._event = event
-        self._schedule = problem.schedule.solver_form()
-        self.rounds = problem.schedule.iterations
-        place = {name: position for position, name in enumerate(self._form.names)}
-        self._place = {agent.fingerprint: place[agent.name] for agent in agents}
-        recorded = saddle_point.thinned(self.rounds, PATH_POINTS)
-        m, o = self._form.constraints, len(self._outputs.register)
-        self._now: dict[str, NDArray[Any]] = {
-            "current": np.zeros(m),
-            "steps": recorded,
-            "multipliers": np.zeros((len(recorded), m)),
-            "outputs": np.zeros((len(recorded), o)),
-            "mean_multipliers": np.zeros(m),
-            "mean_outputs": np.zeros(o),
-        }
-
-    def opening(self, noise: Noise) -> bytes:
-        return doubles(self._now["current"])
-
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        return len(message) == STATE.size and math.isfinite(STATE.unpack(message)[0])
-
-    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
-        now, k = self._now, number + 1
-        states = (self._form.lower + self._form.upper) / 2
-        for agent, message in messages.items():
-            states[self._place[agent]] = STATE.unpack(message)[0]
-        states = np.clip(states, self._form.lower, self._form.upper)
-        drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
-        released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
-        gamma, alpha = self._schedule.at(k)
-        m = self._form.constraints
-        now["current"] = np.array(saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha))
-        row = np.searchsorted(now["steps"], k)
-        if now["steps"][row] == k:
-            now["multipliers"][row], now["outputs"][row] = now["current"], released
-        if k > self.rounds // 2:
-            share = 1 / (k - self.rounds // 2)
-            now["mean_multipliers"] += share * (now["current"] - now["mean_multipliers"])
-            now["mean_outputs"] += share * (released - now["mean_outputs"])
-        return doubles(np.concatenate([released, now["current"]]))
-
-    def state(self) -> bytes:
-        return pack(self._now)
-
-    def restore(self, state: bytes) -> None:
-        self._now = unpack(state)
-
-    def released(self) -> Released:
-        """Noised outputs and multipliers."""
-        return {name: array for name, array in self._now.items() if name not in ("states", "current")}
-
-
-def grid_noise(noise: Noise, event: Gaussian, count: int, width: int) -> Floats:
-    """float64[count, width]: discrete Gaussian noise in whole steps of the event's grid."""
-    return noise.discrete_gaussian(event.scale / event.grid, (count, width)).astype(np.float64)
-
-
-def doubles(values: Floats) -> bytes:
-    """Big-endian doubles: what is broadcast."""
-    return values.astype(">f8").tobytes()

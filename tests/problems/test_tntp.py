@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from discreet import cli, solve, tntp
+from discreet import cli, solve
 from discreet.errors import InvalidInput
+from discreet.problems.routing import tntp
 
 NETWORK = """<NUMBER OF ZONES> 2
 <NUMBER OF NODES> 3

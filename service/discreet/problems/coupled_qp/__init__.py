@@ -1,0 +1,1 @@
+"""Coupled quadratic programs over sums that only the agents can open."""

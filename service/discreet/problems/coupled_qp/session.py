@@ -1,0 +1,119 @@
+"""The operator's machine of an encrypted sum as a session."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Released
+from discreet.problems.federation import Member, Session, SessionFailed
+from discreet.problems.plans import Plan
+from discreet.problems.results import Output, Result
+from discreet_client import secure_sum
+
+Floats = NDArray[np.float64]
+
+
+class SumSession(Session):
+    """The operator's machine as a session: one exchange is one of its phases.
+
+    Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which the agents' tokens
+    pin, on the broadcast that brings it. `state` holds that key and the link masks; it is sealed where it is stored.
+    """
+
+    def __init__(self, plan: Plan, agents: Sequence[Member], own: Floats) -> None:
+        self.rounds = plan.resources.steps
+        self._parameters = secure_sum.Parameters(**plan.parameters["sums"])
+        self._places = {agent.fingerprint: place for place, agent in enumerate(agents)}
+        self._members = tuple(agent.key for agent in agents)
+        self._own = own
+        self._identity: Ed25519PrivateKey | None = None
+        self._operator: secure_sum.Operator | None = None
+        self._job = ""
+
+    def _begin(self, identity: Ed25519PrivateKey, job: str) -> secure_sum.Operator:
+        self._identity, self._job = identity, job
+        roster = secure_sum.Roster(job, self._members, identity.public_key().public_bytes_raw(), self._parameters)
+        self._operator = secure_sum.Operator(
+            identity, lambda document: document == roster.document, roster.document, self._own
+        )
+        return self._operator
+
+    @property
+    def _machine(self) -> secure_sum.Operator:
+        assert self._operator is not None
+        return self._operator
+
+    def opening(self, noise: Noise) -> bytes:
+        return self._begin(Ed25519PrivateKey.generate(), secrets.token_hex(16)).open()
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        """Authentic, this agent's own, and due; nothing where nothing is due."""
+        place = self._places[agent]
+        try:
+            if not message:
+                return place not in self._machine.waiting
+            if secure_sum.parse(message)[3] != place:
+                return False
+            self._machine.collect(message)
+        except secure_sum.SecureSumError:
+            return False
+        return True
+
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        try:
+            for agent in sorted(messages):
+                self._machine.collect(messages[agent])
+            broadcast = self._machine.advance()
+        except secure_sum.SecureSumError as error:
+            raise SessionFailed("protocol_broken") from error
+        assert broadcast is not None
+        self.done = self._machine.finished
+        return broadcast
+
+    def state(self) -> bytes:
+        assert self._identity is not None
+        saved = {
+            "identity": self._identity.private_bytes_raw().hex(),
+            "job": self._job,
+            "machine": self._machine.state().decode(),
+        }
+        return json.dumps(saved).encode()
+
+    def restore(self, state: bytes) -> None:
+        saved = json.loads(state)
+        identity = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(saved["identity"]))
+        self._begin(identity, saved["job"]).resume(saved["machine"].encode())
+        self.done = self._machine.finished
+
+    def released(self) -> Released:
+        evidence = json.dumps(self._machine.certificate()).encode()
+        return {"evidence": np.frombuffer(evidence, dtype=np.uint8)}
+
+
+def evidence_result(released: Released) -> Result:
+    evidence = json.loads(released["evidence"].tobytes())
+    return Result(
+        {
+            "rounds": Output(lambda: evidence["rounds"]),
+            "transcript": Output(lambda: evidence["transcript"]),
+            "evidence": Output(lambda: evidence),
+        }
+    )
+
+
+class TwoRounds:
+    """The optimizer of a rehearsal."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def __call__(self, sums: Floats | None) -> Floats | None:
+        self.left -= 1
+        return np.array([float(self.left), 1.0]) if self.left else None

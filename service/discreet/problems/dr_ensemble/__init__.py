@@ -1,0 +1,1 @@
+"""Demand response of an ensemble of loads."""

@@ -1,0 +1,32 @@
+"""From measurements and tariffs to states and utilities."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.errors import InvalidInput
+from discreet.problems.dr_ensemble.dataset import Floats
+
+
+def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
+    """State sequences of power series, `content.trajectories` of a dataset.
+
+    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same unit, public. State s
+    is edges[s] <= power < edges[s + 1]; power below the first or above the last edge counts to the outer states.
+    """
+    series, bins = np.asarray(power, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    if series.ndim != 2 or not np.isfinite(series).all():
+        raise InvalidInput("power is a finite array of participants by steps", pointer="/power")
+    if bins.ndim != 1 or bins.size < 3 or not (np.diff(bins) > 0).all():
+        raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
+    states: list[list[int]] = (np.clip(np.searchsorted(bins, series, side="right") - 1, 0, bins.size - 2)).tolist()
+    return states
+
+
+def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
+    """Utility float64[T, n] of a tariff: minus what a state's power costs.
+
+    price: float[T], money per unit of power and step; power: float[n] of the states.
+    """
+    return -np.outer(np.asarray(price, dtype=np.float64), np.asarray(power, dtype=np.float64))

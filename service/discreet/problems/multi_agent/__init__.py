@@ -1,0 +1,1 @@
+"""Agents with common constraints, through a trusted cloud."""

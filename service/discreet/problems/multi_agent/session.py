@@ -1,0 +1,109 @@
+"""The cloud of a session of agents: states come in, noised outputs go out."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.mechanisms.gaussian import Gaussian
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Released, pack, unpack
+from discreet.problems.federation import Member, Session
+from discreet.problems.multi_agent.dataset import Floats
+from discreet.problems.plans import Plan
+from discreet.solvers import saddle_point
+
+PATH_POINTS = 100
+"""Length of the multiplier path that is published; a public figure."""
+
+
+STATE = struct.Struct("!d")
+"""An agent's message: its state."""
+
+
+class CloudSession(Session):
+    """The cloud of a federated run: it sees the states, and answers with noised outputs and multipliers.
+
+    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
+    big-endian doubles. The opening has the first multipliers alone. Where rounds may lack agents, one that is missing
+    is taken to stand in the middle of its range, which is public. (Where it stood last is its secret: every round that
+    showed it again would add to what neighbours differ by, while the price is that of a state shown once.)
+    """
+
+    def __init__(
+        self,
+        form: saddle_point.SaddleProblem,
+        outputs: saddle_point.Outputs,
+        schedule: saddle_point.Schedule,
+        plan: Plan,
+        agents: Sequence[Member],
+    ) -> None:
+        self._form, self._outputs, self._schedule = form, outputs, schedule
+        (event,) = plan.events
+        assert isinstance(event, Gaussian)
+        self._event = event
+        self.rounds = plan.iterations["steps"]
+        place = {name: position for position, name in enumerate(self._form.names)}
+        self._place = {agent.fingerprint: place[agent.name] for agent in agents}
+        recorded = saddle_point.thinned(self.rounds, PATH_POINTS)
+        m, o = self._form.constraints, len(self._outputs.register)
+        self._now: dict[str, NDArray[Any]] = {
+            "current": np.zeros(m),
+            "steps": recorded,
+            "multipliers": np.zeros((len(recorded), m)),
+            "outputs": np.zeros((len(recorded), o)),
+            "mean_multipliers": np.zeros(m),
+            "mean_outputs": np.zeros(o),
+        }
+
+    def opening(self, noise: Noise) -> bytes:
+        return doubles(self._now["current"])
+
+    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        return len(message) == STATE.size and math.isfinite(STATE.unpack(message)[0])
+
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
+        now, k = self._now, number + 1
+        states = (self._form.lower + self._form.upper) / 2
+        for agent, message in messages.items():
+            states[self._place[agent]] = STATE.unpack(message)[0]
+        states = np.clip(states, self._form.lower, self._form.upper)
+        drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
+        released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
+        gamma, alpha = self._schedule.at(k)
+        m = self._form.constraints
+        now["current"] = np.array(saddle_point.cloud_step(now["current"].tolist(), released[:m].tolist(), gamma, alpha))
+        row = np.searchsorted(now["steps"], k)
+        if now["steps"][row] == k:
+            now["multipliers"][row], now["outputs"][row] = now["current"], released
+        if k > self.rounds // 2:
+            share = 1 / (k - self.rounds // 2)
+            now["mean_multipliers"] += share * (now["current"] - now["mean_multipliers"])
+            now["mean_outputs"] += share * (released - now["mean_outputs"])
+        return doubles(np.concatenate([released, now["current"]]))
+
+    def state(self) -> bytes:
+        return pack(self._now)
+
+    def restore(self, state: bytes) -> None:
+        self._now = unpack(state)
+
+    def released(self) -> Released:
+        """Noised outputs and multipliers."""
+        return {name: array for name, array in self._now.items() if name not in ("states", "current")}
+
+
+def grid_noise(noise: Noise, event: Gaussian, count: int, width: int) -> Floats:
+    """float64[count, width]: discrete Gaussian noise in whole steps of the event's grid."""
+    return noise.discrete_gaussian(event.scale / event.grid, (count, width)).astype(np.float64)
+
+
+def doubles(values: Floats) -> bytes:
+    """Big-endian doubles: what is broadcast."""
+    return values.astype(">f8").tobytes()

@@ -1,0 +1,1 @@
+"""The value of a policy, from what people did under another."""

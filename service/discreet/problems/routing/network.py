@@ -1,0 +1,85 @@
+"""The public network of a routing problem, and its latencies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from discreet.errors import FieldIssue
+from discreet.items import InPieces
+from discreet.problems.numbers import Frozen, Real
+from discreet.solvers.traffic_assignment import Latency, Network, unreachable_pairs
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Link:
+    """A directed link of the network; nodes are 1..n."""
+
+    # No model: that takes five times as much memory as these four figures, and networks have many links.
+
+    tail: Annotated[int, Field(strict=True, ge=1)]
+    head: Annotated[int, Field(strict=True, ge=1)]
+    free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
+    capacity: Annotated[Real, Field(gt=0, le=1e12)]
+
+
+class RoadNetwork(Frozen):
+    """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through."""
+
+    nodes: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+    first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
+    links: Annotated[tuple[Link, ...], InPieces(max_length=1_000_000)]
+
+    def issues(self, zones: int) -> list[FieldIssue]:
+        """What keeps this from being a network that joins all ordered pairs of zones."""
+        found = []
+        if self.nodes < zones:
+            found.append(FieldIssue("/nodes", f"the dataset has {zones} zones, which are nodes"))
+        if self.first_through_node > self.nodes:
+            found.append(FieldIssue("/first_through_node", f"the network has {self.nodes} nodes"))
+        for position, link in enumerate(self.links):
+            for end, node in (("tail", link.tail), ("head", link.head)):
+                if node > self.nodes:
+                    found.append(FieldIssue(f"/links/{position}/{end}", f"node {node} of {self.nodes} nodes"))
+            if link.tail == link.head:
+                found.append(FieldIssue(f"/links/{position}", f"a link from node {link.tail} to itself"))
+        return found or [
+            FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
+            for origin, destination in unreachable_pairs(self.arrays(zones))
+        ]
+
+    def arrays(self, zones: int) -> Network:
+        """The solver's form."""
+        return Network(
+            nodes=self.nodes,
+            zones=zones,
+            first_through_node=self.first_through_node - 1,
+            tail=np.array([link.tail - 1 for link in self.links], dtype=np.int64),
+            head=np.array([link.head - 1 for link in self.links], dtype=np.int64),
+            free_flow_time=np.array([link.free_flow_time for link in self.links]),
+            capacity=np.array([link.capacity for link in self.links]),
+        )
+
+
+class AffineLatency(Frozen):
+    """`t(y) = free_flow_time (1 + factor y / capacity)`."""
+
+    type: Literal["affine"]
+    factor: Annotated[Real, Field(ge=0, le=1e6)] = 1.0
+
+    def solver_form(self) -> Latency:
+        return Latency(coefficient=self.factor, power=1.0)
+
+
+class BprLatency(Frozen):
+    """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
+
+    type: Literal["bpr"]
+    b: Annotated[Real, Field(ge=0, le=1e6)] = 0.15
+    power: Annotated[Real, Field(ge=1, le=20)] = 4.0
+
+    def solver_form(self) -> Latency:
+        return Latency(coefficient=self.b, power=self.power)
