@@ -160,6 +160,12 @@ def no_fork_server(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.nowhere")
 
 
+def hanging_fork_server(patch: pytest.MonkeyPatch) -> None:
+    """The program that starts children never becomes ready."""
+    _fork_server(patch, "tests.isolation.zygote", HANG="1")
+    patch.setattr(children, "START_SECONDS", 0.5)
+
+
 def no_walls(patch: pytest.MonkeyPatch) -> None:
     """The kernel has no walls to build."""
     _fork_server(patch, "tests.isolation.zygote", WALLS="", REHEARSE="0")

@@ -188,6 +188,7 @@ def _schema(_service: Installation) -> Reached:
 ATTACKS = [
     *(_child(fault) for fault, *_ in causes.CHILDREN),
     _without_children(causes.no_fork_server, "child_not_started", "a fork server that does not start"),
+    _without_children(causes.hanging_fork_server, "child_not_started", "a fork server that hangs in its warm-up"),
     _without_children(causes.no_walls, "not_isolated", "a machine without walls where they are asked for"),
     Attack(
         "3 causes",

@@ -1,8 +1,10 @@
-"""The zygote with the hostile kind. WALLS in its environment: the walls it may build, as on a kernel without others."""
+"""The zygote with the hostile kind. WALLS in its environment: the walls it may build, as on a kernel without others.
+HANG: it never becomes ready."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from discreet.isolation import solving, zygote
@@ -10,6 +12,8 @@ from discreet.isolation.sandbox import WALLS, Sandbox
 from tests.isolation import hostile
 
 if __name__ == "__main__":
+    while "HANG" in os.environ:
+        signal.pause()
     names = os.environ.get("WALLS", " ".join(WALLS)).split()
     prepare = Sandbox.prepare
     Sandbox.prepare = lambda: prepare(tuple(name for name in WALLS if name in names))

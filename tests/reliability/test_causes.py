@@ -20,6 +20,7 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet.api import problem_details
+from discreet.isolation.children import NotStarted, Zygote
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
@@ -112,8 +113,9 @@ def test_walls_that_are_less_than_asked_for(settings: Settings, monkeypatch: pyt
     inside(settings, work)
 
 
-def test_a_fork_server_that_does_not_start(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    causes.no_fork_server(monkeypatch)
+@pytest.mark.parametrize("fault", [causes.no_fork_server, causes.hanging_fork_server])
+def test_a_fork_server_that_does_not_start(settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any) -> None:
+    fault(monkeypatch)
 
     async def work(services: Services, owner: Principal) -> None:
         job = await causes.new_job(services, owner)
@@ -123,10 +125,23 @@ def test_a_fork_server_that_does_not_start(settings: Settings, monkeypatch: pyte
     inside(settings, work)
 
 
+def test_a_fork_server_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    causes.hanging_fork_server(monkeypatch)
+
+    async def go() -> None:
+        zygote = Zygote()
+        with pytest.raises(NotStarted, match=r"was not ready within 0\.5 s of its start, and was ended"):
+            await zygote.start()
+        assert not zygote.alive
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
         (causes.no_fork_server, "reader_not_started"),
+        (causes.hanging_fork_server, "reader_not_started"),
         (causes.no_walls, "not_isolated"),
         (causes.crashing_reader, "not_read"),
     ],

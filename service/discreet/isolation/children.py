@@ -66,6 +66,8 @@ SOLVING = "discreet.isolation.solving"
 READING = "discreet.isolation.reading"
 """The program of uploads."""
 
+START_SECONDS = 600.0
+"""A zygote that is not warm by then hangs, also where everything is compiled anew on a busy machine: it is ended."""
 FORK_SECONDS = 60.0
 """A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
 
@@ -405,7 +407,14 @@ class Zygote:
                 env=plain_environment(),
                 stdin=asyncio.subprocess.DEVNULL,
             )
-        answer = await asyncio.to_thread(ours.recv, 4096)
+        ours.settimeout(START_SECONDS)
+        try:
+            answer = await asyncio.to_thread(ours.recv, 4096)
+        except TimeoutError:
+            await self.stop()
+            raise NotStarted(
+                f"the process that starts children was not ready within {START_SECONDS:g} s of its start, and was ended"
+            ) from None
         if not answer:
             status = await self._process.wait()
             ended = f"signal {-status}" if status < 0 else f"status {status}"
