@@ -1,82 +1,187 @@
-"""`make sdk`: what in the Python SDK is made from something else (needs openapi-python-client and ruff).
+"""`make sdk`: what in the Python SDK is made from something else (needs datamodel-code-generator and ruff).
 
-`discreet_client/rest` is made from the committed contract, `discreet_client/aio.py` from `client.py`: the same calls
-with `await`. mypy finds an await that a new rule would have had to put.
+`discreet_client/rest/models.py` and `operations.py` are made from the committed contract, `discreet_client/aio.py` from
+`client.py`: the same calls with `await`. mypy finds an await that a new rule would have had to put.
 
-    python clients/python/generate.py            write it again
+    python clients/python/generate.py            write them again
     python clients/python/generate.py --check    exit 1 when what is committed is not what would be written
 """
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import json
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
 PACKAGE = HERE / "discreet_client"
+WIDTH = 92
+"""Of the text in docstrings, which nothing wraps later."""
 
-CONFIG = {
-    "literal_enums": True,
-    "content_type_overrides": {
-        "application/jsonl": "application/octet-stream",
-        "application/vnd.apache.parquet": "application/octet-stream",
-        "text/event-stream": "text/plain",
-        "application/problem+json": "application/json",
-    },
-    "post_hooks": [],
+Json = dict[str, Any]
+
+# The contract's schemas as TypedDicts
+
+MODELS = '''"""What goes into requests and comes back, as the contract declares it: dictionaries with known names.
+
+`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a `Trip` is expected.
+The service checks what a type cannot say, such as bounds: they stand below the field.
+"""
+# Made from openapi/openapi.json by `make sdk`.
+'''
+BOUNDS = {
+    "minimum": ">= {}",
+    "exclusiveMinimum": "> {}",
+    "maximum": "<= {}",
+    "exclusiveMaximum": "< {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "length >= {}",
+    "maxLength": "length <= {}",
+    "minItems": "length >= {}",
+    "maxItems": "length <= {}",
+    "format": "{}",
+    "pattern": "matches `{}`",
 }
 
 
-RUFF = ("--isolated", "--quiet", "--target-version", "py311", "--line-length", "120", "--no-cache")
-
-
-def readable(schema: Any) -> Any:
-    """The document without what the generator refuses: defaults and examples that are objects.
-
-    Both only tell what the server does with a field that is left out; the server goes on doing it.
-    """
-    if isinstance(schema, dict):
-        return {
-            # Below `properties` stand names of fields, which may be any word.
-            name: {field: readable(one) for field, one in value.items()} if name == "properties" else readable(value)
-            for name, value in schema.items()
-            if not (name in ("default", "example", "examples") and isinstance(value, dict | list))
+def described(schema: Any) -> Any:
+    """The document with the default and the bounds of each field in its description: a type says neither."""
+    if isinstance(schema, list):
+        return [described(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    unsaid = {*BOUNDS, "default", "example", "examples"}
+    kept = {name: described(value) for name, value in schema.items() if name not in unsaid}
+    if "properties" in schema:  # their names are any words
+        fields = schema["properties"].items()
+        kept["properties"] = {
+            name: {**described(field), "description": wrapped(about(field))} for name, field in fields
         }
-    return [readable(value) for value in schema] if isinstance(schema, list) else schema
+    if "prefixItems" in kept:  # JSON has no tuples
+        entries = [one for index, one in enumerate(kept["prefixItems"]) if one not in kept["prefixItems"][:index]]
+        kept["items"] = {"anyOf": entries}
+        del kept["prefixItems"]
+    if isinstance(kept.get("description"), str):
+        kept["description"] = wrapped(kept["description"])
+    return kept
 
 
-def generate(contract: Path, out: Path) -> None:
-    """Write the package to `out`, which is replaced; RuntimeError when any part of the contract was not understood."""
-    with tempfile.TemporaryDirectory() as folder:
-        document, config = Path(folder, "openapi.json"), Path(folder, "config.json")
-        document.write_text(json.dumps(readable(json.loads(contract.read_text()))))
-        config.write_text(json.dumps(CONFIG))
-        made = Path(folder, "rest")
-        _run(
-            "openapi_python_client",
-            "generate",
-            *("--path", str(document), "--config", str(config), "--meta", "none", "--output-path", str(made)),
-            "--fail-on-warning",
-        )
-        for path in made.glob(
-            "api/*/*.py"
-        ):  # it forgets an import where a body may be left out; ruff drops it elsewhere
-            path.write_text(path.read_text().replace("import Response, UNSET\n", "import Response, UNSET, Unset\n"))
-        _run("ruff", "check", *RUFF, "--select", "I,F401,F811,UP", "--fix", "--exit-zero", str(made))
-        _run("ruff", "format", *RUFF, str(made))
-        if out.exists():
-            shutil.rmtree(out)
-        shutil.copytree(made, out)
+def about(field: Json) -> str:
+    """Description, bounds and default of a field or parameter."""
+    default = field.get("default")
+    stated = f"default `{default if isinstance(default, str) else json.dumps(default)}`" if default is not None else ""
+    return "; ".join(part for part in (field.get("description", ""), bounds(field), stated) if part)
 
+
+def bounds(schema: Json) -> str:
+    """What a value is bounded by, and what lies in it; nothing where a value may be of several types."""
+    inner = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
+    bounded = {**schema, **inner[0]} if len(inner) == 1 else schema
+    values = {name: f"{value:g}" if isinstance(value, float) else value for name, value in bounded.items()}
+    own = [form.format(values[name]) for name, form in BOUNDS.items() if name in values]
+    each = bounds(bounded["items"]) if "items" in bounded else ""
+    return ", ".join([*own, f"each {each}"] if each else own)
+
+
+def wrapped(text: str) -> str:
+    return "\n\n".join(textwrap.fill(paragraph, WIDTH) for paragraph in text.strip().split("\n\n"))
+
+
+def hanging(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="    ")
+
+
+def models(contract: Json) -> str:
+    """The module `rest.models`."""
+    source = ("--input-file-type", "openapi", "--target-python-version", "3.11", "--disable-timestamp")
+    shape = ("--output-model-type", "typing.TypedDict", "--no-use-closed-typed-dict", "--enum-field-as-literal", "all")
+    words = ("--use-schema-description", "--use-field-description", "--use-single-line-docstring")
+    layout = ("--formatters", "builtin", "--disable-future-imports")  # so that `__required_keys__` are right
+    made = run("datamodel_code_generator", *source, *shape, *words, *layout, text=json.dumps(described(contract)))
+    return MODELS + made[made.index("from typing") :]
+
+
+# Its operations as functions
+
+OPERATIONS = '''"""The operations of the contract, one function each, which makes the request and sends nothing.
+
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
+`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
+"""
+# Made from openapi/openapi.json by `make sdk`.
+
+from __future__ import annotations
+
+from typing import Literal
+
+from discreet_client.rest import Operation, models, quoted
+'''
+TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+
+
+def type_of(schema: Json) -> str:
+    """The type of a parameter, which is no object."""
+    if "anyOf" in schema:
+        return " | ".join(type_of(one) for one in schema["anyOf"] if one != {"type": "null"})
+    return f"Literal[{', '.join(map(repr, schema['enum']))}]" if "enum" in schema else TYPES[schema["type"]]
+
+
+def named(content: Json) -> str:
+    """The type of a body or answer by its media type: JSON by its model, other text and bytes as they are."""
+    media = next((media for media, of in content.items() if of["schema"]), None)
+    if media is None:
+        return "None"
+    if media == "application/json":
+        return "models." + content[media]["schema"]["$ref"].rpartition("/")[2]
+    return "str" if media.startswith("text/") else "bytes"
+
+
+def operation(method: str, url: str, said: Json) -> str:
+    """One function: parameters of the path by position, then the body, all others by name."""
+    parameters = [(one["name"].lower().replace("-", "_"), one) for one in said.get("parameters", [])]
+    fixed = [f"{name}: {type_of(one['schema'])}" for name, one in parameters if one["required"]]
+    body = [f"body: {named(said['requestBody']['content'])}"] if "requestBody" in said else []
+    free = [f"{name}: {type_of(one['schema'])} | None = None" for name, one in parameters if not one["required"]]
+    answers = {code: answer for code, answer in said["responses"].items() if code.startswith("2")}
+    answer = " | ".join(dict.fromkeys(named(one.get("content", {})) for one in answers.values()))
+
+    explained = [(name, about({**one["schema"], **one})) for name, one in parameters]
+    refusals = {code: one["x-codes"] for code, one in said["responses"].items() if "x-codes" in one}
+    paragraphs = [
+        wrapped(said["description"]),
+        "\n".join(hanging(f"{name}: {text}") for name, text in explained if text),
+        f"Answers {' or '.join(answers)}. Roles: {', '.join(said['x-roles']) or 'none is needed'}.",
+        "Problem codes:\n" + "\n".join(hanging(f"{code} {', '.join(codes)}") for code, codes in refusals.items()),
+    ]
+    text = textwrap.indent("\n\n".join(filter(None, paragraphs)), "    ").strip()
+
+    place = re.sub(r"\{(\w+)\}", r"{quoted(\1)}", url)
+    arguments = [repr(method.upper()), f"f{place!r}" if place != url else repr(url)]
+    for where, keyword in (("query", "query"), ("header", "headers")):
+        pairs = [f"{one['name']!r}: {name}" for name, one in parameters if one["in"] == where]
+        if pairs:
+            arguments.append(f"{keyword}={{{', '.join(pairs)}}}")
+    arguments += ["body=body"] if body else []
+    signature = ", ".join(fixed + body + (["*", *free] if free else []))
+    return (
+        f"def {said['operationId']}({signature}) -> Operation[{answer}]:\n"
+        f'    """{text}\n    """\n    return Operation({", ".join(arguments)})\n'
+    )
+
+
+def operations(contract: Json) -> str:
+    """The module `rest.operations`."""
+    calls = [(method, url, said) for url, methods in contract["paths"].items() for method, said in methods.items()]
+    return OPERATIONS + "".join("\n\n" + operation(*call) for call in calls)
+
+
+# The client for asyncio
 
 HEADER = "# Made from client.py by `make sdk`; edit that.\n"
 ASYNCHRONOUS = (
@@ -107,52 +212,45 @@ def asynchronous(text: str) -> str:
     """The module `aio` from the text of the module `client`."""
     for pattern, replacement in ASYNCHRONOUS:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "aio.py")
-        made.write_text(HEADER + text)
-        first_party = ("--config", "lint.isort.known-first-party=['discreet_client']")
-        _run("ruff", "check", *RUFF, *first_party, "--select", "I", "--fix", str(made))
-        _run("ruff", "format", *RUFF, str(made))
-        return made.read_text()
+    return HEADER + text
 
 
-def _run(module: str, *arguments: str) -> None:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{module}: {done.stdout}{done.stderr}")
+# Writing
 
 
-def differences(left: Path, right: Path) -> list[str]:
-    """Files that only one folder has, or that differ."""
-    names = {
-        path.relative_to(root).as_posix() for root in (left, right) for path in root.rglob("*.py") if path.is_file()
-    }
-    return sorted(
-        name
-        for name in names
-        if not ((left / name).exists() and (right / name).exists())
-        or not filecmp.cmp(left / name, right / name, shallow=False)
-    )
+def run(module: str, *arguments: str, text: str) -> str:
+    """What a program writes that reads `text`; RuntimeError with what it says when it fails or warns."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or done.stderr:
+        raise RuntimeError(f"{module}: {done.stderr}")
+    return done.stdout
+
+
+def formatted(path: Path, text: str) -> str:
+    """As every file of the project is formatted."""
+    source = ("--quiet", "--stdin-filename", str(path), "-")
+    return run("ruff", "format", *source, text=run("ruff", "check", "--select", "I,F401", "--fix", *source, text=text))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    aio = asynchronous((PACKAGE / "client.py").read_text())
-    if not check:
-        generate(CONTRACT, PACKAGE / "rest")
-        (PACKAGE / "aio.py").write_text(aio)
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder, "rest")
-        generate(CONTRACT, fresh)
-        changed = [f"rest/{name}" for name in differences(PACKAGE / "rest", fresh)]
-    if aio != (PACKAGE / "aio.py").read_text():
-        changed.append("aio.py")
-    if changed:
-        print(f"not what `make sdk` writes, in clients/python/discreet_client: {', '.join(changed)}")
-    return 1 if changed else 0
+    contract = json.loads(CONTRACT.read_text())
+    made = {
+        "rest/models.py": models(contract),
+        "rest/operations.py": operations(contract),
+        "aio.py": asynchronous((PACKAGE / "client.py").read_text()),
+    }
+    texts = {PACKAGE / name: formatted(PACKAGE / name, text) for name, text in made.items()}
+    changed = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    if check and changed:
+        print(f"not what `make sdk` writes: {', '.join(str(path.relative_to(HERE)) for path in changed)}")
+        return 1
+    for path in changed:
+        path.write_text(texts[path])
+    return 0
 
 
 if __name__ == "__main__":

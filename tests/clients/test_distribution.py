@@ -152,7 +152,7 @@ def test_the_wheel_is_whole(wheel: Path) -> None:
     files = [path for path in (CLIENT / "discreet_client").rglob("*") if path.is_file()]
     inside = {path.relative_to(CLIENT).as_posix() for path in files if "__pycache__" not in path.parts}
     assert "discreet_client/py.typed" in inside
-    assert "discreet_client/rest/models/routing.py" in inside
+    assert "discreet_client/rest/models.py" in inside
     assert inside == {name for name in names if ".dist-info/" not in name}
     for extra in ("arrow", "pandas", "progress"):
         assert f"Provides-Extra: {extra}" in described

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import os
 import pickle
 import pty
+import re
+import subprocess
 import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import typeguard
 
 import discreet_client
 from discreet_client import (
@@ -34,6 +39,7 @@ from discreet_client import (
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
 from discreet_client.events import EventParser
+from discreet_client.rest import models, operations
 from discreet_client.retries import Attempts, retry_after
 from discreet_client.webhooks import WebhookRefused, verify
 from tests import bodies
@@ -108,34 +114,78 @@ def test_every_kind_runs_asynchronously_and_side_by_side(service: Installation) 
 
 
 def test_answers_are_those_of_the_generated_models(service: Installation) -> None:
-    """Nothing that the service sends is lost or refused by the models that were made from its contract."""
+    """What the service sends has the fields and types that were made from its contract, and no others."""
     with service.client() as client:
         registered = client.register(bodies.dataset())
         body = bodies.job("") | {"problem": {**bodies.job("")["problem"], "dataset": registered}}
         job = client.submit(body)
         client.wait(job["id"])
         result = client.result(job["id"])
-        answers = [
-            registered,
-            client.plan(body),
-            client.plan(body["problem"], epsilon=7),
-            client.job(job["id"]),
-            client.jobs(state="succeeded", page_size=1),
-            result,
-            client.budget(registered["account"]),
-            client.grant(registered["account"], epsilon=2, delta=0, reason="more"),
-            client.set_cap(scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"),
-            *client.caps(),
-            client.ledger_head(),
-            client.verify_certificate(result["certificate"]),
-            client.create_key(role="analyst", principal="somebody"),
+        answers: list[tuple[Any, type]] = [
+            (registered, models.DatasetAnswer),
+            (client.plan(body), models.PlanAnswer),
+            (client.plan(body["problem"], epsilon=7), models.PlanAnswer),
+            (client.job(job["id"]), models.JobAnswer),
+            (client.jobs(state="succeeded", page_size=1), models.JobPage),
+            (result, models.ResultAnswer),
+            (client.budget(registered["account"]), models.BudgetAnswer),
+            (client.grant(registered["account"], epsilon=2, delta=0, reason="more"), models.BudgetAnswer),
+            (
+                client.set_cap(scope="principal", principal="nobody", epsilon=1, delta=0, reason="none"),
+                models.BudgetAnswer,
+            ),
+            *((cap, models.BudgetAnswer) for cap in client.caps()),
+            (client.ledger_head(), models.HeadAnswer),
+            (client.verify_certificate(result["certificate"]), models.CertificateVerdict),
+            (client.create_key(role="analyst", principal="somebody"), models.KeyAnswer),
+            *((key, models.KeyEntry) for key in client.list_keys()),
         ]
         assert "somebody" in {key["principal"] for key in client.list_keys()}
-    for answer in answers:
-        again = answer.typed.to_dict()
-        assert set(again) == set(answer)
-        for name in set(answer) - {"created_at", "started_at", "finished_at", "job", "jobs", "expires_at"}:  # times
-            assert again[name] == answer[name], name
+    for answer, model in answers:
+        typeguard.check_type(answer, model, collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS)
+    with pytest.raises(typeguard.TypeCheckError, match="prise"):
+        typeguard.check_type({**answers[1][0], "prise": 1}, models.PlanAnswer)
+
+
+def test_operations_without_a_method_are_called(service: Installation) -> None:
+    """Of every kind of answer: JSON, nothing, bytes, text; refusals are errors; parameters are quoted."""
+    hook = operations.create_webhook({"url": "https://example.org/hook", "events": ["job.finished"]})
+    with service.client() as client:
+        made = client.call(hook)
+        assert made["id"] in {one["id"] for one in client.call(operations.list_webhooks())["webhooks"]}
+        assert client.call(operations.delete_webhook(made["id"])) is None
+        exported = client.call(operations.export_ledger())
+        assert isinstance(exported, bytes)
+        assert json.loads(exported.splitlines()[0])["tenant"].startswith("ten_")
+        assert len(client.call(operations.list_datasets(page_size=1))["datasets"]) <= 1
+        with pytest.raises(NotFound):
+            client.call(operations.get_job("../datasets"))
+        assert client.call(operations.check_health())["status"] == "ok"
+
+    async def asynchronously() -> models.WebhookList:
+        async with AsyncClient(service.url, service.owner_key) as client:
+            return await client.call(operations.list_webhooks())
+
+    assert made["id"] not in {one["id"] for one in asyncio.run(asynchronously())["webhooks"]}
+
+
+def test_mypy_finds_what_is_wrong_in_a_users_code(tmp_path: Path) -> None:
+    """Each line that says that it is wrong, for the reason that it says, and no other line."""
+    code = Path(__file__).with_name("user_code.py")
+    command = ["-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "--cache-dir", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *command, "--no-pretty", "--hide-error-codes", str(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = re.findall(r"py:(\d+): error: (.*)", done.stdout)
+    assert errors, done.stdout + done.stderr
+    lines = enumerate(code.read_text().splitlines(), 1)
+    wrong = {number: line.partition("# wrong: ")[2] for number, line in lines if "# wrong: " in line}
+    assert {int(number) for number, _ in errors} == set(wrong)
+    for number, reason in wrong.items():
+        assert any(reason in error for line, error in errors if int(line) == number), (number, reason, errors)
 
 
 def test_the_two_clients_have_the_same_calls() -> None:
@@ -385,7 +435,7 @@ def test_content_in_any_form_is_the_same_dataset(
         assert {register(form) for form in forms} == {known["id"]}
         monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed: CSV
         assert {register(form) for form in forms[:3]} == {known["id"]}
-        assert client.dataset(known["id"]).typed.account == known["account"]
+        assert client.dataset(known["id"])["account"] == known["account"]
         assert known["id"] in {one["id"] for one in client.datasets()}
 
 
@@ -404,7 +454,7 @@ def test_trips_as_an_array_or_a_frame(service: Installation) -> None:
         with pytest.raises(ValueError, match="JSON"):
             client.register("dr_ensemble", {}, {"transitions": np.array([[np.nan]])}, cap=1)
         plan = client.plan(bodies.job("")["problem"] | {"dataset": known}, epsilon=0.25)
-        assert plan.typed.price.epsilon == 0.25
+        assert plan["price"]["epsilon"] == 0.25
         assert plan["admitted"]
 
 

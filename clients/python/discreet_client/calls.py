@@ -1,8 +1,8 @@
 """What both clients say: one function a call of the API, and what is made of several. No I/O here.
 
-A `Call` is one request and how its answer is read; the paths, parameters and headers are those of the generated
-`discreet_client.rest`, so that a changed contract shows here. A script is a generator that yields calls (and `Follow`)
-and is sent their answers; `Client` and `AsyncClient` run it each in their way.
+A `Call` is one request and how its answer is read. Paths, parameters, bodies and answers are those of the generated
+`discreet_client.rest`, so that mypy shows here what a changed contract breaks. A script is a generator that yields
+calls (and `Follow`) and is sent their answers; `Client` and `AsyncClient` run it each in their way.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
 import httpx
 
@@ -20,66 +20,17 @@ from discreet_client import certificates, progress
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps
 from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
-from discreet_client.rest import models
-from discreet_client.rest.api.budgets import get_budget, grant_budget, list_budgets, list_entries
-from discreet_client.rest.api.datasets import delete_dataset as erase_dataset
-from discreet_client.rest.api.datasets import get_dataset, list_datasets, register_dataset
-from discreet_client.rest.api.jobs import (
-    cancel_job,
-    get_job,
-    get_result,
-    get_result_table,
-    list_jobs,
-    price_job,
-    submit_job,
-    watch_job,
-)
-from discreet_client.rest.api.ledger import (
-    export_ledger,
-    get_ledger_head,
-    list_caps,
-    verify_certificate,
-)
-from discreet_client.rest.api.ledger import set_cap as put_cap
-from discreet_client.rest.api.sessions import approve_roster, get_session, invite_agents
-from discreet_client.rest.api.tenants import create_key as make_key
-from discreet_client.rest.api.tenants import create_tenant as make_tenant
-from discreet_client.rest.api.tenants import list_keys
-from discreet_client.rest.api.tenants import revoke_key as end_key
+from discreet_client.rest import Operation, models, operations
 
 Json = dict[str, Any]
 Amount = Decimal | float
 
 
-class Model(Protocol):
-    """What the generated models have in common."""
-
-    @classmethod
-    def from_dict(cls, src_dict: Mapping[str, Any]) -> Self: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
 CHECKED_BYTES = 16 << 20
 """A result whose JSON is longer is not compared with its certificate on arrival: `certificates.require_result` does."""
 
-M = TypeVar("M", bound=Model)
 T = TypeVar("T")
-
-
-class Document(dict[str, Any], Generic[M]):
-    """A JSON object as the server sent it, fields that this client does not know included.
-
-    `typed` is the same in the generated model of the contract, with attributes and their types.
-    """
-
-    def __init__(self, values: Mapping[str, Any], model: type[M]) -> None:
-        super().__init__(values)
-        self._model = model
-
-    @property
-    def typed(self) -> M:
-        return self._model.from_dict(self)
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -105,16 +56,6 @@ class Follow:
 Script = Generator[Call[Any] | Follow, Any, T]
 
 
-@dataclass(frozen=True)
-class _Body:
-    """A body in place of the generated model of it: the server is the one to say what is wrong with a body."""
-
-    values: Any
-
-    def to_dict(self) -> Any:
-        return self.values
-
-
 def connection(server: str, key: str) -> dict[str, Any]:
     """Address and headers of a client. Unreachable and Unauthenticated where they cannot be meant: a line break that
     was read with a key is not part of it."""
@@ -127,39 +68,42 @@ def connection(server: str, key: str) -> dict[str, Any]:
     return {"base_url": server, "headers": {"Authorization": f"Bearer {key}"}}
 
 
-def _call(
-    request: Mapping[str, Any],
-    read: Callable[[httpx.Response], T],
-    *,
-    repeatable: bool | None = None,
-    busy_codes: tuple[str, ...] = (),
-) -> Call[T]:
-    """A call from the arguments that the generated code made. What is no POST may be repeated."""
-    plain = dict(request)
-    if "json" in plain:
-        plain["content"] = dumps(plain.pop("json"))
-    if repeatable is None:
-        repeatable = plain["method"] != "post"
-    return Call(plain, read, repeatable, busy_codes)
+def _request(operation: Operation[Any]) -> dict[str, Any]:
+    """Arguments of httpx's `request`; parameters that are None are left out."""
+    stated = {
+        name: {key: str(value) for key, value in given.items() if value is not None}
+        for name, given in (("params", operation.query), ("headers", operation.headers))
+    }
+    if operation.body is not None:
+        stated["headers"]["Content-Type"] = "application/json"
+    content = {} if operation.body is None else {"content": dumps(operation.body)}
+    return {"method": operation.method, "url": operation.path, **stated, **content}
 
 
-def _document(model: type[M]) -> Callable[[httpx.Response], Document[M]]:
-    return lambda response: Document(response.json(), model)
+def call(operation: Operation[T], *, repeatable: bool = False, busy_codes: tuple[str, ...] = ()) -> Call[T]:
+    """A call of an operation of the contract. What is no POST, or has an idempotency key, may be repeated."""
+    idempotent = operation.method != "POST" or operation.headers.get("idempotency-key") is not None
+    return Call(_request(operation), _answered, repeatable or idempotent, busy_codes)
 
 
-def _list(name: str, model: type[M]) -> Callable[[httpx.Response], list[Document[M]]]:
-    return lambda response: [Document(item, model) for item in response.json()[name]]
+def _part(operation: Operation[T], take: Callable[[T], U]) -> Call[U]:
+    """A call that gives only a part of what is answered."""
+    whole = call(operation)
+    return Call(whole.request, lambda response: take(whole.read(response)), whole.repeatable)
 
 
-def _nothing(response: httpx.Response) -> None:
-    return None
+def _answered(response: httpx.Response) -> Any:
+    """JSON, text or bytes, as the answer says that it is; None when it says nothing."""
+    media = response.headers.get("Content-Type", "").partition(";")[0]
+    if not media:
+        return None
+    if media == "application/json":
+        return response.json()
+    return response.text if media.startswith("text/") else response.content
 
 
-def _body(values: Mapping[str, Any]) -> Any:
-    return _Body(values)
-
-
-def _figures(epsilon: Amount, delta: Amount) -> Json:
+def _figures(epsilon: Amount, delta: Amount) -> Any:
+    """As numbers of a body, where `dumps` takes decimals too."""
     return {"epsilon": epsilon, "delta": delta}
 
 
@@ -188,10 +132,10 @@ def dataset_body(
     return {**given, **{field_name: value for field_name, value in rest.items() if value is not None}}
 
 
-def register(dataset: Mapping[str, Any]) -> Script[Document[models.DatasetAnswer]]:
+def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
     """The same content again is the same dataset, so this may be repeated."""
     content = content_of(str(dataset.get("kind")), dataset["content"]) if "content" in dataset else None
-    registered: Document[models.DatasetAnswer]
+    registered: models.DatasetAnswer
     if isinstance(content, File):
         metadata = {name: value for name, value in dataset.items() if name != "content"}
         with content.body:
@@ -201,40 +145,34 @@ def register(dataset: Mapping[str, Any]) -> Script[Document[models.DatasetAnswer
     return registered
 
 
-def _registration(whole: Mapping[str, Any]) -> Call[Document[models.DatasetAnswer]]:
-    headers = {"Content-Type": "application/json"}
-    request = {**register_dataset._get_kwargs(), "content": dumps(whole), "headers": headers}
-    return _call(request, _document(models.DatasetAnswer), repeatable=True)
+def _registration(whole: Any) -> Call[models.DatasetAnswer]:
+    return call(operations.register_dataset(whole), repeatable=True)
 
 
-def upload(metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Call[Document[models.DatasetAnswer]]:
-    request = {
-        **register_dataset._get_kwargs(),
-        "data": {"metadata": dumps(metadata).decode()},
-        "files": {"content": (filename, content)},
-        "headers": {},
-    }
-    return _call(request, _document(models.DatasetAnswer), repeatable=content.seekable())
+def upload(metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Call[models.DatasetAnswer]:
+    multipart = {"data": {"metadata": dumps(metadata).decode()}, "files": {"content": (filename, content)}}
+    registration = call(operations.register_dataset(cast(Any, None)), repeatable=content.seekable())
+    return replace(registration, request={**registration.request, **multipart})
 
 
-def dataset(dataset_id: str) -> Call[Document[models.DatasetAnswer]]:
-    return _call(get_dataset._get_kwargs(dataset_id), _document(models.DatasetAnswer))
+def dataset(dataset_id: str) -> Call[models.DatasetAnswer]:
+    return call(operations.get_dataset(dataset_id))
 
 
-def datasets(page_token: str | None) -> Call[Document[models.DatasetPage]]:
-    return _call(list_datasets._get_kwargs(page_token=page_token), _document(models.DatasetPage))
+def datasets(page_token: str | None) -> Call[models.DatasetPage]:
+    return call(operations.list_datasets(page_token=page_token))
 
 
 def delete_dataset(dataset_id: str) -> Call[list[str]]:
-    request = {**erase_dataset._get_kwargs(dataset_id), "headers": {"Prefer": "return=representation"}}
-    return _call(request, lambda response: [str(place) for place in response.json()["remains"]])
+    erasure = operations.delete_dataset(dataset_id, prefer="return=representation")
+    return _part(erasure, lambda erased: erased["remains"] if erased else [])
 
 
 # Jobs
 
 
 def job_body(
-    problem: Any,
+    problem: Mapping[str, Any],
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
@@ -242,8 +180,7 @@ def job_body(
     seed: int | None = None,
 ) -> Json:
     """The body of a job: made of a problem and what may be spent on it, or whole as it was given."""
-    given: Mapping[str, Any] = problem if isinstance(problem, Mapping) else problem.to_dict()
-    body: Json = dict(given) if "problem" in given else {"problem": given}
+    body: Json = dict(problem) if "problem" in problem else {"problem": problem}
     stated = {"epsilon": epsilon, "delta": delta, "unit": unit}
     privacy = {name: value for name, value in stated.items() if value is not None}
     if privacy:
@@ -258,8 +195,8 @@ def _dataset_of(body: Mapping[str, Any]) -> Any:
     return inner.get("dataset") if isinstance(inner, Mapping) else None
 
 
-def _with_id(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body with the id of its dataset, where that is a registered one."""
+def _with_id(body: Mapping[str, Any]) -> Any:
+    """The body with the id of its dataset, where that is a registered one; its fields may be arrays."""
     dataset: Any = _dataset_of(body)
     if isinstance(dataset, Mapping) and "id" in dataset and "content" not in dataset:
         return {**body, "problem": {**body["problem"], "dataset": dataset["id"]}}
@@ -275,52 +212,51 @@ def _registered(body: Json) -> Script[Mapping[str, Any]]:
     return body
 
 
-def plan(body: Mapping[str, Any]) -> Call[Document[models.PlanAnswer]]:
-    return _call(price_job._get_kwargs(body=_body(_with_id(body))), _document(models.PlanAnswer), repeatable=True)
+def plan(body: Mapping[str, Any]) -> Call[models.PlanAnswer]:
+    return call(operations.price_job(_with_id(body)), repeatable=True)
 
 
-def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[Document[models.JobAnswer]]:
+def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.JobAnswer]:
     """Repeatable: a repetition has the same key, so it is the same job and the same charge."""
-    key = idempotency_key or str(uuid.uuid4())
-    request = submit_job._get_kwargs(body=_body(_with_id(body)), idempotency_key=key)
-    return _call(request, _document(models.JobAnswer), repeatable=True, busy_codes=("request_in_flight",))
+    submission = operations.submit_job(_with_id(body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    return call(submission, busy_codes=("request_in_flight",))
 
 
-def job(job_id: str) -> Call[Document[models.JobAnswer]]:
-    return _call(get_job._get_kwargs(job_id), _document(models.JobAnswer))
+def job(job_id: str) -> Call[models.JobAnswer]:
+    return call(operations.get_job(job_id))
 
 
-def jobs(query: Mapping[str, Any]) -> Call[Document[models.JobPage]]:
-    return _call(list_jobs._get_kwargs(**query), _document(models.JobPage))
+def jobs(query: Mapping[str, Any]) -> Call[models.JobPage]:
+    return call(operations.list_jobs(**query))
 
 
-def result(job_id: str) -> Call[Document[models.ResultAnswer]]:
-    def read(response: httpx.Response) -> Document[models.ResultAnswer]:
-        document = Document(response.json(), models.ResultAnswer)
+def result(job_id: str) -> Call[models.ResultAnswer]:
+    def read(response: httpx.Response) -> models.ResultAnswer:
+        document: models.ResultAnswer = response.json()
         if len(response.content) <= CHECKED_BYTES:
             certificates.require_result(document["certificate"], document["result"])
         return document
 
-    return _call(get_result._get_kwargs(job_id), read)
+    return replace(call(operations.get_result(job_id)), read=read)
 
 
 def result_table(job_id: str, table: str, certificate: Mapping[str, Any] | None = None) -> Call[bytes]:
-    def read(response: httpx.Response) -> bytes:
+    def checked(parquet: bytes) -> bytes:
         if certificate is not None:
-            certificates.require_table(certificate, table, response.content)
-        return response.content
+            certificates.require_table(certificate, table, parquet)
+        return parquet
 
-    return _call(get_result_table._get_kwargs(job_id, table), read)
-
-
-def cancel(job_id: str) -> Call[Document[models.CancelAnswer]]:
-    return _call(cancel_job._get_kwargs(job_id), _document(models.CancelAnswer))
+    return _part(operations.get_result_table(job_id, table), checked)
 
 
-def events(job_id: str, last_id: str) -> Mapping[str, Any]:
+def cancel(job_id: str) -> Call[models.CancelAnswer]:
+    return call(operations.cancel_job(job_id))
+
+
+def events(job_id: str, last_id: str) -> dict[str, Any]:
     """Arguments of the request for the job's events after `last_id`."""
-    request = watch_job._get_kwargs(job_id)
-    return {**request, "headers": {"Last-Event-ID": last_id, "Accept": "text/event-stream"}}
+    headers = {"Last-Event-ID": last_id, "Accept": "text/event-stream"}
+    return {**_request(operations.watch_job(job_id)), "headers": headers}
 
 
 def solve(
@@ -354,91 +290,88 @@ def answer(job_id: str, *, tables: bool) -> Script[Answer]:
 # Sessions of federated jobs
 
 
-def session_tokens(
-    job_id: str, owner: str, count: int, group: str | None
-) -> Call[Document[models.SessionTokensAnswer]]:
-    body: Json = {"owner": owner, **({"count": count} if group is None else {"group": group})}
-    return _call(invite_agents._get_kwargs(job_id, body=_body(body)), _document(models.SessionTokensAnswer))
+def session_tokens(job_id: str, owner: str, count: int, group: str | None) -> Call[models.SessionTokensAnswer]:
+    body: models.SessionTokensRequest = {"owner": owner}
+    if group is None:
+        body["count"] = count
+    else:
+        body["group"] = group
+    return call(operations.invite_agents(job_id, body))
 
 
-def session(job_id: str) -> Call[Document[models.SessionAnswer]]:
-    return _call(get_session._get_kwargs(job_id), _document(models.SessionAnswer))
+def session(job_id: str) -> Call[models.SessionAnswer]:
+    return call(operations.get_session(job_id))
 
 
 def approve_session(
     job_id: str, roster: str, signature: str, owner_key: str, save_as: str | None
-) -> Call[Document[models.SessionAnswer]]:
-    body = {"roster": roster, "signature": signature, "owner_key": owner_key}
-    whole = {**body, **({"save_as": save_as} if save_as is not None else {})}
-    return _call(approve_roster._get_kwargs(job_id, body=_body(whole)), _document(models.SessionAnswer))
+) -> Call[models.SessionAnswer]:
+    body: models.RosterRequest = {"roster": roster, "signature": signature, "owner_key": owner_key}
+    if save_as is not None:
+        body["save_as"] = save_as
+    return call(operations.approve_roster(job_id, body))
 
 
 # Budgets and the ledger
 
 
-def budgets() -> Call[list[Document[models.BudgetAnswer]]]:
-    return _call(list_budgets._get_kwargs(), _list("budgets", models.BudgetAnswer))
+def budgets() -> Call[list[models.BudgetAnswer]]:
+    return _part(operations.list_budgets(), lambda page: page["budgets"])
 
 
-def budget(account_id: str) -> Call[Document[models.BudgetAnswer]]:
-    return _call(get_budget._get_kwargs(account_id), _document(models.BudgetAnswer))
+def budget(account_id: str) -> Call[models.BudgetAnswer]:
+    return call(operations.get_budget(account_id))
 
 
-def grant(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[Document[models.BudgetAnswer]]:
-    body = {"cap": _figures(epsilon, delta), "reason": reason}
-    return _call(grant_budget._get_kwargs(account_id, body=_body(body)), _document(models.BudgetAnswer))
+def grant(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[models.BudgetAnswer]:
+    return call(operations.grant_budget(account_id, {"cap": _figures(epsilon, delta), "reason": reason}))
 
 
-def entries(account_id: str, page_token: str | None) -> Call[Document[models.EntryPage]]:
-    return _call(list_entries._get_kwargs(account_id, page_token=page_token), _document(models.EntryPage))
+def entries(account_id: str, page_token: str | None) -> Call[models.EntryPage]:
+    return call(operations.list_entries(account_id, page_token=page_token))
 
 
-def caps() -> Call[list[Document[models.BudgetAnswer]]]:
-    return _call(list_caps._get_kwargs(), _list("caps", models.BudgetAnswer))
+def caps() -> Call[list[models.BudgetAnswer]]:
+    return _part(operations.list_caps(), lambda page: page["caps"])
 
 
 def set_cap(
     scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None
-) -> Call[Document[models.BudgetAnswer]]:
-    body = {"scope": scope, "cap": _figures(epsilon, delta), "reason": reason}
-    whole = {**body, **({"principal": principal} if principal else {})}
-    return _call(put_cap._get_kwargs(body=_body(whole)), _document(models.BudgetAnswer))
+) -> Call[models.BudgetAnswer]:
+    body: Any = {"scope": scope, "cap": _figures(epsilon, delta), "reason": reason}
+    return call(operations.set_cap(body | ({"principal": principal} if principal else {})))
 
 
-def ledger_head() -> Call[Document[models.HeadAnswer]]:
-    return _call(get_ledger_head._get_kwargs(), _document(models.HeadAnswer))
+def ledger_head() -> Call[models.HeadAnswer]:
+    return call(operations.get_ledger_head())
 
 
-def ledger_export() -> Mapping[str, Any]:
+def ledger_export() -> dict[str, Any]:
     """Arguments of the request for the whole ledger."""
-    return cast(Mapping[str, Any], export_ledger._get_kwargs())
+    return _request(operations.export_ledger())
 
 
 def check_certificate(
     certificate: Mapping[str, Any], result: Mapping[str, Any] | None, tables: Mapping[str, bytes] | None
-) -> Call[Document[models.CertificateVerdict]]:
-    body: Json = {"certificate": certificate}
+) -> Call[models.CertificateVerdict]:
+    body: Any = {"certificate": certificate}
     if result is not None:
         body["result"] = result
     if tables:
         body["tables"] = {name: hashlib.sha256(parquet).hexdigest() for name, parquet in tables.items()}
-    request = verify_certificate._get_kwargs(body=_body(body))
-    return _call(request, _document(models.CertificateVerdict), repeatable=True)
+    return call(operations.verify_certificate(body), repeatable=True)
 
 
 # Tenants and keys
 
 
-def create_tenant(name: str) -> Call[Document[models.TenantAnswer]]:
-    return _call(make_tenant._get_kwargs(body=_body({"name": name})), _document(models.TenantAnswer))
+def create_tenant(name: str) -> Call[models.TenantAnswer]:
+    return call(operations.create_tenant({"name": name}))
 
 
-def create_key(
-    role: str, principal: str, tenant: str | None, expires_at: str | None
-) -> Call[Document[models.KeyAnswer]]:
-    stated = {"role": role, "principal": principal, "tenant": tenant, "expires_at": expires_at}
-    body = {name: value for name, value in stated.items() if value}
-    return _call(make_key._get_kwargs(body=_body(body)), _document(models.KeyAnswer))
+def create_key(role: str, principal: str, tenant: str | None, expires_at: str | None) -> Call[models.KeyAnswer]:
+    body: Any = {"role": role, "principal": principal, "tenant": tenant, "expires_at": expires_at}
+    return call(operations.create_key(cast(Any, {name: value for name, value in body.items() if value})))
 
 
 def login_link() -> Call[Json]:
@@ -451,9 +384,9 @@ def login_link() -> Call[Json]:
     return Call({"method": "POST", "url": "/login/links"}, read, repeatable=False)
 
 
-def all_keys() -> Call[list[Json]]:
-    return _call(list_keys._get_kwargs(), lambda response: list(response.json()["keys"]))
+def all_keys() -> Call[list[models.KeyEntry]]:
+    return _part(operations.list_keys(), lambda page: page["keys"])
 
 
 def revoke_key(key_id: str) -> Call[None]:
-    return _call(end_key._get_kwargs(key_id), _nothing)
+    return call(operations.revoke_key(key_id))

@@ -20,11 +20,11 @@ import httpx
 
 from discreet_client import calls
 from discreet_client.answers import Answer
-from discreet_client.calls import Amount, Call, Document, Follow, Json, Script
+from discreet_client.calls import Amount, Call, Follow, Json, Script
 from discreet_client.errors import ApiError, Unreachable
 from discreet_client.events import Following
 from discreet_client.progress import OnProgress
-from discreet_client.rest import models
+from discreet_client.rest import Operation, models
 from discreet_client.retries import Attempts, problem_of
 
 __all__ = ["ApiError", "Client", "Json", "OnProgress", "Unreachable"]
@@ -65,7 +65,7 @@ class Client:
     # Datasets
 
     @overload
-    def register(self, kind: Mapping[str, Any], /) -> Document[models.DatasetAnswer]: ...
+    def register(self, kind: Mapping[str, Any], /) -> models.DatasetAnswer: ...
 
     @overload
     def register(
@@ -78,7 +78,7 @@ class Client:
         name: str | None = None,
         mode: str | None = None,
         account: str | None = None,
-    ) -> Document[models.DatasetAnswer]: ...
+    ) -> models.DatasetAnswer: ...
 
     def register(
         self,
@@ -90,7 +90,7 @@ class Client:
         name: str | None = None,
         mode: str | None = None,
         account: str | None = None,
-    ) -> Document[models.DatasetAnswer]:
+    ) -> models.DatasetAnswer:
         """Register a dataset: its kind, what is published of it, and its content as arrays, frame or file
         (`discreet_client.contents`); or the whole body in one mapping.
 
@@ -100,15 +100,15 @@ class Client:
         body = calls.dataset_body(kind, public, content, cap=cap, name=name, mode=mode, account=account)
         return self._drive(calls.register(body))
 
-    def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> Document[models.DatasetAnswer]:
+    def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> models.DatasetAnswer:
         """Register a dataset whose content is a Parquet, CSV or JSON file."""
         return self._run(calls.upload(metadata, content, filename))
 
-    def dataset(self, dataset_id: str) -> Document[models.DatasetAnswer]:
+    def dataset(self, dataset_id: str) -> models.DatasetAnswer:
         """One dataset; never its content."""
         return self._run(calls.dataset(dataset_id))
 
-    def datasets(self) -> Iterator[Json]:
+    def datasets(self) -> Iterator[models.DatasetAnswer]:
         """All datasets, newest first."""
         for item in self._pages("datasets", calls.datasets):
             yield item
@@ -121,7 +121,7 @@ class Client:
 
     def solve(
         self,
-        problem: Any,
+        problem: Mapping[str, Any],
         *,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
@@ -133,10 +133,10 @@ class Client:
     ) -> Answer:
         """Solve a problem and wait for its result.
 
-        problem: a mapping (or model of `discreet_client.rest`) with `kind`, whose `dataset` is an id, a registered
-        dataset, or a whole dataset to be registered first; or a whole job body. progress: None shows a bar in a
-        terminal or notebook, True and False decide, a function is called with (state, step, total). tables=False
-        leaves large fields where they are.
+        problem: a mapping with `kind` (`rest.models.Routing` and the like name its fields), whose `dataset` is an
+        id, a registered dataset, or a whole dataset to be registered first; or a whole job body. progress: None
+        shows a bar in a terminal or notebook, True and False decide, a function is called with
+        (state, step, total). tables=False leaves large fields where they are.
 
         Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
         connection it is the same job and the same charge.
@@ -151,30 +151,30 @@ class Client:
 
     def plan(
         self,
-        problem: Any,
+        problem: Mapping[str, Any],
         *,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
         unit: str | None = None,
         seed: int | None = None,
-    ) -> Document[models.PlanAnswer]:
+    ) -> models.PlanAnswer:
         """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent."""
         body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
         return self._run(calls.plan(body))
 
-    def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Document[models.JobAnswer]:
+    def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:
         """Submit a job body `{problem, privacy, seed?}`."""
         return self._run(calls.submit(body, idempotency_key))
 
-    def job(self, job_id: str) -> Document[models.JobAnswer]:
+    def job(self, job_id: str) -> models.JobAnswer:
         """One job."""
         return self._run(calls.job(job_id))
 
-    def jobs(self, **query: Any) -> Document[models.JobPage]:
+    def jobs(self, **query: Any) -> models.JobPage:
         """A page of jobs, newest first: `state`, `page_size`, `page_token`."""
         return self._run(calls.jobs(query))
 
-    def result(self, job_id: str) -> Document[models.ResultAnswer]:
+    def result(self, job_id: str) -> models.ResultAnswer:
         """The result as JSON, with job and certificate; Conflict until there is one, ResultAltered when it is not the
         one that the certificate was signed for."""
         return self._run(calls.result(job_id))
@@ -184,7 +184,7 @@ class Client:
         `certificate` was signed for."""
         return self._run(calls.result_table(job_id, table, certificate))
 
-    def cancel(self, job_id: str) -> Document[models.CancelAnswer]:
+    def cancel(self, job_id: str) -> models.CancelAnswer:
         """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
         `cancel` (done, requested, too_late), `charge` (none, full, undecided), both in `detail`."""
         return self._run(calls.cancel(job_id))
@@ -208,7 +208,7 @@ class Client:
                 pass  # the next connection goes on after the last event
             time.sleep(following.pause())
 
-    def wait(self, job_id: str, on_progress: OnProgress | None = None) -> Document[models.JobAnswer]:
+    def wait(self, job_id: str, on_progress: OnProgress | None = None) -> models.JobAnswer:
         """The job when it has ended."""
         state, step, total = "queued", 0, 1
         for event, data in self.events(job_id):
@@ -224,31 +224,31 @@ class Client:
 
     def session_tokens(
         self, job_id: str, *, owner: str, count: int = 1, group: str | None = None
-    ) -> Document[models.SessionTokensAnswer]:
+    ) -> models.SessionTokensAnswer:
         """Links for agents; `owner` is the fingerprint of the key that will sign the roster."""
         return self._run(calls.session_tokens(job_id, owner, count, group))
 
-    def session(self, job_id: str) -> Document[models.SessionAnswer]:
+    def session(self, job_id: str) -> models.SessionAnswer:
         """Who takes part in a federated job."""
         return self._run(calls.session(job_id))
 
     def approve_session(
         self, job_id: str, *, roster: str, signature: str, owner_key: str, save_as: str | None = None
-    ) -> Document[models.SessionAnswer]:
+    ) -> models.SessionAnswer:
         """Hand in the signed roster (`federation.rosters`); key and signature in base64."""
         return self._run(calls.approve_session(job_id, roster, signature, owner_key, save_as))
 
     # Budgets
 
-    def budgets(self) -> list[Document[models.BudgetAnswer]]:
+    def budgets(self) -> list[models.BudgetAnswer]:
         """All budgets of the tenant."""
         return self._run(calls.budgets())
 
-    def budget(self, account_id: str) -> Document[models.BudgetAnswer]:
+    def budget(self, account_id: str) -> models.BudgetAnswer:
         """What is spent, reserved and left of an account (`account` of a dataset)."""
         return self._run(calls.budget(account_id))
 
-    def grant(self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str) -> Document[models.BudgetAnswer]:
+    def grant(self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str) -> models.BudgetAnswer:
         """Raise or lower a cap, for a reason that the ledger keeps."""
         return self._run(calls.grant(account_id, epsilon, delta, reason))
 
@@ -259,17 +259,17 @@ class Client:
 
     # The ledger as a whole
 
-    def caps(self) -> list[Document[models.BudgetAnswer]]:
+    def caps(self) -> list[models.BudgetAnswer]:
         """The caps on the tenant and on its principals."""
         return self._run(calls.caps())
 
     def set_cap(
         self, *, scope: str, epsilon: Amount, delta: Amount, reason: str, principal: str | None = None
-    ) -> Document[models.BudgetAnswer]:
+    ) -> models.BudgetAnswer:
         """Cap what the tenant, or one principal of it, may spend over all data."""
         return self._run(calls.set_cap(scope, epsilon, delta, reason, principal))
 
-    def ledger_head(self) -> Document[models.HeadAnswer]:
+    def ledger_head(self) -> models.HeadAnswer:
         """The signed head of the tenant's ledger."""
         return self._run(calls.ledger_head())
 
@@ -291,24 +291,24 @@ class Client:
         *,
         result: Mapping[str, Any] | None = None,
         tables: Mapping[str, bytes] | None = None,
-    ) -> Document[models.CertificateVerdict]:
+    ) -> models.CertificateVerdict:
         """What the server makes of a certificate: `{valid, checks}`; with `result` (its JSON) and `tables` (Parquet
         files by name), also whether it was signed for these."""
         return self._run(calls.check_certificate(certificate, result, tables))
 
     # Tenants and keys
 
-    def create_tenant(self, name: str) -> Document[models.TenantAnswer]:
+    def create_tenant(self, name: str) -> models.TenantAnswer:
         """Operators: a new tenant."""
         return self._run(calls.create_tenant(name))
 
     def create_key(
         self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
-    ) -> Document[models.KeyAnswer]:
+    ) -> models.KeyAnswer:
         """A new key, shown this once; `expires_at` in RFC 3339."""
         return self._run(calls.create_key(role, principal, tenant, expires_at))
 
-    def list_keys(self) -> list[Json]:
+    def list_keys(self) -> list[models.KeyEntry]:
         """The tenant's keys, without their secrets."""
         return self._run(calls.all_keys())
 
@@ -319,6 +319,13 @@ class Client:
     def revoke_key(self, key_id: str) -> None:
         """End a key."""
         self._run(calls.revoke_key(key_id))
+
+    # Everything else
+
+    def call(self, operation: Operation[T]) -> T:
+        """What an operation of `discreet_client.rest.operations` answers: each call of the API is one, those without a
+        method here too. JSON comes as it is, a file as bytes."""
+        return self._run(calls.call(operation))
 
     # Transport
 
@@ -347,7 +354,7 @@ class Client:
                 seconds = attempts.refused(response)
             time.sleep(seconds)
 
-    def _pages(self, name: str, page_of: Callable[[str | None], Call[Document[Any]]]) -> Iterator[Json]:
+    def _pages(self, name: str, page_of: Callable[[str | None], Call[Any]]) -> Iterator[Any]:
         token: str | None = None
         while True:
             page = self._run(page_of(token))

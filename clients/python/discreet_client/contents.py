@@ -53,8 +53,6 @@ def _plain(value: Any) -> Any:
         return value.to_dict(orient="records")
     if hasattr(value, "to_numpy"):  # a series
         return value.to_numpy().tolist()
-    if hasattr(value, "to_dict"):  # a model of discreet_client.rest
-        return value.to_dict()
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
 
 
@@ -69,8 +67,6 @@ def content_of(kind: str, content: Any) -> Any:
         return content if content.keys() & FIELDS else _file(_columns(content))
     if hasattr(content, "to_parquet") or hasattr(content, "column_names"):
         return _file(content)
-    if hasattr(content, "to_dict"):  # a model of discreet_client.rest
-        return content
     raise TypeError(f"content of type {type(content).__name__}: see discreet_client.contents")
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +65,7 @@ def plan(
     from discreet import solve as local  # noqa: PLC0415
 
     body = read_body(file)
+    answer: Mapping[str, Any]
     if not isinstance(_dataset_of(body), str):  # the data stand in the file, or are the agents'
         answer = local.plan(body)
     else:
@@ -165,7 +167,7 @@ def _dataset_of(body: dict[str, Any]) -> Any:
     return problem.get("dataset") if isinstance(problem, dict) else None
 
 
-def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> Mapping[str, Any]:
     """Register an inline dataset, submit, and wait for the result if asked to."""
     dataset = _dataset_of(body)
     if isinstance(dataset, dict):
@@ -176,5 +178,6 @@ def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> dict[str, An
     with progress_bar() as on_progress:
         ended = client.wait(job["id"], on_progress)
     if ended["state"] != "succeeded":
-        raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended.get('error', {}).get('detail', '')}")
+        error = ended.get("error")
+        raise DiscreetError(f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}")
     return client.result(job["id"])

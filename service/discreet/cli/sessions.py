@@ -40,7 +40,7 @@ def session_tokens(
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
         made = client.session_tokens(job_id, owner=owner.fingerprint, count=count, group=group)
-    tell(made, as_json, lambda: print("\n".join(made["links"] or [made["link"]])))
+    tell(made, as_json, lambda: print("\n".join(made["links"] or [str(made["link"])])))
 
 
 @app.command("show")

@@ -54,7 +54,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-def show_plan(answer: dict[str, Any]) -> None:
+def show_plan(answer: Mapping[str, Any]) -> None:
     table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
     for noise in answer["plan"]["noise"]:
         table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
@@ -73,7 +73,7 @@ def _whole(name: str) -> Column:
     return Column(name, no_wrap=True, min_width=ID_LETTERS)
 
 
-def show_answer(answer: dict[str, Any], out: Path | None) -> None:
+def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     guarantee = answer["certificate"]["guarantee"]
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     for name, value in answer["result"].items():
@@ -98,7 +98,7 @@ def show_answer(answer: dict[str, Any], out: Path | None) -> None:
         screen.print(f"written to {out}")
 
 
-def show_jobs(found: list[dict[str, Any]]) -> None:
+def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
     table = Table(_whole("id"), "kind", "state", "epsilon", "created")
     for job in found:
         table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"][:16])
@@ -123,7 +123,7 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
-def show_keys(keys: list[dict[str, Any]]) -> None:
+def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
     table = Table(Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state")
     now = datetime.now(UTC).isoformat()
     for one in keys:
@@ -150,7 +150,7 @@ def show_entries(entries: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def show_session(found: dict[str, Any]) -> None:
+def show_session(found: Mapping[str, Any]) -> None:
     title = f"Session {found['id']} of {found['kind']}: {found['state']}, round {found['round']}"
     fingerprint = Column("fingerprint", overflow="fold", min_width=32)  # whole: it is there to be compared
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)

@@ -1,0 +1,1186 @@
+"""What goes into requests and comes back, as the contract declares it: dictionaries with known names.
+
+`Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a `Trip` is expected.
+The service checks what a type cannot say, such as bounds: they stand below the field.
+"""
+
+# Made from openapi/openapi.json by `make sdk`.
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+
+class AffineLatency(TypedDict):
+    """`t(y) = free_flow_time (1 + factor y / capacity)`."""
+
+    factor: NotRequired[float]
+    """>= 0, <= 1e+06; default `1.0`"""
+    type: Literal["affine"]
+
+
+class AgentData(TypedDict):
+    """
+    One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
+    a_l: k.
+    """
+
+    A_g: list[list[float]]
+    A_q: NotRequired[list[list[float]]]
+    """default `[]`"""
+    A_u: list[list[float]]
+    a_l: list[float]
+    """length >= 1"""
+    lower: NotRequired[list[float] | float]
+    """default `0.0`"""
+    upper: list[float] | float
+
+
+class AgentFigures(TypedDict):
+    """An agent with its name in expressions."""
+
+    lower: float
+    """>= -1e+06, <= 1e+06"""
+    name: str
+    """matches `^[A-Za-z_][A-Za-z0-9_]{0,31}$`"""
+    radius: float
+    """
+    Neighbouring trajectories of this agent's state differ by at most this in l2, over all
+    steps; > 0, <= 1e+09
+    """
+    upper: float
+    """>= -1e+06, <= 1e+06"""
+
+
+class Binding(TypedDict):
+    """The cap that does not let a request pass. Figures are {epsilon, delta}."""
+
+    account: str
+    cap: dict[str, float]
+    largest: dict[str, float]
+    """The largest request that would pass"""
+    requested: dict[str, float]
+    reserved: dict[str, float]
+    scope: NotRequired[str | None]
+    """`tenant` or `principal` where such a cap binds"""
+    spent: dict[str, float]
+    subject: NotRequired[str | None]
+    """Whose cap it is"""
+
+
+class BprLatency(TypedDict):
+    """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
+
+    b: NotRequired[float]
+    """>= 0, <= 1e+06; default `0.15`"""
+    power: NotRequired[float]
+    """>= 1, <= 20; default `4.0`"""
+    type: Literal["bpr"]
+
+
+class Cap(TypedDict):
+    """What may be spent on an account in all."""
+
+    delta: NotRequired[float]
+    """>= 0, < 1; default `0`"""
+    epsilon: float
+    """> 0, <= 1000"""
+
+
+class CapRequest(TypedDict):
+    """A cap over all data of the tenant, for everybody or for one principal."""
+
+    cap: Cap
+    principal: NotRequired[str | None]
+    """With scope `principal`: whose cap; outlives its keys; length >= 1, length <= 200"""
+    reason: str
+    """length >= 1, length <= 1000"""
+    scope: Literal["tenant", "principal"]
+
+
+class CertificateCheck(TypedDict):
+    """One thing that was looked at; `holds` is null when it could not be."""
+
+    detail: str
+    holds: bool | None
+    name: Literal["signature", "price", "guarantee", "transcript", "result", "table", "inclusion"]
+
+
+class CertificateRequest(TypedDict):
+    """A certificate to check, alone or with the result that it shall bind."""
+
+    certificate: dict[str, Any]
+    result: NotRequired[dict[str, Any] | None]
+    """As `GET /v1/jobs/{id}/result` gave it"""
+    tables: NotRequired[dict[str, str]]
+    """SHA-256 of its Parquet files by name, hexadecimal"""
+
+
+class CertificateVerdict(TypedDict):
+    """What a certificate is worth: valid when no check failed."""
+
+    checks: list[CertificateCheck]
+    valid: bool
+
+
+class DatasetAnswer(TypedDict):
+    """A registered dataset. Its content is never returned."""
+
+    account: str
+    created_at: str
+    """date-time"""
+    delete_after_job: bool
+    """The content is erased after the first job that succeeds on it"""
+    expires_at: str | None
+    """When the content is erased; null: it is kept; date-time"""
+    id: str
+    kind: str
+    mode: Literal["private", "simulation"]
+    name: str
+    public: dict[str, Any]
+
+
+class DatasetName(TypedDict):
+    """A dataset of a budget."""
+
+    deleted: bool
+    id: str
+    name: str
+
+
+class DatasetPage(TypedDict):
+    """A page of datasets, newest first."""
+
+    datasets: list[DatasetAnswer]
+    next_page_token: str | None
+
+
+class DrEnsemble(TypedDict):
+    """
+    Steer a load ensemble through T steps.
+
+    `counts`: every participant's transitions, normalized by their number, are summed and
+    released with noise; a participant is a point of the simplex, whatever the record's length.
+    `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
+    """
+
+    clip: NotRequired[float | None]
+    """Public bound on the l2 norm of a participant's histogram; less noise, some bias; > 0, <= 1"""
+    concentration: NotRequired[float | None]
+    """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
+    dataset: str
+    """Id of a dataset of kind dr_ensemble"""
+    discomfort_weight: float
+    """gamma, in the unit of utility; > 0, <= 1e+12"""
+    initial: list[float]
+    """length <= 2000, each >= 0, <= 1"""
+    kind: Literal["dr_ensemble"]
+    method: NotRequired[Literal["auto", "counts", "dirichlet"]]
+    """default `auto`"""
+    policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
+    """default `exact`"""
+    power: list[float]
+    """Power of each state; length >= 2, length <= 2000"""
+    price: NotRequired[list[float] | None]
+    """
+    Money per unit of power in each step; the utility is then minus price times power; length >=
+    2, length <= 100000
+    """
+    prior: NotRequired[float]
+    """
+    Added to each parameter of a Dirichlet draw; lets small epsilons be met; >= 0, <= 1e+06;
+    default `0.0`
+    """
+    samples: NotRequired[int | None]
+    """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
+    utility: NotRequired[list[list[float]] | None]
+    """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
+
+
+class DrEnsembleContent(TypedDict):
+    """The private content: state sequences, one a participant, or a transition matrix."""
+
+    trajectories: NotRequired[list[list[int]] | None]
+    """each each >= 0, <= 1000000000"""
+    transitions: NotRequired[list[list[float]] | None]
+    """each each >= 0, <= 1"""
+
+
+class DrEnsemblePublic(TypedDict):
+    """
+    What is published of an ensemble. With `row_change` its content is a transition matrix, else
+    trajectories.
+    """
+
+    min_probability: NotRequired[float | None]
+    """Floor of the transitions in the support; > 0, < 1"""
+    participants: NotRequired[int | None]
+    """
+    Given: public, and neighbours replace one. Else neighbours add or remove one; >= 2, <=
+    1000000000
+    """
+    row_change: NotRequired[float | None]
+    """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
+    states: int
+    """>= 2, <= 2000"""
+    steps: NotRequired[int | None]
+    """Number of states of every trajectory, when it is the same and public; >= 2, <= 1000000"""
+    support: NotRequired[Literal["all"] | list[list[int]]]
+    """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
+    unit: Literal["participant", "row"]
+    """Whom a neighbouring dataset changes"""
+
+
+class Encryption(TypedDict):
+    """How the sums are hidden."""
+
+    colluding: NotRequired[int]
+    """Agents that may pool what they know; >= 1; default `1`"""
+    fraction_bits: NotRequired[int]
+    """>= 0, <= 62; default `32`"""
+    key_bits: NotRequired[int]
+    """Of the Paillier modulus; masking has none; default `3072`"""
+    scheme: NotRequired[Literal["paillier", "masking"]]
+    """default `paillier`"""
+    slot_bits: NotRequired[int]
+    """>= 16, <= 64, a multiple of 8; default `64`"""
+
+
+class EntryPage(TypedDict):
+    """Ledger entries in the order of their chain."""
+
+    entries: list[dict[str, Any]]
+    next_page_token: str | None
+
+
+class ErasedAnswer(TypedDict):
+    """What stays of an erased content."""
+
+    id: str
+    remains: list[str]
+    """Where its sealed bytes are still found, and until when, in sentences"""
+
+
+class FederatedAgents(TypedDict):
+    """How many agents there will be, and public dimensions of what they sum."""
+
+    constraints: int
+    """Rows of A_g, entries of d; >= 0, <= 16384"""
+    count: int
+    """>= 1, <= 1000000000"""
+    coupled: int
+    """Rows of A_u, entries of c; >= 0, <= 16384"""
+
+
+class FederationTerms(TypedDict):
+    """How a session of agents is run; fixed with the job, before anybody joins."""
+
+    agents: int
+    """Most agents that may join; >= 1, <= 1000000000"""
+    approve_seconds: NotRequired[float]
+    """
+    From submission to the signed roster; then the job fails; > 0, <= 7776000; default
+    `604800.0`
+    """
+    join_seconds: NotRequired[float]
+    """From the signed roster to the first round; > 0, <= 604800; default `600.0`"""
+    on_missing: NotRequired[Literal["abort", "finish"]]
+    """
+    `abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum;
+    default `abort`
+    """
+    quorum: NotRequired[int | None]
+    """Fewest agents that a round needs; all by default; >= 1, <= 1000000000"""
+    round_seconds: NotRequired[float]
+    """From a broadcast to the round's deadline; > 0, <= 86400; default `30.0`"""
+
+
+class Figures(TypedDict):
+    """A privacy figure."""
+
+    delta: float
+    epsilon: float
+
+
+class FilterFigures(TypedDict):
+    """A budget under one filter."""
+
+    largest_request: Figures
+    name: str
+    remaining: Figures
+    reserved: Figures
+    spent: Figures
+
+
+class FourierFeatures(TypedDict):
+    """
+    cos(pi c·x), c in {0, …, order}^k, x scaled from [low, high] (Konidaris, Osentoski & Thomas
+    2011).
+    """
+
+    high: list[float]
+    """length >= 1, length <= 64"""
+    low: list[float]
+    """length >= 1, length <= 64"""
+    order: int
+    """>= 0, <= 20"""
+    type: Literal["fourier"]
+
+
+class GrantRequest(TypedDict):
+    """A new cap."""
+
+    cap: Cap
+    reason: str
+    """length >= 1, length <= 1000"""
+
+
+class HeadAnswer(TypedDict):
+    """
+    The signed head of a tenant's ledger: Ed25519 over the canonical JSON of `accounts`, or of
+    `[tenant]` where there are none.
+    """
+
+    accounts: list[list[str | int]]
+    """Account, number and hash of its last entry; sorted; each length >= 3, length <= 3"""
+    format: str
+    hash: str
+    """SHA-256 of the canonical JSON of `accounts`"""
+    public_key: str
+    seq: int
+    """Number of all entries"""
+    signature: str
+    tenant: str
+
+
+class HealthAnswer(TypedDict):
+    """How a process is."""
+
+    checks: NotRequired[dict[str, str] | None]
+    """`ok`, or why not, by the name of each check"""
+    status: str
+
+
+class IdentityFeatures(TypedDict):
+    """The coordinates of x themselves, rows longer than the public `bound` shortened to it."""
+
+    bound: NotRequired[float]
+    """> 0, <= 1e+09; default `1.0`"""
+    type: Literal["identity"]
+
+
+class Issue(TypedDict):
+    """One bad field."""
+
+    detail: str
+    pointer: str
+    """JSON pointer (RFC 6901) into the request body"""
+
+
+class JobError(TypedDict):
+    """Why a job failed: a fixed code and text, never one made from data."""
+
+    code: str
+    detail: str
+
+
+class JobProgress(TypedDict):
+    """Steps done of a planned total."""
+
+    step: int
+    total: int
+
+
+class KeyAnswer(TypedDict):
+    """A new API key; `key` is shown this once."""
+
+    expires_at: str | None
+    """date-time"""
+    id: str
+    key: str
+    principal: str
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    tenant: str
+
+
+class KeyEntry(TypedDict):
+    """An API key, without its secret."""
+
+    created_at: str
+    """date-time"""
+    expires_at: str | None
+    """date-time"""
+    id: str
+    last_used_at: str | None
+    """Late by at most the window of the rate limit; date-time"""
+    principal: str
+    revoked_at: str | None
+    """date-time"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+
+
+class KeyList(TypedDict):
+    """The keys of the tenant, without their secrets."""
+
+    keys: list[KeyEntry]
+
+
+class KeyRequest(TypedDict):
+    """An API key to make."""
+
+    expires_at: NotRequired[str | None]
+    """RFC 3339 with its offset; in the future, less than ten years away; date-time"""
+    principal: str
+    """length >= 1, length <= 200"""
+    role: Literal["operator", "owner", "analyst", "auditor"]
+    tenant: NotRequired[str | None]
+    """Operators only: the tenant's name or id; length >= 1, length <= 200"""
+
+
+class LimitAnswer(TypedDict):
+    """A limit that the request went over."""
+
+    allowed: int
+    came: NotRequired[int | None]
+    """Null where reading stopped at the limit"""
+    setting: str
+    """The setting that holds it (`DISCREET_…`), or its fixed name"""
+    unit: str
+
+
+class Link(TypedDict):
+    """A directed link of the network; nodes are 1..n."""
+
+    capacity: float
+    """> 0, <= 1e+12"""
+    free_flow_time: float
+    """>= 0, <= 1e+09"""
+    head: int
+    """>= 1"""
+    tail: int
+    """>= 1"""
+
+
+class MultiAgentContent(TypedDict):
+    """The private content: each agent's objective, of its own state alone, and where it starts."""
+
+    initial: NotRequired[dict[str, float] | None]
+    objectives: dict[str, str]
+
+
+class MultiAgentPublic(TypedDict):
+    """What is published of the agents."""
+
+    agents: list[AgentFigures]
+    """length >= 2, length <= 200"""
+    unit: Literal["trajectory"]
+    """One agent's trajectory of states is what neighbours change"""
+
+
+class NoiseSummary(TypedDict):
+    """What a reader of the plan wants to know of the noise."""
+
+    distribution: str
+    quantity: str
+    scale: float
+    standard_deviation: float
+
+
+class OffPolicyPublic(TypedDict):
+    """What is published of a set of trajectories."""
+
+    features: NotRequired[int | None]
+    """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
+    horizon: int
+    """Most transitions of a trajectory; >= 1, <= 1000000"""
+    neighbours: NotRequired[Literal["replace", "add_remove"] | None]
+    """`replace` where `trajectories` is given, else `add_remove`"""
+    off_policy: NotRequired[bool | None]
+    """Whether rows have `behaviour` and `target`; follows from the content's columns"""
+    reward_bound: float
+    """Public bound on the modulus of a reward; > 0, <= 1e+12"""
+    rewards: NotRequired[list[float] | None]
+    """Reward of each transition of the topology, where that is public"""
+    states: NotRequired[int | None]
+    """Number of states of a tabular problem; >= 1, <= 2000"""
+    topology: NotRequired[list[list[int]] | None]
+    """
+    Possible transitions [state, next state]; a next state of `states` is the end of the
+    episode; each length >= 2, length <= 2
+    """
+    trajectories: NotRequired[int | None]
+    """Number of trajectories, when it is public; >= 1, <= 1000000000"""
+    unit: Literal["trajectory"]
+    """One person's trajectory is what a neighbouring dataset changes"""
+
+
+class OperatorData(TypedDict):
+    """
+    What the operator holds: c of the coupled objective, d of the constraints. Not published,
+    nor told to agents.
+    """
+
+    c: list[float]
+    d: list[float]
+
+
+class Price(TypedDict):
+    """What a job costs."""
+
+    delta: float
+    epsilon: float
+    rho: float
+
+
+class Privacy(TypedDict):
+    """The privacy budget of one job, read as exact decimals."""
+
+    delta: NotRequired[float]
+    """Probability of exceeding it; at most 18 decimals; >= 0, < 1; default `0`"""
+    epsilon: float
+    """Privacy loss; at most 9 decimals; > 0, <= 1000"""
+    unit: NotRequired[str | None]
+    """Must name the dataset's own unit when given"""
+
+
+class ProblemDocument(TypedDict):
+    """An error (RFC 9457)."""
+
+    binding: NotRequired[Binding | None]
+    code: str
+    """Stable name of the error"""
+    detail: str
+    errors: NotRequired[list[Issue] | None]
+    limit: NotRequired[LimitAnswer | None]
+    status: int
+    title: str
+    type: str
+    """urn:discreet:problem: and the code"""
+
+
+class QpSteps(TypedDict):
+    """Steps of the shrunken primal-dual subgradient method."""
+
+    dual: NotRequired[float | None]
+    """beta; given whenever primal is; > 0"""
+    iterations: int
+    """>= 1, <= 100000"""
+    primal: NotRequired[float | list[float] | None]
+    """alpha, for all or one an agent; from the problem's constants when not given"""
+    regularization: NotRequired[float]
+    """Added curvature; moves the answer by as much; >= 0; default `0.0`"""
+    shrink: NotRequired[float]
+    """tau; > 0, <= 1; default `1.0`"""
+
+
+class Resources(TypedDict):
+    """What one job may take, from public figures alone."""
+
+    memory_bytes: int
+    release_quantum_seconds: float
+    """Touching the data takes a multiple of this, whatever they are"""
+    steps: int
+    """Steps that progress counts to"""
+
+
+class RoadNetwork(TypedDict):
+    """
+    A public network. Zones are its first nodes; nodes before `first_through_node` are not
+    passed through.
+    """
+
+    first_through_node: NotRequired[int]
+    """>= 1; default `1`"""
+    links: list[Link]
+    """length <= 1000000"""
+    nodes: int
+    """>= 1, <= 1000000"""
+
+
+class RosterRequest(TypedDict):
+    """Who takes part, signed by the owner's key, which the server never holds."""
+
+    owner_key: str
+    """32 bytes in base64; length <= 100"""
+    roster: str
+    """JSON text, exactly as signed; length <= 4194304"""
+    save_as: NotRequired[str | None]
+    """Keep these agents as a standing group of this name; length >= 1, length <= 200"""
+    signature: str
+    """Ed25519, base64; length <= 100"""
+
+
+class Routing(TypedDict):
+    """
+    Route the mean demand of a period over a network.
+
+    `counts` releases the trips of every ordered pair of zones over all periods. One request
+    moves one count by 1; a person with at most k trips in the whole dataset
+    (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
+    all may be of one pair.
+
+    `gradient` (unit request only) releases the unit flows of all pairs after one regularized
+    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
+    """
+
+    dataset: str
+    """Id of a dataset of kind routing"""
+    kind: Literal["routing"]
+    latency: NotRequired[AffineLatency | BprLatency]
+    """default `{"factor": 1.0, "type": "affine"}`"""
+    max_trips_per_person: NotRequired[int | None]
+    """>= 1, <= 1000000"""
+    method: NotRequired[Literal["auto", "counts", "gradient"]]
+    """default `auto`"""
+    network: RoadNetwork
+    objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
+    """default `system_optimum`"""
+    regularization: NotRequired[float | None]
+    """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
+    relative_gap: NotRequired[float]
+    """>= 1e-12, <= 0.01; default `1e-10`"""
+
+
+class RoutingPublic(TypedDict):
+    """What is published of a set of trips."""
+
+    max_pair: NotRequired[int | None]
+    """
+    Public bound on the trips of one pair in one period, which the content must keep; >= 1, <=
+    1000000000
+    """
+    max_total: NotRequired[int | None]
+    """Public bound on the trips of one period, which the content must keep; >= 1, <= 1000000000"""
+    period_minutes: float
+    """> 0, <= 1e+06"""
+    periods: int
+    """Periods observed, N; >= 1, <= 100000"""
+    unit: Literal["request", "person"]
+    """Whom a neighbouring dataset adds or removes"""
+    zones: int
+    """>= 1, <= 3000"""
+
+
+class SessionAgentAnswer(TypedDict):
+    """An agent that has enrolled."""
+
+    accepted: bool
+    """It has the roster, and has booked its charge in its own ledger"""
+    account: str
+    announcement: dict[str, Any]
+    enrolled_at: str
+    """date-time"""
+    fingerprint: str
+    key: str
+    name: str
+    on_roster: bool
+    receipt: dict[str, Any] | None
+    """What it signed of that"""
+    unit: str
+
+
+class SessionAnswer(TypedDict):
+    """The session of a federated job."""
+
+    agents: list[SessionAgentAnswer]
+    approve_by: str | None
+    """Until when the session waits for the signed roster; null when not; date-time"""
+    approved_at: str | None
+    """date-time"""
+    id: str
+    job: str
+    kind: str
+    owner: str | None
+    parameters: dict[str, Any] | None
+    """What the owner signs with the roster, beside the agents"""
+    roster: str | None
+    round: int
+    """Rounds that were completed"""
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    terms: dict[str, Any]
+    tokens: dict[str, int]
+
+
+class SessionTokensAnswer(TypedDict):
+    """Links for agents, shown this once."""
+
+    expires_at: NotRequired[str | None]
+    """date-time"""
+    link: str | None
+    """The one link of a standing group, which holds no token"""
+    links: list[str]
+    """One for each agent, good for one enrolment"""
+    session: str
+
+
+class SessionTokensRequest(TypedDict):
+    """Agents to invite to a federated job."""
+
+    count: NotRequired[int]
+    """>= 1, <= 1000; default `1`"""
+    group: NotRequired[str | None]
+    """A standing group instead: its members need no token; length >= 1, length <= 200"""
+    owner: str
+    """
+    SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
+    `^[0-9a-f]{64}$`
+    """
+
+
+class StepSchedule(TypedDict):
+    """
+    gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and
+    how many steps.
+    """
+
+    alpha: float
+    """> 0, <= 1e+06"""
+    c1: float
+    """> 0, < 1"""
+    c2: float
+    """> 0, < 1"""
+    gamma: float
+    """> 0, <= 1e+06"""
+    iterations: int
+    """>= 1, <= 1000000"""
+
+
+class SumNoise(TypedDict):
+    """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
+
+    clip: NotRequired[float | None]
+    """
+    Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes
+    when not given, which a federated job cannot; > 0
+    """
+    delta: float
+    """>= 0, < 1"""
+    epsilon: float
+    """> 0, <= 1000"""
+
+
+class TabularFeatures(TypedDict):
+    """One weight a state."""
+
+    type: Literal["tabular"]
+
+
+class TenantAnswer(TypedDict):
+    """A tenant."""
+
+    id: str
+    name: str
+
+
+class TenantRequest(TypedDict):
+    """A tenant to make."""
+
+    name: str
+    """length >= 1, length <= 200"""
+
+
+class TransitionRow(TypedDict):
+    """
+    One transition; `state, next_state` or `x, x_next`, and both probabilities of the action or
+    none.
+    """
+
+    action: NotRequired[Any]
+    behaviour: NotRequired[float]
+    next_state: NotRequired[int]
+    """>= 0, <= 1000000000"""
+    reward: float
+    state: NotRequired[int]
+    """>= 0, <= 1000000000"""
+    step: int
+    """>= 0, <= 1000000000"""
+    target: NotRequired[float]
+    terminal: bool
+    trajectory: str | int
+    x: NotRequired[list[float]]
+    x_next: NotRequired[list[float]]
+
+
+class Trip(TypedDict):
+    """Trips of one pair in one period; `person` where the unit is a person."""
+
+    count: int
+    """>= 0, <= 1000000000"""
+    destination: int
+    """>= 0, <= 1000000000"""
+    origin: int
+    """>= 0, <= 1000000000"""
+    period: int
+    """>= 0, <= 1000000000"""
+    person: NotRequired[str | int]
+
+
+class WebhookAnswer(TypedDict):
+    """A webhook. Its secret is never returned again."""
+
+    created_at: str
+    """date-time"""
+    disabled_at: str | None
+    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
+    failing_since: str | None
+    """The first delivery that failed since the last that did not; date-time"""
+    id: str
+    last_error: str | None
+    """
+    `timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the
+    number
+    """
+    url: str
+
+
+class WebhookCreated(TypedDict):
+    """A new webhook."""
+
+    created_at: str
+    """date-time"""
+    disabled_at: str | None
+    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
+    failing_since: str | None
+    """The first delivery that failed since the last that did not; date-time"""
+    id: str
+    last_error: str | None
+    """
+    `timeout`, `no_connection`, `address_refused`, `secret_unreadable` or `status_` and the
+    number
+    """
+    secret: str
+    url: str
+
+
+class WebhookList(TypedDict):
+    """The webhooks of a tenant."""
+
+    webhooks: list[WebhookAnswer]
+
+
+class WebhookRequest(TypedDict):
+    """An address to tell of events."""
+
+    events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
+    """length >= 1, length <= 20"""
+    secret: NotRequired[str | None]
+    """`whsec_` and 24 to 64 bytes in base64; made and shown once when absent; length <= 100"""
+    url: str
+    """https://…; length >= 9, length <= 2000"""
+
+
+class BudgetAnswer(TypedDict):
+    """A budget."""
+
+    cap: Figures
+    datasets: list[DatasetName]
+    filters: list[FilterFigures]
+    id: str
+    largest_request: Figures
+    remaining: Figures
+    reserved: Figures
+    scope: Literal["data", "tenant", "principal", "agent"]
+    spent: Figures
+    subject: str
+    unit: str
+
+
+class BudgetList(TypedDict):
+    """All budgets of the tenant."""
+
+    budgets: list[BudgetAnswer]
+
+
+class CancelAnswer(TypedDict):
+    """A job that shall be cancelled, and what comes of that."""
+
+    cancel: Literal["done", "requested", "too_late"]
+    """
+    `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second
+    where its process lives, and it ends as cancelled. `too_late`: its release is stored and
+    paid for, so it goes on
+    """
+    cancel_requested: NotRequired[bool]
+    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    charge: Literal["none", "full", "undecided"]
+    """
+    What the job costs then. `undecided`, of a session only: in full if an agent's message comes
+    first
+    """
+    created_at: str
+    """date-time"""
+    created_by: str
+    dataset: str | None
+    detail: str
+    """Both in a sentence"""
+    error: NotRequired[JobError | None]
+    finished_at: str | None
+    """date-time"""
+    id: str
+    kind: str
+    price: Price
+    progress: JobProgress
+    started_at: str | None
+    """date-time"""
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+
+
+class CapList(TypedDict):
+    """The caps on the tenant and on its principals."""
+
+    caps: list[BudgetAnswer]
+
+
+class CoupledQp(TypedDict):
+    """
+    Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
+    open.
+
+    `protocol: job` runs operator and agents in one process, with all data at the server: for
+    `mode: simulation` alone.
+    """
+
+    agents: list[AgentData] | FederatedAgents
+    encryption: NotRequired[Encryption]
+    """
+    default `{"colluding": 1, "fraction_bits": 32, "key_bits": 3072, "scheme": "paillier",
+    "slot_bits": 64}`
+    """
+    federation: NotRequired[FederationTerms | None]
+    """Needed with protocol `federated`"""
+    kind: Literal["coupled_qp"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """default `private`"""
+    noise: NotRequired[SumNoise | None]
+    operator: OperatorData
+    protocol: NotRequired[Literal["job", "federated"]]
+    """default `job`"""
+    steps: QpSteps
+
+
+class DrEnsembleDataset(TypedDict):
+    """Trajectories of loads through the states of an ensemble, or their transition matrix."""
+
+    account: NotRequired[str | None]
+    """Account of an earlier version of the same source"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: DrEnsembleContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["dr_ensemble"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: DrEnsemblePublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
+class JobAnswer(TypedDict):
+    """A job."""
+
+    cancel_requested: NotRequired[bool]
+    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    created_at: str
+    """date-time"""
+    created_by: str
+    dataset: str | None
+    error: NotRequired[JobError | None]
+    finished_at: str | None
+    """date-time"""
+    id: str
+    kind: str
+    price: Price
+    progress: JobProgress
+    started_at: str | None
+    """date-time"""
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+
+
+class JobPage(TypedDict):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobAnswer]
+    next_page_token: str | None
+
+
+class MultiAgent(TypedDict):
+    """
+    Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
+    primal-dual iteration.
+
+    All entries of the constraints' values and gradients that any state moves get Gaussian noise
+    in every step, their scales split at least cost, such that the whole transcript moves by one
+    unit of the one event that is charged.
+    """
+
+    constraints: list[str]
+    """
+    Expressions in the agents' names, convex, meant <= 0; length >= 1, length <= 100, each
+    length >= 1, length <= 4000
+    """
+    dataset: NotRequired[str | None]
+    """Id of a dataset of kind multi_agent; none where the agents keep their own data"""
+    federation: NotRequired[FederationTerms | None]
+    """Needed with protocol `federated`"""
+    kind: Literal["multi_agent"]
+    protocol: NotRequired[Literal["job", "federated"]]
+    """default `job`"""
+    schedule: StepSchedule
+
+
+class MultiAgentDataset(TypedDict):
+    """Objectives and initial states of agents, for a problem that runs in one process."""
+
+    account: NotRequired[str | None]
+    """Account of an earlier version of the same source"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: MultiAgentContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["multi_agent"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: MultiAgentPublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
+class OffPolicyContent(TypedDict):
+    """The private content."""
+
+    transitions: list[TransitionRow]
+
+
+class OffPolicyDataset(TypedDict):
+    """Trajectories of people under a behaviour policy."""
+
+    account: NotRequired[str | None]
+    """Account of an earlier version of the same source"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: OffPolicyContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["off_policy_evaluation"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: OffPolicyPublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
+class OffPolicyEvaluation(TypedDict):
+    """
+    Weights of a linear value function of the target policy.
+
+    `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
+    noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw`
+    and `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is moments where
+    the topology is public or features are few, else minibatch.
+    """
+
+    clip: NotRequired[float | None]
+    """Public bound on the l2 norm of what one trajectory adds; > 0, <= 1e+09"""
+    dataset: str
+    """Id of a dataset of kind off_policy_evaluation"""
+    discount: float
+    """>= 0, < 1"""
+    features: TabularFeatures | FourierFeatures | IdentityFeatures
+    initial: NotRequired[list[float] | list[list[float]] | None]
+    """
+    Public: a distribution over the states, or initial states x that are equally likely; length
+    <= 2000
+    """
+    kind: Literal["off_policy_evaluation"]
+    max_importance: NotRequired[float | None]
+    """Public cap on importance ratios; 10 when not given; > 0, <= 1e+06"""
+    method: NotRequired[Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]]
+    """default `auto`"""
+    regularization: NotRequired[float | None]
+    """
+    Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of
+    them; >= 0, <= 1e+12
+    """
+    sampling: NotRequired[float | None]
+    """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
+    step_size: NotRequired[float | None]
+    """> 0, <= 1e+06"""
+    steps: NotRequired[int | None]
+    """>= 1, <= 10000000"""
+
+
+class PlanBody(TypedDict):
+    """What a job would do."""
+
+    advice: list[str]
+    assumptions: list[str]
+    events: list[dict[str, Any]]
+    iterations: dict[str, int]
+    neighbours: str
+    noise: list[NoiseSummary]
+    resources: Resources
+    unit: str
+
+
+class ResultAnswer(TypedDict):
+    """A job's result and the certificate of what it gave away."""
+
+    certificate: dict[str, Any]
+    job: JobAnswer
+    result: dict[str, Any]
+
+
+class RoutingContent(TypedDict):
+    """The private content."""
+
+    trips: list[Trip]
+
+
+class RoutingDataset(TypedDict):
+    """Trips of the users of a network."""
+
+    account: NotRequired[str | None]
+    """Account of an earlier version of the same source"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: RoutingContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["routing"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: RoutingPublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+
+
+DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
+"""A dataset to register."""
+
+
+class JobRequest(TypedDict):
+    """A problem with the privacy that may be spent on it."""
+
+    privacy: NotRequired[Privacy | None]
+    """The budget; left out where the guarantee is cryptographic, needed elsewhere"""
+    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
+    seed: NotRequired[int | None]
+    """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
+
+
+class PlanAnswer(TypedDict):
+    """A plan and its price; nothing is spent."""
+
+    admitted: bool
+    binding: NotRequired[Binding | None]
+    plan: PlanBody
+    price: Price

@@ -1,0 +1,635 @@
+"""The operations of the contract, one function each, which makes the request and sends nothing.
+
+`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here. Refusals are
+`discreet_client.errors.ApiError`, whose `code` is one of the problem codes named below.
+"""
+# Made from openapi/openapi.json by `make sdk`.
+
+from __future__ import annotations
+
+from typing import Literal
+
+from discreet_client.rest import Operation, models, quoted
+
+
+def check_health() -> Operation[models.HealthAnswer]:
+    """This process answers.
+
+    Answers 200. Roles: none is needed.
+
+    Problem codes:
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/healthz")
+
+
+def read_metrics() -> Operation[str]:
+    """Prometheus metrics of this process and of the installation; nothing in them names a tenant.
+
+    Answers 200. Roles: none is needed.
+
+    Problem codes:
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/metrics")
+
+
+def check_readiness() -> Operation[models.HealthAnswer]:
+    """This process can serve: its database answers, has a schema for this version, news of jobs
+    come, and the reader of uploads has not failed to start.
+
+    Answers 200. Roles: none is needed.
+
+    Problem codes:
+    503 database_busy, database_full, database_read_only, database_unavailable, not_ready,
+        unavailable, wrong_schema
+    """
+    return Operation("GET", "/readyz")
+
+
+def list_budgets(*, delta: float | str | None = None) -> Operation[models.BudgetList]:
+    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
+    be.
+
+    delta: The delta for which `largest_request` is asked; default `0`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/budgets", query={"delta": delta})
+
+
+def get_budget(account_id: str, *, delta: float | str | None = None) -> Operation[models.BudgetAnswer]:
+    """One budget, as the ledger is now.
+
+    delta: The delta for which `largest_request` is asked; default `0`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/budgets/{quoted(account_id)}", query={"delta": delta})
+
+
+def list_entries(
+    account_id: str, *, page_size: int | None = None, page_token: str | None = None
+) -> Operation[models.EntryPage]:
+    """Ledger entries of a budget in the order of their hash chain.
+
+    page_size: >= 1, <= 1000; default `100`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation(
+        "GET", f"/v1/budgets/{quoted(account_id)}/entries", query={"page_size": page_size, "page_token": page_token}
+    )
+
+
+def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models.BudgetAnswer]:
+    """Set another cap, with a reason that stays in the ledger; never below what is spent.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 cap_below_spent
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
+
+
+def list_caps() -> Operation[models.CapList]:
+    """The caps on the tenant and on its principals.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/caps")
+
+
+def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
+    """Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was
+    set before.
+
+    Every job is charged there too, from now on. Such a cap adds up prices over datasets with
+    different units.
+
+    Answers 200 or 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    409 cap_below_spent
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/caps", body=body)
+
+
+def verify_certificate(body: models.CertificateRequest) -> Operation[models.CertificateVerdict]:
+    """Derive the price from the events again, compare the guarantee, check the signature and the
+    ledger entries; with `result` and `tables`, whether they are those that were certified.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/certificates:verify", body=body)
+
+
+def list_datasets(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.DatasetPage]:
+    """Datasets that are not deleted, newest first.
+
+    page_size: >= 1, <= 200; default `50`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/datasets", query={"page_size": page_size, "page_token": page_token})
+
+
+def register_dataset(body: models.DatasetRequest) -> Operation[models.DatasetAnswer]:
+    """Register a dataset. The same content again is the same dataset on the same account, with
+    200.
+
+    Answers 200 or 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json, invalid_multipart
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 content_known, unit_differs
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_uploads
+    503 database_busy, database_full, database_read_only, database_unavailable, not_isolated,
+        not_read, reader_not_started, spool_unavailable, storage_denied, storage_full,
+        storage_unavailable, unavailable, wrong_schema
+    """
+    return Operation("POST", "/v1/datasets", body=body)
+
+
+def delete_dataset(dataset_id: str, *, prefer: str | None = None) -> Operation[models.ErasedAnswer | None]:
+    """Erase the content. Its account and ledger stay, and the same content registered again finds
+    them.
+
+    prefer: `return=representation` asks for what remains (RFC 7240); default ``
+
+    Answers 200 or 204. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 dataset_in_use
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("DELETE", f"/v1/datasets/{quoted(dataset_id)}", headers={"prefer": prefer})
+
+
+def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
+    """One dataset; never its content.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
+
+
+def list_jobs(
+    *,
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"] | None = None,
+    page_size: int | None = None,
+    page_token: str | None = None,
+) -> Operation[models.JobPage]:
+    """Jobs of the tenant, newest first.
+
+    page_size: >= 1, <= 200; default `50`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/jobs", query={"state": state, "page_size": page_size, "page_token": page_token})
+
+
+def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
+    """Submit a job: its price is reserved at once, on every account that it touches or on none.
+
+    Before data are touched a failure or a cancellation releases the price in full; afterwards
+    it is charged in full, whatever happens.
+
+    idempotency_key: Any string; the same key is the same job
+
+    Answers 202. Roles: owner, analyst.
+
+    Problem codes:
+    400 idempotency_key_missing, invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 budget_exhausted, request_in_flight
+    413 payload_too_large
+    422 idempotency_key_reused, invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/jobs", headers={"idempotency-key": idempotency_key}, body=body)
+
+
+def get_job(job_id: str) -> Operation[models.JobAnswer]:
+    """One job.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}")
+
+
+def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
+    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
+    the answer says which, and whether it is too late. A job that was cancelled before is
+    answered so again.
+
+    Answers 202. Roles: owner, analyst.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 job_ended
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
+
+
+def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str]:
+    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
+    or with the key.
+
+    last_event_id: >= 0; default `0`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/events", headers={"last-event-id": last_event_id})
+
+
+def get_result(job_id: str) -> Operation[models.ResultAnswer]:
+    """The result with its certificate, which binds it; 409 until there is one. Large fields are
+    named in `result.tables`. What is stored is compared with its certificate before it is
+    answered.
+
+    Answers 200. Roles: owner, analyst.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 no_result
+    429 rate_limited
+    500 result_altered
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        signing_key_unknown, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result")
+
+
+def get_result_table(job_id: str, table: str) -> Operation[bytes]:
+    """A field of more than a million numbers, as Parquet.
+
+    Answers 200. Roles: owner, analyst.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 no_result
+    429 rate_limited
+    500 result_altered
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        signing_key_unknown, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/result/{quoted(table)}")
+
+
+def list_keys() -> Operation[models.KeyList]:
+    """The tenant's keys, without their secrets.
+
+    Answers 200. Roles: operator, owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/keys")
+
+
+def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
+    """Make an API key of a principal; it is shown this once.
+
+    Answers 201. Roles: operator, owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/keys", body=body)
+
+
+def revoke_key(key_id: str) -> Operation[None]:
+    """Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
+
+    Answers 204. Roles: operator, owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("DELETE", f"/v1/keys/{quoted(key_id)}")
+
+
+def export_ledger() -> Operation[bytes]:
+    """The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
+    verify`.
+
+    Answers 200. Roles: owner, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/ledger/export")
+
+
+def get_ledger_head() -> Operation[models.HeadAnswer]:
+    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
+    they name.
+
+    Answers 200. Roles: owner, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/ledger/head")
+
+
+def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
+    """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
+    no data.
+
+    Answers 200. Roles: owner, analyst.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/plans", body=body)
+
+
+def get_session(job_id: str) -> Operation[models.SessionAnswer]:
+    """Who has joined a federated job, and how far it is.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
+
+
+def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.SessionAnswer]:
+    """Hand in the roster that the owner signed: the price is reserved on every agent's account or
+    on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass;
+    then another roster may be signed.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden, owner_differs, roster_signature
+    404 not_found
+    409 budget_exhausted, not_awaiting_agents, roster_signed, roster_stale, session_full,
+        unit_differs
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("PUT", f"/v1/sessions/{quoted(job_id)}/roster", body=body)
+
+
+def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[models.SessionTokensAnswer]:
+    """Links that let agents join, one each; or the link of a standing group.
+
+    Answers 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 not_awaiting_agents, owner_pinned, roster_signed, session_full
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, no_rpc,
+        unavailable, wrong_schema
+    """
+    return Operation("POST", f"/v1/sessions/{quoted(job_id)}/tokens", body=body)
+
+
+def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
+    """Make a tenant (operators).
+
+    Answers 201. Roles: operator.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    409 name_taken
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/tenants", body=body)
+
+
+def list_webhooks() -> Operation[models.WebhookList]:
+    """The webhooks of the tenant (owners), with what went wrong last; never their secrets.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/webhooks")
+
+
+def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreated]:
+    """Have an address told of events (owners). The secret that signs the messages is shown this
+    once.
+
+    Answers 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    409 too_many_webhooks
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/webhooks", body=body)
+
+
+def delete_webhook(webhook_id: str) -> Operation[None]:
+    """Tell this address no more (owners).
+
+    Answers 204. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("DELETE", f"/v1/webhooks/{quoted(webhook_id)}")
