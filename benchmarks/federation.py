@@ -131,14 +131,15 @@ class Service:
         return asyncio.run(self._session())
 
     async def _session(self) -> Run:
-        from discreet.usecases import access, sessions
+        from discreet.usecases import access
         from discreet.usecases.services import open_services
+        from discreet.usecases.sessions import enrolment, rosters
 
         async with open_services(self._settings) as services:
             owner = await access.local_owner(services)
             key = Identity.generate()
             job = await _submit(services, owner)
-            made = await sessions.create_tokens(services, owner, job, owner=key.fingerprint, count=AGENTS, group=None)
+            made = await enrolment.create_tokens(services, owner, job, owner=key.fingerprint, count=AGENTS, group=None)
             agents = [_Agent(Link.parse(link)) for link in made["links"]]
             address = f"127.0.0.1:{self._port}"
             channels = [
@@ -148,11 +149,11 @@ class Service:
                 stubs = [rpc.FederationStub(channel) for channel in channels]
                 for number, agent in enumerate(agents):
                     await agent.enroll(stubs[number % 4])
-                shown = await sessions.show(services, owner, job)
+                shown = await rosters.show(services, owner, job)
                 from discreet_client.federation.rosters import roster_document
 
                 document = roster_document(shown["id"], job, shown["kind"], shown["agents"])
-                await sessions.approve(
+                await rosters.approve(
                     services,
                     owner,
                     job,

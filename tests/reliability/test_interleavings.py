@@ -19,8 +19,9 @@ from discreet.privacy.filters import Cap
 from discreet.settings import Settings
 from discreet.solve import _JOB
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, budgets, jobs, ledger, sessions
+from discreet.usecases import access, budgets, jobs, ledger
 from discreet.usecases.services import Services, open_services
+from discreet.usecases.sessions import enrolment, rosters, rounds
 from discreet_client.federation import signing
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document
@@ -83,14 +84,14 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(postgres: EmbeddedPostg
     async def go() -> None:
         async with opened(settings) as (services, owner):
             job = await submit(services, owner, "one", bodies.federated())
-            made = await sessions.create_tokens(
+            made = await enrolment.create_tokens(
                 services, owner, job, owner=signing.fingerprint(public), count=2, group=None
             )
             enrolments = []
             for name, text in zip(("x1", "x2"), made["links"], strict=True):
                 key = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
                 enrolments.append(
-                    sessions.Enrolment(
+                    enrolment.Enrolment(
                         session_id=made["session"],
                         fingerprint=signing.fingerprint(key),
                         public_key=key,
@@ -102,22 +103,22 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(postgres: EmbeddedPostg
                         announcement=b'{"lower": -1, "upper": 1, "radius": 0.1}',
                     )
                 )
-                await sessions.enroll(services, enrolments[-1])
-            shown = await sessions.show(services, owner, job)
+                await enrolment.enroll(services, enrolments[-1])
+            shown = await rosters.show(services, owner, job)
             roster = roster_document(shown["id"], job, shown["kind"], shown["agents"])
             signature = owner_key.sign(signing.roster(roster))
 
             def approve() -> Awaitable[Any]:
-                return sessions.approve(services, owner, job, roster=roster, signature=signature, owner_key=public)
+                return rosters.approve(services, owner, job, roster=roster, signature=signature, owner_key=public)
 
             approved, *rest = await behind(
                 superuser_url(postgres, settings),
                 job,
                 approve,
-                lambda: sessions.create_tokens(
+                lambda: enrolment.create_tokens(
                     services, owner, job, owner=signing.fingerprint(public), count=1, group=None
                 ),
-                lambda: sessions.take(services, job, "a coordinator"),
+                lambda: rounds.take(services, job, "a coordinator"),
             )
             assert approved["approved_at"] is not None
             links, taken = rest

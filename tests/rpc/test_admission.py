@@ -18,8 +18,8 @@ from discreet.rpc import admission, server
 from discreet.rpc.admission import Messages, Seats, WaitingRoom
 from discreet.rpc.interceptors import Checked, Received
 from discreet.settings import Settings
-from discreet.usecases import sessions
 from discreet.usecases.services import open_services
+from discreet.usecases.sessions import enrolment, rounds
 from discreet_client.federation.links import Link
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
@@ -207,16 +207,16 @@ class _Deaf:
 def test_who_does_not_read_how_its_session_ended_keeps_nobody_out(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    ended = sessions.Farewell("failed", "agents_absent", b"", b"", 0, charged=False)
+    ended = rounds.Farewell("failed", "agents_absent", b"", b"", 0, charged=False)
 
     async def enrolled(_services: object, _session: str, _fingerprint: str) -> str:
         return "job_1"
 
-    async def farewell(_services: object, _session: str) -> sessions.Farewell:
+    async def farewell(_services: object, _session: str) -> rounds.Farewell:
         return ended
 
-    monkeypatch.setattr(sessions, "session_of", enrolled)
-    monkeypatch.setattr(sessions, "farewell", farewell)
+    monkeypatch.setattr(enrolment, "session_of", enrolled)
+    monkeypatch.setattr(rounds, "farewell", farewell)
     monkeypatch.setattr(server, "MOST_PARTING", 2)
 
     async def hello(agent: str) -> AsyncIterator[Received]:

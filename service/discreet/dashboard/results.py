@@ -31,8 +31,9 @@ from discreet.errors import InvalidInput, NotFound
 from discreet.figures import road_map
 from discreet.figures.plots import Chart, result_charts, session_chart
 from discreet.problems.routing.network import RoadNetwork
-from discreet.usecases import jobs, sessions
+from discreet.usecases import jobs
 from discreet.usecases.services import Services
+from discreet.usecases.sessions import rosters
 
 router = APIRouter(include_in_schema=False)
 
@@ -98,7 +99,7 @@ def _is_federated(row: Mapping[str, Any]) -> bool:
 
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
-    shown = await sessions.show(services, viewer.principal, row["id"])
+    shown = await rosters.show(services, viewer.principal, row["id"])
     return session_chart(shown, row)
 
 

@@ -34,10 +34,11 @@ from discreet.rpc.admission import FIRST_BYTES, Messages, Seats
 from discreet.rpc.interceptors import Checked, Received, signed
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM, trouble
-from discreet.usecases import leases, running, sessions
+from discreet.usecases import leases, running
 from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import Farewell, Held
+from discreet.usecases.sessions import rounds
+from discreet.usecases.sessions.rounds import Farewell, SessionLease
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
@@ -111,7 +112,7 @@ class Seat:
 class Coordinator:
     """Runs one session while this process holds its lease."""
 
-    def __init__(self, services: Services, zygote: Zygote, held: Held, seating: Seats) -> None:
+    def __init__(self, services: Services, zygote: Zygote, held: SessionLease, seating: Seats) -> None:
         self.held = held
         self._services, self._zygote = services, zygote
         self._seating = seating
@@ -220,7 +221,7 @@ class Coordinator:
                 "hash": accept.ledger_hash.hex(),
                 "signature": base64.b64encode(accept.ledger_signature).decode(),
             }
-            await sessions.keep_receipt(self._services, held, seat.fingerprint, receipt)
+            await rounds.keep_receipt(self._services, held, seat.fingerprint, receipt)
         seat.ready = True
         seat.messages.most = self._answer_bytes()
         self._absent.discard(seat.fingerprint)
@@ -244,7 +245,7 @@ class Coordinator:
         if not self._touched:
             async with self._touching:
                 if not self._touched:
-                    await self._stubbornly(lambda: sessions.touch(self._services, self.held))
+                    await self._stubbornly(lambda: rounds.touch(self._services, self.held))
                     self._touched = True
             if number != self._number:
                 return
@@ -267,11 +268,11 @@ class Coordinator:
         except (LostJob, Handover, Crowded) as reason:
             log.info("session goes to another process", job=self.held.job_id, reason=type(reason).__name__)
             if isinstance(reason, (Handover, Crowded)):
-                await sessions.give_back(self._services, self.held)
+                await rounds.give_back(self._services, self.held)
             self.dismiss()
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):
-                await asyncio.shield(sessions.give_back(self._services, self.held))
+                await asyncio.shield(rounds.give_back(self._services, self.held))
             self.dismiss()
             raise
         except BaseException:
@@ -323,13 +324,13 @@ class Coordinator:
         }
         async with self._zygote.converse(header, held.session_state or b"", self._limits()) as child:
             answer, payload = await child.receive()
-            rounds, number, transcript = int(answer["rounds"]), held.round, held.transcript
+            total, number, transcript = int(answer["rounds"]), held.round, held.transcript
             if held.session_state is None:
                 state, broadcast = _split(answer, payload)
                 await self._keep(0, state, broadcast, transcript)
             else:
                 broadcast = held.broadcast or b""
-            await self._stubbornly(lambda: sessions.begin(self._services, self.held))
+            await self._stubbornly(lambda: rounds.begin(self._services, self.held))
             while True:
                 # Not the step itself: how long it takes depends on what agents sent.
                 with telemetry.span("round", number=number):
@@ -338,13 +339,13 @@ class Coordinator:
                 number += 1
                 transcript = _chain(transcript, used, broadcast)
                 self._number = None
-                if done or number == rounds:
+                if done or number == total:
                     _, released = await child.ask({"release": True})
                     break
                 await self._keep(number, state, broadcast, transcript)
-                self._report(number, rounds)
+                self._report(number, total)
         await self._stubbornly(
-            lambda: sessions.keep_last(
+            lambda: rounds.keep_last(
                 self._services,
                 self.held,
                 number=number,
@@ -359,7 +360,7 @@ class Coordinator:
     async def _gather(self) -> None:
         """Wait until all agents of the roster have accepted; at the end of the time to join, until enough have."""
         names = set(self.held.accounts)
-        left = await sessions.seconds_to_join(self._services, self.held)
+        left = await rounds.seconds_to_join(self._services, self.held)
         end = time.monotonic() + left
         while not names <= (there := {name for name, seat in self._seats.items() if seat.ready}):
             if self._declined & names and self._aborts:
@@ -471,11 +472,11 @@ class Coordinator:
         if ending.state == "failed":
             assert ending.code is not None
             code = ending.code
-            await self._stubbornly(lambda: sessions.fail(self._services, self.held, code))
+            await self._stubbornly(lambda: rounds.fail(self._services, self.held, code))
         elif ending.state == "cancelled":
-            await self._stubbornly(lambda: sessions.cancel(self._services, self.held))
+            await self._stubbornly(lambda: rounds.cancel(self._services, self.held))
         self._number = None
-        found = await sessions.farewell(self._services, self.held.session_id)
+        found = await rounds.farewell(self._services, self.held.session_id)
         assert found is not None
         self._farewell = self._signed(end=end_message(found))
         for seat in self._seats.values():
@@ -546,7 +547,7 @@ class Coordinator:
 
     async def _keep(self, number: int, state: bytes, broadcast: bytes, transcript: bytes) -> None:
         await self._stubbornly(
-            lambda: sessions.keep(
+            lambda: rounds.keep(
                 self._services, self.held, number=number, state=state, broadcast=broadcast, transcript=transcript
             )
         )
@@ -569,7 +570,7 @@ class Coordinator:
     async def _read_again(self) -> None:
         """The same session as the database has it now, with a new fencing token."""
         async with self._leasing:
-            held = await self._stubbornly(lambda: sessions.take(self._services, self.held.job_id, self.held.holder))
+            held = await self._stubbornly(lambda: rounds.take(self._services, self.held.job_id, self.held.holder))
             if held is None:
                 raise LostJob()
             self.held = held
@@ -605,7 +606,7 @@ class Coordinator:
 
         async def renew() -> Exception | None:
             async with self._leasing:
-                seen = await sessions.renew(self._services, self.held)
+                seen = await rounds.renew(self._services, self.held)
             self._approved = seen.approved
             if self._approved and self.held.roster is None:
                 self._changed.set()
@@ -639,14 +640,14 @@ class Coordinators:
         async with self._starting:
             if job_id in self._running:
                 return self._running[job_id][0]
-            held = None if self._stopping else await sessions.take(self._services, job_id, self._holder)
+            held = None if self._stopping else await rounds.take(self._services, job_id, self._holder)
             if held is None:
                 raise Unavailable("another process runs this session; come again", code="session_elsewhere")
             if held.roster is not None:
                 try:
                     self._seating.reserve(job_id, len(held.members))
                 except Unavailable:  # another process may have room
-                    await sessions.give_back(self._services, held)
+                    await rounds.give_back(self._services, held)
                     raise
             coordinator = Coordinator(self._services, self._zygote, held, self._seating)
             self._running[job_id] = (coordinator, asyncio.create_task(self._run(job_id, coordinator)))
@@ -656,9 +657,9 @@ class Coordinators:
         """Take up sessions that nobody runs: after a restart, or to let their time to join pass."""
         while True:
             try:
-                if count := await sessions.end_unsigned(self._services):
+                if count := await rounds.end_unsigned(self._services):
                     log.info("sessions ended that nobody signed", count=count)
-                for job_id in await sessions.abandoned(self._services):
+                for job_id in await rounds.abandoned(self._services):
                     if job_id not in self._running:
                         with contextlib.suppress(Unavailable):
                             await self.of(job_id)
@@ -698,9 +699,9 @@ class Coordinators:
             log.warning("session broke off", job=job_id, error=name, count=count, trace=where, child=child)
             with contextlib.suppress(Exception):
                 if count >= self._services.settings.max_attempts:
-                    await sessions.fail(self._services, coordinator.held, "session_failed")
+                    await rounds.fail(self._services, coordinator.held, "session_failed")
                 else:
-                    await sessions.give_back(self._services, coordinator.held)
+                    await rounds.give_back(self._services, coordinator.held)
         finally:
             del self._running[job_id]
             self._seating.free(job_id)

@@ -25,9 +25,10 @@ from discreet.rpc.coordinator import WRITE_SECONDS, Coordinators, end_message
 from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
-from discreet.usecases import metrics, rpc_tls, sessions
+from discreet.usecases import metrics, rpc_tls
 from discreet.usecases.services import Services, open_services
-from discreet.usecases.sessions import Enrolment
+from discreet.usecases.sessions import enrolment, rounds
+from discreet.usecases.sessions.enrolment import Enrolment
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 
@@ -60,7 +61,7 @@ class Federation(rpc.FederationServicer):
 
     async def _enroll(self, request: Received) -> dict[str, str]:
         asked = request.content
-        return await sessions.enroll(
+        return await enrolment.enroll(
             self._services,
             Enrolment(
                 session_id=request.session,
@@ -82,8 +83,8 @@ class Federation(rpc.FederationServicer):
         except StopAsyncIteration:
             raise InvalidInput("the stream ended before its Hello") from None
         async with self._asking:
-            job_id = await sessions.session_of(self._services, hello.session, hello.fingerprint)
-            ended = await sessions.farewell(self._services, hello.session)
+            job_id = await enrolment.session_of(self._services, hello.session, hello.fingerprint)
+            ended = await rounds.farewell(self._services, hello.session)
             coordinator = None if ended is not None else await self._coordinators.of(job_id)
         stream.messages.seated()
         if coordinator is None:
@@ -93,7 +94,7 @@ class Federation(rpc.FederationServicer):
         with open_stream():
             await coordinator.attend(stream, hello, context)
 
-    async def _part(self, hello: Received, ended: sessions.Farewell, context: Any) -> None:
+    async def _part(self, hello: Received, ended: rounds.Farewell, context: Any) -> None:
         """Tell an agent that comes late how its session ended. One that does not read keeps nobody out."""
         agent = (hello.session, hello.fingerprint)
         if agent in self._parting or len(self._parting) >= MOST_PARTING:

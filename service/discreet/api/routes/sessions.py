@@ -16,7 +16,7 @@ from discreet.api.responses import answer
 from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
 from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.errors import InvalidInput
-from discreet.usecases import sessions
+from discreet.usecases.sessions import enrolment, rosters
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -39,18 +39,18 @@ async def invite_agents(
     request: Annotated[SessionTokensRequest, Depends(json_body(SessionTokensRequest))],
 ) -> Response:
     """Links that let agents join, one each; or the link of a standing group."""
-    made = await sessions.create_tokens(
+    made = await enrolment.create_tokens(
         services, principal, job_id, owner=request.owner, count=request.count, group=request.group
     )
     return answer(made, 201)
 
 
 @router.get(
-    "/{job_id}", **operation("get_session", roles=sessions.READERS, answers={200: SessionAnswer}, codes=["not_found"])
+    "/{job_id}", **operation("get_session", roles=rosters.READERS, answers={200: SessionAnswer}, codes=["not_found"])
 )
 async def get_session(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Who has joined a federated job, and how far it is."""
-    return answer(await sessions.show(services, principal, job_id))
+    return answer(await rosters.show(services, principal, job_id))
 
 
 @router.put(
@@ -82,7 +82,7 @@ async def approve_roster(
 ) -> Response:
     """Hand in the roster that the owner signed: the price is reserved on every agent's account or on none, and the
     session begins. 409 `budget_exhausted` when a cap does not let it pass; then another roster may be signed."""
-    done = await sessions.approve(
+    done = await rosters.approve(
         services,
         principal,
         job_id,

@@ -22,8 +22,9 @@ from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.problems import DATASETS, KINDS
-from discreet.usecases import datasets, jobs, sessions
+from discreet.usecases import datasets, jobs
 from discreet.usecases.services import Services
+from discreet.usecases.sessions import enrolment, rosters
 
 router = APIRouter(include_in_schema=False)
 
@@ -267,7 +268,7 @@ async def invite(job_id: str, request: Request, services: CurrentServices, viewe
                 "group": forms.filled(form, "group"),
             },
         )
-        made = await sessions.create_tokens(
+        made = await enrolment.create_tokens(
             services, viewer.principal, job_id, owner=wanted.owner, count=wanted.count, group=wanted.group
         )
     except (InvalidInput, Conflict, NotFound) as error:
@@ -318,7 +319,7 @@ async def _job_page(
         certificate=certificate,
         altered=altered,
         charts=[] if altered else await results.charts_of(services, viewer, row),
-        session=await sessions.show(services, viewer.principal, job_id) if federated else None,
+        session=await rosters.show(services, viewer.principal, job_id) if federated else None,
         ended=row["state"] in FINAL,
         refused=refused,
         form=form or {},

@@ -1,0 +1,203 @@
+"""Who is in a session, and the roster that its owner signs: with it the price is reserved on every agent's account."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import anyio.to_thread
+
+from discreet import faults
+from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput
+from discreet.problems import KINDS
+from discreet.problems.federation import FederatedProblem, FederationTerms
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import Plan
+from discreet.storage import jobs, ledger, sessions
+from discreet.storage.tenants import Principal
+from discreet.usecases import budgets
+from discreet.usecases.access import require
+from discreet.usecases.services import Services
+from discreet.usecases.sessions import records
+from discreet_client.federation import signing
+from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
+
+READERS = ("owner", "analyst", "auditor")
+
+
+async def show(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
+    """Who is there."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        return await _show(connection, principal, job_id)
+
+
+async def _show(connection: Any, principal: Principal, job_id: str) -> dict[str, Any]:
+    session, job = await records.find(connection, principal, job_id)
+    agents = await sessions.agents(connection, job_id)
+    return _view(session, job, agents, await sessions.tokens(connection, job_id))
+
+
+async def approve(
+    services: Services,
+    principal: Principal,
+    job_id: str,
+    *,
+    roster: bytes,
+    signature: bytes,
+    owner_key: bytes,
+    save_as: str | None = None,
+) -> dict[str, Any]:
+    """Take the owner's signed roster: plan with the agents that are on it, reserve, and let the session begin.
+
+    BudgetExhausted when a cap does not let the price pass; nothing is written then, and another roster may be signed.
+    """
+    require(principal, "owner")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        session, job = await records.find(connection, principal, job_id)
+        enrolled = {row["fingerprint"]: row for row in await sessions.agents(connection, job_id)}
+    if session["roster"] is not None and session["roster"] == roster:
+        return await show(services, principal, job_id)
+    records.refuse_unless_awaiting(job, session)
+    rows = _check_roster(session, job, enrolled, roster, signature, owner_key)
+    problem = records.read_problem(job)
+    for one in rows:  # members of a group announced it for another job
+        problem.check_announcement(one["announcement"])
+    budget = Budget(epsilon=int(session["budget"]["epsilon"]), delta=int(session["budget"]["delta"]))
+    plan = await anyio.to_thread.run_sync(problem.plan_federation, [records.member(row) for row in rows], budget)
+    if problem.signs_parameters and json.loads(roster).get("parameters") != plan.model_dump(mode="json")["parameters"]:
+        raise InvalidInput("the owner signs the parameters of this kind with the roster", pointer="/roster/parameters")
+    total = plan.total
+    if total.epsilon > budget.epsilon or total.delta > budget.delta:
+        raise InvalidInput("these agents' announcements cost more than the job's budget", pointer="/roster")
+    if plan.events and any(one["unit"] != plan.unit for one in rows):
+        raise Conflict(f"this job counts in the unit {plan.unit}, an agent's account in another", code="unit_differs")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        row = await jobs.lock(connection, job_id, principal.tenant_id)
+        held = await sessions.lock(connection, job_id)
+        assert row is not None
+        assert held is not None
+        records.refuse_unless_awaiting(row, held)
+        now = {one["fingerprint"]: one for one in await sessions.agents(connection, job_id)}
+        if any(now[one["fingerprint"]]["announcement"] != one["announcement"] for one in rows):
+            raise Conflict("an agent announced something else meanwhile", code="roster_stale")
+        if charges(problem, plan):
+            accounts = [one["account_id"] for one in rows]
+            caps = await ledger.caps(connection, principal.tenant_id, row["principal"])
+            standings = await ledger.reserve(
+                connection,
+                job_id,
+                [*accounts, *caps],
+                price=total.to_json(),
+                events=[event.model_dump(mode="json") for event in plan.events],
+                actor=row["principal"],
+            )
+            if not all(one.admitted for one in standings):
+                raise budgets.refusal(standings, total)
+        await sessions.approve(
+            connection,
+            job_id,
+            roster=roster,
+            signature=signature,
+            owner_key=owner_key,
+            plan=plan.model_dump(mode="json"),
+            price=total.to_json(),
+            steps=plan.resources.steps,
+        )
+        if save_as is not None:
+            await sessions.save_group(connection, principal.tenant_id, save_as, rows)
+        faults.point("approve.written")
+        # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
+        return await _show(connection, principal, job_id)
+
+
+def charges(problem: FederatedProblem, plan: Plan) -> bool:
+    """Whether agents' accounts are charged: not in a simulation, and not where nothing is released by a mechanism."""
+    return bool(plan.events) and getattr(problem, "mode", "private") != "simulation"
+
+
+def _check_roster(
+    session: Mapping[str, Any],
+    job: Mapping[str, Any],
+    enrolled: Mapping[str, Mapping[str, Any]],
+    roster: bytes,
+    signature: bytes,
+    owner_key: bytes,
+) -> list[Mapping[str, Any]]:
+    """The enrolled agents that the roster names, sorted; InvalidInput names what does not fit."""
+    if session["owner"] is None or signing.fingerprint(owner_key) != session["owner"]:
+        raise Forbidden("the links of this session pin another owner's key", code="owner_differs")
+    if not signing.is_signed(owner_key, signing.roster(roster), signature):
+        raise Forbidden("the roster is not signed by this key", code="roster_signature")
+    try:
+        read = json.loads(roster)
+        head = (read["version"], read["session"], read["job"], read["kind"])
+        listed = [
+            (str(one["fingerprint"]), one["name"], base64.b64decode(one["key"]), one["announcement"])
+            for one in read["agents"]
+        ]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidInput("this is not a roster", pointer="/roster") from error
+    issues = []
+    if head != (ROSTER_VERSION, session["id"], job["id"], job["kind"]):
+        issues.append(FieldIssue("/roster", "it is that of another session"))
+    names = [fingerprint for fingerprint, *_ in listed]
+    if names != sorted(set(names)):
+        issues.append(FieldIssue("/roster/agents", "agents stand once each, sorted by fingerprint"))
+    terms = FederationTerms.model_validate(session["terms"])
+    if not terms.least <= len(names) <= terms.agents:
+        asked = str(terms.agents) if terms.least == terms.agents else f"{terms.least} to {terms.agents}"
+        says = f"the job's terms ask for {asked} agents, the roster names {len(names)}; who has enrolled can be named"
+        issues.append(FieldIssue("/roster/agents", says))
+    for fingerprint, *figures in listed:
+        row = enrolled.get(fingerprint)
+        if row is None or [row["name"], bytes(row["public_key"]), row["announcement"]] != figures:
+            issues.append(FieldIssue("/roster/agents", f"{fingerprint} did not enrol like this"))
+    if issues:
+        raise InvalidInput(issues)
+    return [enrolled[name] for name in names]
+
+
+def _view(
+    session: Mapping[str, Any], job: Mapping[str, Any], agents: Sequence[Mapping[str, Any]], tokens: dict[str, int]
+) -> dict[str, Any]:
+    listed = records.listed_of(session["roster"]) if session["roster"] is not None else set()
+    terms = FederationTerms.model_validate(session["terms"])
+    waits = job["state"] == "awaiting_agents" and session["roster"] is None
+    return {
+        "id": session["id"],
+        "job": job["id"],
+        "kind": job["kind"],
+        "state": job["state"],
+        "terms": session["terms"],
+        "parameters": job["plan"]["parameters"] if _signs_parameters(job) else None,
+        "owner": session["owner"],
+        "tokens": tokens,
+        "agents": [
+            {
+                "name": row["name"],
+                "fingerprint": row["fingerprint"],
+                "key": base64.b64encode(row["public_key"]).decode(),
+                "unit": row["unit"],
+                "account": row["account_id"],
+                "announcement": row["announcement"],
+                "enrolled_at": row["enrolled_at"],
+                "on_roster": row["fingerprint"] in listed,
+                "accepted": row["receipt"] is not None,
+                "receipt": row["receipt"],
+            }
+            for row in agents
+        ],
+        "roster": None if session["roster"] is None else bytes(session["roster"]).decode(),
+        "approve_by": job["created_at"] + timedelta(seconds=terms.approve_seconds) if waits else None,
+        "approved_at": session["approved_at"],
+        "round": session["round"],
+    }
+
+
+def _signs_parameters(job: Mapping[str, Any]) -> bool:
+    kind = KINDS[job["kind"]]
+    return issubclass(kind, FederatedProblem) and kind.signs_parameters
