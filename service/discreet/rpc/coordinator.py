@@ -15,12 +15,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import hashlib
-import json
 import time
-import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -29,16 +25,19 @@ from prometheus_client import Counter
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
-from discreet.isolation.children import ChildFailed, Conversation, Limits, Zygote
-from discreet.rpc.admission import FIRST_BYTES, Messages, Seats
+from discreet.isolation.children import Limits, Zygote
+from discreet.rpc.admission import FIRST_BYTES, Seats
 from discreet.rpc.interceptors import Checked, Received, signed
+from discreet.rpc.seats import Seat, first_to_end
+from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew, chained
+from discreet.rpc.statements import charge_of, end_message, start_message
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM, trouble
 from discreet.usecases import leases, running
 from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
-from discreet.usecases.sessions.rounds import Farewell, SessionLease
+from discreet.usecases.sessions.rounds import SessionLease
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
@@ -49,8 +48,6 @@ POLL_SECONDS = 0.25
 PROGRESS_SECONDS = 0.25
 DATABASE_TRIES, DATABASE_PAUSE = 60, 0.5
 FAREWELL_SECONDS = 5.0
-WRITE_SECONDS = 60.0
-"""An agent that takes so long to read one message has lost its stream: what it does not read lies in our memory."""
 ENVELOPE_BYTES = 1 << 10
 """More than envelope, signature and digest add to the body of a round's answer."""
 
@@ -76,37 +73,6 @@ class Handover(Exception):
 
 class Crowded(Exception):
     """Other rosters leave too few seats here for the one that was signed just now."""
-
-
-@dataclass(eq=False)
-class Seat:
-    """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses rounds, not memory."""
-
-    fingerprint: str
-    messages: Messages
-    outbox: dict[str, pb.OperatorMessage] = field(default_factory=dict)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    closing: DiscreetError | None = None
-    ready: bool = False
-    """It has accepted roster and charge on this stream."""
-    sent: set[int] = field(default_factory=set)
-    """Rounds that this stream was asked to answer; the last few."""
-    patience: asyncio.Timeout | None = None
-
-    def send(self, kind: str, message: pb.OperatorMessage) -> None:
-        self.outbox[kind] = message
-        self.changed.set()
-
-    def close(self, reason: DiscreetError) -> None:
-        """Once it has read what waits for it."""
-        self.closing = reason
-        self.changed.set()
-
-    def close_now(self, reason: DiscreetError) -> None:
-        """Whether it reads or not."""
-        self.close(reason)
-        if self.patience is not None:
-            self.patience.reschedule(asyncio.get_running_loop().time())
 
 
 class Coordinator:
@@ -153,7 +119,7 @@ class Coordinator:
         try:
             self._welcome(seat)
             async with asyncio.timeout(None) as seat.patience:
-                await _first_to_end(self._read(seat, stream.received), self._write(seat, context))
+                await first_to_end(self._read(seat, stream.received), seat.write(context))
         except TimeoutError:
             if seat.closing is None:
                 raise
@@ -172,7 +138,7 @@ class Coordinator:
         elif seat.fingerprint not in self.held.accounts:
             seat.close(Forbidden("this agent is not on the owner's roster", code="not_on_roster"))
         else:
-            seat.send("start", self._start(seat.fingerprint))
+            seat.send("start", start_message(self.held, self._signer, seat.fingerprint))
 
     async def _read(self, seat: Seat, received: AsyncIterator[Received]) -> None:
         async for message in received:
@@ -186,28 +152,11 @@ class Coordinator:
             else:
                 raise InvalidInput("a message of no known kind")
 
-    async def _write(self, seat: Seat, context: Any) -> None:
-        while True:
-            await seat.changed.wait()
-            seat.changed.clear()
-            while seat.outbox:
-                kind = next(iter(seat.outbox))
-                message = seat.outbox.pop(kind)
-                try:
-                    async with asyncio.timeout(WRITE_SECONDS):
-                        await context.write(message)
-                except TimeoutError:
-                    raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
-                if kind == "end":
-                    return
-            if seat.closing is not None:
-                raise seat.closing
-
     async def _accept(self, seat: Seat, accept: pb.Accept) -> None:
         held = self.held
         if held.roster is None or seat.fingerprint not in held.accounts:
             raise Conflict("there is no roster to accept", code="not_on_roster")
-        charge = self._charge(seat.fingerprint)
+        charge = charge_of(held, seat.fingerprint)
         digests = (signing.digest(held.roster), signing.digest(charge))
         if (accept.roster_digest, accept.charge_digest) != digests:
             raise Conflict("another roster or another charge was accepted", code="wrong_roster")
@@ -223,7 +172,9 @@ class Coordinator:
             }
             await rounds.keep_receipt(self._services, held, seat.fingerprint, receipt)
         seat.ready = True
-        seat.messages.most = self._answer_bytes()
+        body = held.problem.answer_bytes(held.plan, len(held.members))
+        longest = self._services.settings.rpc_message_bytes
+        seat.messages.most = min(max(body + ENVELOPE_BYTES, FIRST_BYTES), longest)
         self._absent.discard(seat.fingerprint)
         self._declined.discard(seat.fingerprint)
         if self._announcement is not None and self._number is not None:
@@ -309,41 +260,24 @@ class Coordinator:
         held = self.held
         if held.session_state is None:
             await self._gather()
-        header = {
-            "step": "session",
-            "kind": held.problem.kind,
-            "problem": held.problem.model_dump(mode="json"),
-            "plan": held.plan.model_dump(mode="json"),
-            "agents": [
-                {"fingerprint": m.fingerprint, "name": m.name, "key": m.key.hex(), "announcement": m.announcement}
-                for m in held.members
-            ],
-            "seed": held.seed,
-            "round": held.round,
-            "state": held.session_state is not None,
-        }
-        async with self._zygote.converse(header, held.session_state or b"", self._limits()) as child:
-            answer, payload = await child.receive()
-            total, number, transcript = int(answer["rounds"]), held.round, held.transcript
-            if held.session_state is None:
-                state, broadcast = _split(answer, payload)
-                await self._keep(0, state, broadcast, transcript)
-            else:
-                broadcast = held.broadcast or b""
+        async with SessionChild.open(self._zygote, held, self._limits()) as child:
+            number, transcript, broadcast = held.round, held.transcript, held.broadcast or b""
+            if child.opening is not None:
+                broadcast = child.opening.broadcast
+                await self._keep(0, child.opening, transcript)
             await self._stubbornly(lambda: rounds.begin(self._services, self.held))
             while True:
                 # Not the step itself: how long it takes depends on what agents sent.
                 with telemetry.span("round", number=number):
                     messages = await self._round(number, broadcast, transcript)
-                done, state, broadcast, used = await self._step(child, number, messages)
-                number += 1
-                transcript = _chain(transcript, used, broadcast)
+                stepped = await self._step(child, number, messages)
+                number, broadcast, transcript = number + 1, stepped.broadcast, chained(transcript, stepped)
                 self._number = None
-                if done or number == total:
-                    _, released = await child.ask({"release": True})
+                if stepped.done or number == child.rounds:
+                    released = await child.release()
                     break
-                await self._keep(number, state, broadcast, transcript)
-                self._report(number, total)
+                await self._keep(number, stepped, transcript)
+                self._report(number, child.rounds)
         await self._stubbornly(
             lambda: rounds.keep_last(
                 self._services,
@@ -400,30 +334,25 @@ class Coordinator:
             await self._wait(left)
         return self._messages
 
-    async def _step(
-        self, child: Conversation, number: int, messages: dict[str, bytes]
-    ) -> tuple[bool, bytes, bytes, dict[str, bytes]]:
+    async def _step(self, child: SessionChild, number: int, messages: dict[str, bytes]) -> Stepped:
         """The session's step on what has come; Ending when the terms do not let it go on."""
         names = set(self.held.accounts)
         least = len(names) if self._aborts else self.held.terms.least
-        short = "agent_missing" if self._aborts else "quorum_lost"
+        short = Ending("failed", "agent_missing" if self._aborts else "quorum_lost")
         if len(messages) < least:
-            raise Ending("failed", short)
+            raise short
         faults.point("coordinator.collected")
-        sizes = [(name, len(messages[name])) for name in sorted(messages)]
-        body = b"".join(messages[name] for name, _ in sizes)
-        answer, payload = await child.ask({"round": number, "messages": sizes, "least": least}, body)
-        if "short" in answer:
-            raise Ending("failed", short)
-        if "failed" in answer:
-            code = str(answer["failed"])
-            raise Ending("failed", code if code in self.held.problem.failures else "session_failed")
-        state, broadcast = _split(answer, payload)
-        used = {name: messages[name] for name in answer["used"]}
+        try:
+            stepped = await child.step(number, messages, least)
+        except TooFew:
+            raise short from None
+        except StepFailed as failure:
+            known = failure.code in self.held.problem.failures
+            raise Ending("failed", failure.code if known else "session_failed") from None
         self._absent = names - messages.keys()  # who sent something unusable is there, and harms this round only
-        _missing.inc(len(names - used.keys()))
+        _missing.inc(len(names) - len(stepped.used or {}))
         _rounds.inc()
-        return bool(answer["done"]), state, broadcast, used
+        return stepped
 
     async def _publish(self) -> None:
         held = self.held
@@ -491,52 +420,11 @@ class Coordinator:
     def _aborts(self) -> bool:
         return self.held.terms.on_missing == "abort"
 
-    def _answer_bytes(self) -> int:
-        """The longest message of a member: what a round's answer may weigh by the plan that its owner signed for."""
-        held = self.held
-        body = held.problem.answer_bytes(held.plan, len(held.members))
-        return min(max(body + ENVELOPE_BYTES, FIRST_BYTES), self._services.settings.rpc_message_bytes)
-
     def _ask(self, seat: Seat) -> None:
         assert self._announcement is not None
         assert self._number is not None
         seat.sent = {number for number in seat.sent if number >= self._number - 8} | {self._number}
         seat.send("round", self._announcement)
-
-    def _start(self, fingerprint: str) -> pb.OperatorMessage:
-        held = self.held
-        charge = self._charge(fingerprint)
-        return self._signed(
-            start=pb.Start(
-                roster=held.roster,
-                roster_signature=held.roster_signature,
-                owner_key=held.owner_key,
-                charge=charge,
-                charge_signature=self._signer.sign(signing.charge(charge)),
-                parameters=json.dumps(held.plan.parameters).encode(),
-                rounds=held.plan.resources.steps,
-            )
-        )
-
-    def _charge(self, fingerprint: str) -> bytes:
-        """What this agent's account is charged, in words that do not change."""
-        held = self.held
-        account = held.accounts[fingerprint]
-        entry = held.charges.get(account)
-        free = dict.fromkeys(held.plan.price, "0")
-        body = {
-            "version": 1,
-            "session": held.session_id,
-            "job": held.job_id,
-            "agent": fingerprint,
-            "account": account,
-            "entry": entry,
-            "price": free if entry is None else held.plan.price,
-            "events": [event.model_dump(mode="json") for event in held.plan.events],
-            "unit": held.plan.unit,
-            "neighbours": held.plan.neighbours,
-        }
-        return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
 
     def _signed(self, **content: Any) -> pb.OperatorMessage:
         return signed(self._signer, self.held.session_id, **content)
@@ -545,7 +433,8 @@ class Coordinator:
         settings = self._services.settings
         return Limits(settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds)
 
-    async def _keep(self, number: int, state: bytes, broadcast: bytes, transcript: bytes) -> None:
+    async def _keep(self, number: int, stepped: Stepped, transcript: bytes) -> None:
+        state, broadcast = stepped.state, stepped.broadcast
         await self._stubbornly(
             lambda: rounds.keep(
                 self._services, self.held, number=number, state=state, broadcast=broadcast, transcript=transcript
@@ -622,134 +511,3 @@ class Coordinator:
             return leases.pause_seconds(self._services.settings.lease_seconds)
 
         return leases.kept(self.held.job_id, renew, pause)
-
-
-class Coordinators:
-    """The sessions that this process runs."""
-
-    def __init__(self, services: Services, zygote: Zygote, holder: str, seating: Seats) -> None:
-        self._services, self._zygote, self._holder = services, zygote, holder
-        self._seating = seating
-        self._running: dict[str, tuple[Coordinator, asyncio.Task[None]]] = {}
-        self._failures: dict[str, int] = {}
-        self._starting = asyncio.Lock()
-        self._stopping = False
-
-    async def of(self, job_id: str) -> Coordinator:
-        """The coordinator of a session; Unavailable when another process runs it."""
-        async with self._starting:
-            if job_id in self._running:
-                return self._running[job_id][0]
-            held = None if self._stopping else await rounds.take(self._services, job_id, self._holder)
-            if held is None:
-                raise Unavailable("another process runs this session; come again", code="session_elsewhere")
-            if held.roster is not None:
-                try:
-                    self._seating.reserve(job_id, len(held.members))
-                except Unavailable:  # another process may have room
-                    await rounds.give_back(self._services, held)
-                    raise
-            coordinator = Coordinator(self._services, self._zygote, held, self._seating)
-            self._running[job_id] = (coordinator, asyncio.create_task(self._run(job_id, coordinator)))
-            return coordinator
-
-    async def sweep(self) -> None:
-        """Take up sessions that nobody runs: after a restart, or to let their time to join pass."""
-        while True:
-            try:
-                if count := await rounds.end_unsigned(self._services):
-                    log.info("sessions ended that nobody signed", count=count)
-                for job_id in await rounds.abandoned(self._services):
-                    if job_id not in self._running:
-                        with contextlib.suppress(Unavailable):
-                            await self.of(job_id)
-            except Exception as error:
-                log.warning("sweep failed", error=type(error).__name__)
-            await asyncio.sleep(min(5.0, self._services.settings.lease_seconds / 3))
-
-    async def stop(self) -> None:
-        """Give all sessions back."""
-        self._stopping = True
-        tasks = [task for _, task in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _run(self, job_id: str, coordinator: Coordinator) -> None:
-        held = coordinator.held
-        try:
-            with (
-                structlog.contextvars.bound_contextvars(job=job_id),
-                telemetry.span(
-                    "session",
-                    parent=held.traceparent or "",
-                    kind=telemetry.Kind.CONSUMER,
-                    job=job_id,
-                    attempt=held.attempt,
-                ),
-            ):
-                await coordinator.run()
-        except Exception as error:
-            count = self._failures[job_id] = self._failures.get(job_id, 0) + 1
-            # Where, and of which type; not the message, which may carry a value.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            # A child's own trace is there for post-processing only, which sees nothing private.
-            child = error.trace if isinstance(error, ChildFailed) else None
-            name = error.code if isinstance(error, ChildFailed) else type(error).__name__
-            log.warning("session broke off", job=job_id, error=name, count=count, trace=where, child=child)
-            with contextlib.suppress(Exception):
-                if count >= self._services.settings.max_attempts:
-                    await rounds.fail(self._services, coordinator.held, "session_failed")
-                else:
-                    await rounds.give_back(self._services, coordinator.held)
-        finally:
-            del self._running[job_id]
-            self._seating.free(job_id)
-            coordinator.dismiss()  # whoever is still there comes again, and hears how it ended
-
-
-def end_message(found: Farewell) -> pb.End:
-    return pb.End(
-        state=found.state,
-        code=found.code,
-        broadcast=found.broadcast,
-        transcript=found.transcript,
-        rounds=found.rounds,
-        charged=found.charged,
-    )
-
-
-async def _first_to_end(*what: Coroutine[Any, Any, None]) -> None:
-    """Run until one of them ends, stop the others, and end as it did.
-
-    No name is left that holds a task or its error: through the traceback this frame would hold itself, and with it
-    what its callers have read, until a collector comes.
-    """
-    tasks = [asyncio.create_task(each) for each in what]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        tasks.clear()
-        del task
-    try:
-        for error in errors:
-            if error is not None:
-                raise error
-    finally:
-        errors.clear()
-        error = None
-
-
-def _split(answer: dict[str, Any], payload: bytes) -> tuple[bytes, bytes]:
-    size = int(answer["state"])
-    return payload[:size], payload[size:]
-
-
-def _chain(transcript: bytes, used: dict[str, bytes], broadcast: bytes) -> bytes:
-    """SHA-256(transcript so far ‖ agent and digest of each message that was used, sorted ‖ digest of the broadcast)."""
-    parts: Iterable[bytes] = (bytes.fromhex(name) + signing.digest(body) for name, body in sorted(used.items()))
-    return hashlib.sha256(transcript + b"".join(parts) + signing.digest(broadcast)).digest()

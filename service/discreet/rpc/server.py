@@ -21,8 +21,10 @@ from discreet.isolation.children import Zygote
 from discreet.monitoring import answering
 from discreet.rpc import selfcheck
 from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
-from discreet.rpc.coordinator import WRITE_SECONDS, Coordinators, end_message
+from discreet.rpc.coordinators import Coordinators
 from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
+from discreet.rpc.seats import WRITE_SECONDS
+from discreet.rpc.statements import end_message
 from discreet.settings import Settings
 from discreet.storage.schema import check_schema
 from discreet.usecases import metrics, rpc_tls

@@ -1,0 +1,89 @@
+"""One agent's stream: what waits to be sent, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.errors import DiscreetError, Unavailable
+from discreet.rpc.admission import Messages
+from discreet_client.stubs import federation_pb2 as pb
+
+WRITE_SECONDS = 60.0
+"""An agent that takes so long to read one message has lost its stream: what it does not read lies in our memory."""
+
+
+@dataclass(eq=False)
+class Seat:
+    """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses rounds, not memory."""
+
+    fingerprint: str
+    messages: Messages
+    outbox: dict[str, pb.OperatorMessage] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    closing: DiscreetError | None = None
+    ready: bool = False
+    """It has accepted roster and charge on this stream."""
+    sent: set[int] = field(default_factory=set)
+    """Rounds that this stream was asked to answer; the last few."""
+    patience: asyncio.Timeout | None = None
+
+    def send(self, kind: str, message: pb.OperatorMessage) -> None:
+        self.outbox[kind] = message
+        self.changed.set()
+
+    def close(self, reason: DiscreetError) -> None:
+        """Once it has read what waits for it."""
+        self.closing = reason
+        self.changed.set()
+
+    def close_now(self, reason: DiscreetError) -> None:
+        """Whether it reads or not."""
+        self.close(reason)
+        if self.patience is not None:
+            self.patience.reschedule(asyncio.get_running_loop().time())
+
+    async def write(self, context: Any) -> None:
+        """Send what waits, until the session has ended for this agent or the seat is closed."""
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            while self.outbox:
+                kind = next(iter(self.outbox))
+                message = self.outbox.pop(kind)
+                try:
+                    async with asyncio.timeout(WRITE_SECONDS):
+                        await context.write(message)
+                except TimeoutError:
+                    raise Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading") from None
+                if kind == "end":
+                    return
+            if self.closing is not None:
+                raise self.closing
+
+
+async def first_to_end(*what: Coroutine[Any, Any, None]) -> None:
+    """Run until one of them ends, stop the others, and end as it did.
+
+    No name is left that holds a task or its error: through the traceback this frame would hold itself, and with it
+    what its callers have read, until a collector comes.
+    """
+    tasks = [asyncio.create_task(each) for each in what]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        errors = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks.clear()
+        del task
+    try:
+        for error in errors:
+            if error is not None:
+                raise error
+    finally:
+        errors.clear()
+        error = None

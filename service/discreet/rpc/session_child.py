@@ -1,0 +1,93 @@
+"""The isolated child that runs a session's steps: it alone sees what agents send."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+
+from discreet.isolation.children import Conversation, Limits, Zygote
+from discreet.usecases.sessions.rounds import SessionLease
+from discreet_client.federation import signing
+
+
+class TooFew(Exception):
+    """Fewer of the messages can be used than a step needs."""
+
+
+class StepFailed(Exception):
+    """The session cannot go on; `code` is what its kind says of it."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """What a step came to: the state and the broadcast of the next round, and the messages that were used."""
+
+    state: bytes
+    broadcast: bytes
+    done: bool = False
+    used: Mapping[str, bytes] | None = None
+
+
+class SessionChild:
+    """A child with the session of a lease in it. `opening` is the first broadcast with its state; None where the lease
+    has a state to go on from. ChildFailed from every method when the child ends."""
+
+    def __init__(self, conversation: Conversation, rounds: int, opening: Stepped | None) -> None:
+        self._conversation = conversation
+        self.rounds, self.opening = rounds, opening
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, zygote: Zygote, lease: SessionLease, limits: Limits) -> AsyncIterator[SessionChild]:
+        header = {
+            "step": "session",
+            "kind": lease.problem.kind,
+            "problem": lease.problem.model_dump(mode="json"),
+            "plan": lease.plan.model_dump(mode="json"),
+            "agents": [
+                {"fingerprint": m.fingerprint, "name": m.name, "key": m.key.hex(), "announcement": m.announcement}
+                for m in lease.members
+            ],
+            "seed": lease.seed,
+            "round": lease.round,
+            "state": lease.session_state is not None,
+        }
+        async with zygote.converse(header, lease.session_state or b"", limits) as conversation:
+            answer, payload = await conversation.receive()
+            opening = Stepped(*_split(answer["state"], payload)) if lease.session_state is None else None
+            yield cls(conversation, int(answer["rounds"]), opening)
+
+    async def step(self, number: int, messages: Mapping[str, bytes], least: int) -> Stepped:
+        """The session's step on at least `least` usable messages by agent; TooFew and StepFailed otherwise."""
+        sizes = [(name, len(messages[name])) for name in sorted(messages)]
+        body = b"".join(messages[name] for name, _ in sizes)
+        asked = {"round": number, "messages": sizes, "least": least}
+        answer, payload = await self._conversation.ask(asked, body)
+        if "short" in answer:
+            raise TooFew()
+        if "failed" in answer:
+            raise StepFailed(str(answer["failed"]))
+        used = {name: messages[name] for name in answer["used"]}
+        return Stepped(*_split(answer["state"], payload), done=bool(answer["done"]), used=used)
+
+    async def release(self) -> bytes:
+        """What the whole session releases, packed."""
+        _, released = await self._conversation.ask({"release": True})
+        return released
+
+
+def chained(transcript: bytes, stepped: Stepped) -> bytes:
+    """SHA-256(transcript so far ‖ agent and digest of each message that was used, sorted ‖ digest of the broadcast)."""
+    used = sorted((stepped.used or {}).items())
+    parts: Iterable[bytes] = (bytes.fromhex(name) + signing.digest(body) for name, body in used)
+    return hashlib.sha256(transcript + b"".join(parts) + signing.digest(stepped.broadcast)).digest()
+
+
+def _split(size: int, payload: bytes) -> tuple[bytes, bytes]:
+    return payload[:size], payload[size:]

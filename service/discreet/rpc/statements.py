@@ -1,0 +1,58 @@
+"""What the operator says to agents under its signature: roster and charge at the start, and how it ended."""
+
+from __future__ import annotations
+
+import json
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.rpc.interceptors import signed
+from discreet.usecases.sessions.rounds import Farewell, SessionLease
+from discreet_client.federation import signing
+from discreet_client.stubs import federation_pb2 as pb
+
+
+def start_message(lease: SessionLease, signer: Ed25519PrivateKey, fingerprint: str) -> pb.OperatorMessage:
+    """The owner's roster, what this agent is charged, and the parameters of the rounds."""
+    charge = charge_of(lease, fingerprint)
+    start = pb.Start(
+        roster=lease.roster,
+        roster_signature=lease.roster_signature,
+        owner_key=lease.owner_key,
+        charge=charge,
+        charge_signature=signer.sign(signing.charge(charge)),
+        parameters=json.dumps(lease.plan.parameters).encode(),
+        rounds=lease.plan.resources.steps,
+    )
+    return signed(signer, lease.session_id, start=start)
+
+
+def charge_of(lease: SessionLease, fingerprint: str) -> bytes:
+    """What this agent's account is charged, in words that do not change."""
+    account = lease.accounts[fingerprint]
+    entry = lease.charges.get(account)
+    free = dict.fromkeys(lease.plan.price, "0")
+    body = {
+        "version": 1,
+        "session": lease.session_id,
+        "job": lease.job_id,
+        "agent": fingerprint,
+        "account": account,
+        "entry": entry,
+        "price": free if entry is None else lease.plan.price,
+        "events": [event.model_dump(mode="json") for event in lease.plan.events],
+        "unit": lease.plan.unit,
+        "neighbours": lease.plan.neighbours,
+    }
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def end_message(found: Farewell) -> pb.End:
+    return pb.End(
+        state=found.state,
+        code=found.code,
+        broadcast=found.broadcast,
+        transcript=found.transcript,
+        rounds=found.rounds,
+        charged=found.charged,
+    )
