@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.privacy.mechanisms.dirichlet import Dirichlet, MirroredBeta, beta_delta, dirichlet_renyi
+from discreet.privacy.mechanisms.dirichlet import Dirichlet, MirroredBeta, beta_delta
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, exact_delta, squares
 from discreet.privacy.mechanisms.discrete_laplace import pure_delta
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu, square_root_up
-from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawPair, one_draw_delta
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawPair
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import RemovePair, ReplacePair
 from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian, dilation_delta
 from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Reversed, composed_delta, hockey_stick
+from tests.privacy.exact import dirichlet_renyi, one_draw_delta
 
 
 def exact_gaussian(epsilon: float, mu: float) -> mp.mpf:

@@ -18,7 +18,6 @@ from discreet.privacy.filters import (
     admits,
     holds,
     largest_epsilon,
-    largest_request,
     spent,
 )
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, Price
@@ -133,17 +132,6 @@ def test_many_small_gaussians_pass_where_basic_composition_has_long_ended() -> N
     assert not holds(Basic(), total.columns(), Price.zero(), cap)
     certified = spent(total.columns(), cap)
     assert certified[0] <= cap.epsilon
-
-
-def test_the_largest_gaussian_request_by_its_own_price() -> None:
-    cap, delta = Cap(10**9, 10**13), 10**12
-
-    def price(epsilon: int) -> Price:
-        return gaussian(1.0, epsilon, delta, dimension=1, neighbours="a vector").price() if epsilon else Price.zero()
-
-    largest = largest_request(Price.pure(500_000_000).columns(), cap, price)
-    assert admits(Price.pure(500_000_000).columns(), price(largest), cap)
-    assert not admits(Price.pure(500_000_000).columns(), price(largest + 1), cap)
 
 
 def test_a_cap_is_not_negative() -> None:

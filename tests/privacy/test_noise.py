@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from discreet.privacy import calibration, samplers
-from discreet.privacy.noise import Noise, default_grid
+from discreet.privacy.noise import Noise
 from discreet.privacy.samplers import as_ratio, fill_gaussian, fill_laplace
 
 ALARM = 1e-4
@@ -123,19 +123,6 @@ def test_the_generator_is_aes_in_counter_mode() -> None:
 def test_generators_differ() -> None:
     noise = Noise.secure()
     assert noise.generator().random() != noise.generator().random()
-
-
-def test_vectors_lie_on_their_grid() -> None:
-    noise = Noise.seeded(1)
-    for scale in (1e-6, 0.3, 12.5, 1e9):
-        grid = default_grid(scale)
-        assert math.frexp(grid)[0] == 0.5
-        assert scale * 2.0**-41 < grid <= scale * 2.0**-40
-        for values in (noise.gaussian_vector(scale, 1000), noise.laplace_vector(scale, 1000)):
-            np.testing.assert_array_equal(values / grid, np.rint(values / grid))
-    gaussian, laplace = noise.gaussian_vector(2.5, DRAWS), noise.laplace_vector(2.5, DRAWS)
-    assert stats.kstest(gaussian / 2.5, "norm").pvalue > ALARM
-    assert stats.kstest(laplace / 2.5, "laplace").pvalue > ALARM
 
 
 def test_dirichlet_rows_are_rows() -> None:

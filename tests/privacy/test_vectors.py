@@ -13,10 +13,11 @@ from scipy.optimize import brentq
 from discreet.privacy import printed, zcdp
 from discreet.privacy.calibration import gaussian, one_draw_gaussian, poisson_subsampled_gaussian
 from discreet.privacy.mechanism import OneDrawSampling
-from discreet.privacy.mechanisms.dirichlet import Dirichlet, beta_delta, dirichlet_renyi
+from discreet.privacy.mechanisms.dirichlet import Dirichlet, beta_delta
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
-from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian, one_draw_delta
+from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
+from tests.privacy.exact import dirichlet_renyi, one_draw_delta
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors.json").read_text())
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
-from discreet.solvers.block_assignment import Here, assign_in_blocks
+from discreet.solvers.block_assignment import Block, Part, assign_in_blocks
 from discreet.solvers.traffic_assignment import Latency, Network, Objective, assign, elsewhere, link_flows_of
 from tests.solvers.test_traffic_assignment import random_network, sioux_falls
 
 __all__ = ["sioux_falls"]
 
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
+
+
+class Here:
+    """All blocks in this process, one after the other."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+
+    def open(self, parts: Sequence[Part]) -> None:
+        self._blocks = [Block(part) for part in parts]
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        return [getattr(block, method)(*arguments) for block in self._blocks]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ jobs and serve reports; they admit nothing. The database compares sums with `Fil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,8 +72,7 @@ class Filter(Protocol):
     def largest_epsilon(self, total: Totals, cap: Cap, delta_units: int) -> int:
         """The largest epsilon of one more request with this delta (pure when 0) that would pass.
 
-        With delta > 0 the request is taken for one known only as (epsilon, delta)-DP. See `largest_request` for a
-        mechanism with a price of its own.
+        With delta > 0 the request is taken for one known only as (epsilon, delta)-DP.
         """
 
 
@@ -148,15 +147,3 @@ def spent(total: Totals, cap: Cap) -> tuple[int, int]:
 def largest_epsilon(total: Totals, cap: Cap, delta_units: int = 0) -> int:
     """The largest epsilon of one more request with this delta that some filter would pass."""
     return max(one.largest_epsilon(total, cap, delta_units) for one in FILTERS)
-
-
-def largest_request(total: Totals, cap: Cap, price: Callable[[int], Price]) -> int:
-    """The largest epsilon (units) whose `price(epsilon)` some filter passes, for a price that grows with epsilon.
-
-    Bisection on integers: for a mechanism whose price is not that of a generic request, such as a Gaussian.
-    """
-    low, high = 0, cap.epsilon
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if admits(total, price(middle), cap) else (low, middle - 1)
-    return low

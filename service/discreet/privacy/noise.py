@@ -23,7 +23,6 @@ Size = int | tuple[int, ...]
 
 WORDS_AT_ONCE = 1 << 20
 LARGEST_VALUE = 1 << 62
-DEFAULT_GRID_BITS = 40
 
 
 class Noise:
@@ -57,19 +56,6 @@ class Noise:
     def discrete_gaussian(self, scale: float, size: Size) -> Integers:
         """Integers with P(z) ~ exp(-z²/(2 scale²)), scale in (0, 2^52]; |z| < 64 scale + 1."""
         return self._fill(fill_gaussian, scale, size, 24)
-
-    def gaussian_vector(self, scale: float, size: Size, grid: float | None = None) -> Floats:
-        """Discrete Gaussian multiples of `grid` (a power of two, `default_grid(scale)` when not given).
-
-        Only the noise. What it is added to must lie on the same grid, or its low bits show through: `add` does both.
-        """
-        step = default_grid(scale) if grid is None else grid
-        return cast(Floats, self.discrete_gaussian(scale / step, size) * step)
-
-    def laplace_vector(self, scale: float, size: Size, grid: float | None = None) -> Floats:
-        """Discrete Laplace multiples of `grid`; as `gaussian_vector`."""
-        step = default_grid(scale) if grid is None else grid
-        return cast(Floats, self.discrete_laplace(scale / step, size) * step)
 
     def generator(self) -> np.random.Generator:
         """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its floats are not exact."""
@@ -147,8 +133,3 @@ class Noise:
             done, start = kernel(flat, done, left, n, q)
             left = left[start:]
         return out
-
-
-def default_grid(scale: float) -> float:
-    """The largest power of two not above scale·2^-40."""
-    return math.ldexp(1.0, math.frexp(scale)[1] - 1 - DEFAULT_GRID_BITS)

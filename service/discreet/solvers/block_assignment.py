@@ -133,19 +133,6 @@ class Places(Protocol):
         """Call a method of every block with the same arguments; the answers in the order of the parts."""
 
 
-class Here:
-    """All blocks in this process, one after the other."""
-
-    def __init__(self) -> None:
-        self._blocks: list[Block] = []
-
-    def open(self, parts: Sequence[Part]) -> None:
-        self._blocks = [Block(part) for part in parts]
-
-    def each(self, method: str, *arguments: Any) -> list[Any]:
-        return [getattr(block, method)(*arguments) for block in self._blocks]
-
-
 def assign_in_blocks(
     places: Places,
     blocks: int,

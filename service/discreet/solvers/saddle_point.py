@@ -193,14 +193,6 @@ def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, n
     return released
 
 
-def gradient_of(outputs: Outputs, released: ArrayLike, agent: int, constraints: int) -> Floats:
-    """The noised dG/dx_i of one agent, float64[m]: what the cloud sends it."""
-    gradient = np.zeros(constraints)
-    mine = outputs.agent == agent
-    gradient[outputs.constraint[mine]] = np.asarray(released)[mine]
-    return gradient
-
-
 def cloud_step(multipliers: Sequence[float], values: Sequence[float], gamma: float, alpha: float) -> list[float]:
     """The next multipliers from the noised constraint values G, eq. (16)."""
     return [max(mu + gamma * (value - alpha * mu), 0.0) for mu, value in zip(multipliers, values, strict=True)]

@@ -71,12 +71,6 @@ class Fourier:
         """Public bound on |phi|_2: sqrt(dimension), reached at `low`."""
         return math.sqrt(self.dimension)
 
-    @property
-    def coefficients(self) -> NDArray[np.int64]:
-        """c, (dimension, k), the last coordinate running fastest."""
-        axes = np.meshgrid(*(np.arange(self.order + 1),) * len(self.low), indexing="ij")
-        return np.stack([axis.ravel() for axis in axes], axis=1)
-
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, k]`; ValueError when k is another."""
         rows = self.rows(state)

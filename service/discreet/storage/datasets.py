@@ -61,16 +61,6 @@ async def page(connection: AsyncConnection, tenant_id: str, after: tuple[Any, st
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def of_account(connection: AsyncConnection, account_ids: Iterable[str]) -> list[Row]:
-    """Id, name, account and deletion of the datasets of these accounts."""
-    statement = (
-        select(Dataset.id, Dataset.account_id, Dataset.name, Dataset.deleted_at)
-        .where(Dataset.account_id.in_(list(account_ids)))
-        .order_by(Dataset.created_at, Dataset.id)
-    )
-    return [dict(row) for row in (await connection.execute(statement)).mappings()]
-
-
 async def lock_account(connection: AsyncConnection, account_id: str) -> None:
     """Hold other registrations on the same account until this transaction ends."""
     await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id})
@@ -165,11 +155,6 @@ async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[
     async with connection.stream(statement) as rows:
         async for row in rows:
             yield bytes(row[0])
-
-
-def is_offered(row: Row, now: datetime) -> bool:
-    """What `_offered` says, of a row at hand, but for the jobs that used it."""
-    return row["deleted_at"] is None and (row["expires_at"] is None or row["expires_at"] > now)
 
 
 def _offered() -> ColumnElement[bool]:

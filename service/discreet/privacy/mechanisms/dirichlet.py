@@ -7,7 +7,6 @@ exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,11 +77,6 @@ class Dirichlet(ComposedEvent):
             return beta_delta(epsilon, (b + t, b), (b, b + t))
         return super().composed_delta(epsilon, effort)
 
-    def renyi(self, order: float) -> float:
-        """Rényi divergence of one draw for order > 1, infinite from order 1 + b/T on."""
-        b, t = self.least_parameter, self.moved
-        return dirichlet_renyi(order, (b + t, b), (b, b + t))
-
 
 @dataclass(frozen=True)
 class MirroredBeta:
@@ -126,16 +120,3 @@ def beta_beyond(a: float, b: float, logit: Floats) -> Floats:
     log_front = math.log(b) + float(gammaln(a) + gammaln(b) - gammaln(a + b))
     beyond[farthest] = np.exp(np.minimum(-b * logit[farthest] - log_front, 0.0))
     return beyond
-
-
-def dirichlet_renyi(order: float, p: Sequence[float], q: Sequence[float]) -> float:
-    """D_a(Dir(p) || Dir(q)) = [lnB(a p + (1-a) q) - a lnB(p) - (1-a) lnB(q)]/(a-1); inf where B does not exist."""
-
-    def log_beta(x: NDArray[np.float64]) -> float:
-        return float(np.sum(gammaln(x)) - gammaln(np.sum(x)))
-
-    first, second = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    between = order * first + (1 - order) * second
-    if np.any(between <= 0):
-        return math.inf
-    return (log_beta(between) - order * log_beta(first) - (1 - order) * log_beta(second)) / (order - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,9 +70,3 @@ class OneDrawGaussian(ComposedEvent):
 
     def pairs(self) -> tuple[DominatingPair, ...]:
         return (OneDrawPair(1 / self.sampling.population, self.sensitivity / self.scale),)
-
-
-def one_draw_delta(epsilon: float, q: float, sigma: float) -> float:
-    """H of one step at epsilon >= 0 in the paper's terms: unit clip, noise deviation sigma, distance 2."""
-    p, tail = OneDrawPair(q, 2 / sigma).tails(np.array([epsilon]))
-    return float(p[0] - math.exp(epsilon) * tail[0])
