@@ -9,11 +9,10 @@ import pytest
 from scipy import stats
 
 from discreet.privacy import audit, calibration
-from discreet.privacy.audit import Attack, at_least, at_most, audit_event, less_noise
+from discreet.privacy.audit import Attack, at_least, at_most, audit_event
 from discreet.privacy.examples import examples
 from discreet.privacy.noise import Noise
 from discreet.privacy.planted import FAULTS, Fault, half_noise
-from discreet.privacy.worst_cases import worst_case
 
 EXAMPLES = examples()
 SAMPLES = 40_000
@@ -41,7 +40,7 @@ def test_planted_faults_are_caught(fault: Fault) -> None:
 
 def test_three_percent_less_noise_is_caught() -> None:
     event = calibration.gaussian(1.0, 3 * 10**9, 10**13, dimension=1, neighbours="a vector by 1")
-    row = audit_event(event, played=less_noise(event, 1 / 0.97), samples=400_000, noise=Noise.seeded(17))
+    row = audit_event(event, played=event.less_noise(1 / 0.97), samples=400_000, noise=Noise.seeded(17))
     assert row.verdict == "violated", row
     assert audit_event(event, samples=400_000, noise=Noise.seeded(17)).verdict == "holds"
 
@@ -56,7 +55,7 @@ def test_replaced_units_of_minibatches() -> None:
 
 def test_transcripts_of_several_releases() -> None:
     event = calibration.discrete_gaussian(2.0, 10**9, 10**13, count=3, neighbours="counts by 2 in all")
-    left, right = worst_case(event, Noise.seeded(1))
+    left, right = event.worst_case(Noise.seeded(1))
     assert left(7).shape == right(7).shape == (7, 3)
     assert audit_event(event, samples=20_000, noise=Noise.seeded(23)).verdict == "holds"
     assert half_noise(event, samples=20_000, noise=Noise.seeded(24)).verdict == "violated"

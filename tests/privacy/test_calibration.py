@@ -17,13 +17,11 @@ from scipy.fft import rfft
 
 from discreet.privacy import calibration, pld
 from discreet.privacy.calibration import discrete_gaussian, discrete_laplace, gaussian, laplace, least_variance
-from discreet.privacy.events import NotCertified
-from discreet.privacy.mechanism import MechanismEvent
+from discreet.privacy.mechanism import MechanismEvent, NotCertified
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
 from discreet.privacy.noise import Noise
-from discreet.privacy.samplers import LARGEST_SCALE
-from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, LARGEST_SCALE, Price
 
 EPSILONS = st.integers(min_value=1, max_value=100 * EPSILON_UNIT)
 DELTAS = st.integers(min_value=10**6, max_value=DELTA_UNIT - 1)

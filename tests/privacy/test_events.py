@@ -3,30 +3,83 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import typing
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from discreet.privacy import events
-from discreet.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, MechanismEvent, NotCertified
+from discreet.privacy import certificates, events, ledger_chain, mechanisms
+from discreet.privacy.events import Event
 from discreet.privacy.examples import examples
-from discreet.privacy.mechanism import REGISTRY, register
+from discreet.privacy.mechanism import REGISTRY, MechanismEvent, NotCertified, register
+from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.units import Price
-from discreet.privacy.worst_cases import worst_case
+from discreet_client import canonical
 
 EXAMPLES = examples()
 
 
-def test_union_registry_examples_and_attacks_name_the_same_mechanisms() -> None:
+def test_the_union_is_every_file_of_the_room() -> None:
     union = typing.get_args(typing.get_args(Event)[0])
-    assert {kind.model_fields["mechanism"].default: kind for kind in union} == REGISTRY
-    assert set(EXAMPLES) == set(REGISTRY)
+    files = {path.stem for path in Path(mechanisms.__file__).parent.glob("*.py")} - {"__init__"}
+    assert [kind.model_fields["mechanism"].default for kind in union] == sorted(REGISTRY) == sorted(files)
+    assert {name: type(event) for name, event in EXAMPLES.items()} == REGISTRY
     for kind in union:
-        assert worst_case.dispatch(kind) is not worst_case.dispatch(MechanismEvent)
+        assert kind.published != MechanismEvent.published
+
+
+ORDERS = """
+import importlib, json, random
+names = NAMES
+random.Random(SEED).shuffle(names)
+for name in names[:5]:
+    importlib.import_module("discreet.privacy.mechanisms." + name)
+from discreet.privacy import certificates, events, ledger_chain, mechanisms
+print(json.dumps(events.EVENTS.json_schema()))
+"""
+
+
+def test_the_union_is_the_same_in_any_order_of_import() -> None:
+    schema = events.EVENTS.json_schema()
+    assert list(schema["items"]["discriminator"]["mapping"]) == sorted(REGISTRY)
+    for seed in range(2):
+        code = ORDERS.replace("NAMES", repr(sorted(REGISTRY))).replace("SEED", str(seed))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == schema
+
+
+STORED = json.loads(Path(__file__).with_name("stored.json").read_text())
+"""What versions before this one have written: events with their prices, a certificate and an export of the ledger."""
+
+
+@pytest.mark.parametrize("stored", STORED["events"], ids=lambda one: json.loads(one["event"])["mechanism"])
+def test_stored_events_keep_their_bytes_and_their_price(stored: dict[str, typing.Any]) -> None:
+    event = events.from_json(json.loads(stored["event"]))
+    assert event.model_dump_json() == stored["event"]
+    assert events.to_json(event) == json.loads(stored["event"])
+    assert event.price().to_json() == stored["price"]
+    assert list(event.assumptions()) == stored["assumptions"]
+
+
+def test_every_mechanism_is_among_what_is_stored() -> None:
+    assert {json.loads(one["event"])["mechanism"] for one in STORED["events"]} == set(REGISTRY)
+
+
+def test_a_stored_certificate_and_a_stored_export_hold() -> None:
+    body = json.loads(STORED["certificate"])
+    again = {**body, "events": [events.to_json(event) for event in events.EVENTS.validate_python(body["events"])]}
+    assert canonical.dumps(again).decode() == STORED["certificate"]
+    assert [check.holds for check in certificates.check(again)] == [True, True, True]
+    verified = ledger_chain.verify(line.encode() for line in STORED["export"])
+    assert (verified.accounts, verified.entries) == (1, 4)
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))

@@ -16,9 +16,10 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.privacy import calibration, certificates, ledger_chain
-from discreet.privacy.events import EVENTS, DiscreteLaplace, TooManyEvents, price_of, to_json
+from discreet.privacy.events import EVENTS, TooManyEvents, price_of, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.ledger_chain import Broken
+from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.units import Price
 from discreet_client import canonical
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from discreet.privacy import calibration, events, filters, pld, renyi
-from discreet.privacy.events import NotCertified
 from discreet.privacy.filters import Cap
-from discreet.privacy.mechanism import ComposedEvent
+from discreet.privacy.mechanism import ComposedEvent, NotCertified
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import RemovePair, ReplacePair
 from discreet.privacy.pld import DominatingPair, Reversed

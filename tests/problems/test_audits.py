@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.privacy.audit import less_noise
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.audits import audit_release
@@ -34,7 +33,7 @@ def test_honest_releases_hold_and_the_bound_is_near(case: Neighbours) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.near], ids=lambda case: case.name)
 def test_half_the_noise_is_caught(case: Neighbours) -> None:
-    halves = tuple(less_noise(event, 2) for event in case.plan.events)
+    halves = tuple(event.less_noise(2) for event in case.plan.events)
     weaker = case.plan.model_copy(update={"events": halves})
     assert audit_release(case, samples=samples_for(case), played=weaker, noise=Noise.seeded(2)).verdict == "violated"
 

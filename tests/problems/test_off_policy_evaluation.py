@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy import calibration
-from discreet.privacy.audit import Attack, less_noise
+from discreet.privacy.audit import Attack
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
@@ -168,7 +168,7 @@ def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
     event = calibration.poisson_subsampled_gaussian(
         1.0, 2 * EPSILON, DELTA, probability=0.5, steps=1, relation="add_remove", neighbours="x"
     )
-    for played, caught in ((event, False), (less_noise(event, 2), True)):
+    for played, caught in ((event, False), (event.less_noise(2), True)):
         attack = Attack.learn(step_of("minibatch", played, 1), step_of("minibatch", played, 0), 40_000)
         assert isinstance(event, CalibratedEvent)
         bound = attack.curve_lower_bound(event, 1 - 1e-6)

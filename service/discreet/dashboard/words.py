@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.dashboard import rounding
+from discreet.privacy.events import REGISTRY
+from discreet.privacy.mechanism import MechanismEvent
 
 ENTRIES = {
     "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
@@ -37,15 +39,6 @@ KIND_NAMES = {
 FINGERPRINT_DIGITS = 64
 MOST_LETTERS = 24
 
-NOISE = {
-    "discrete_laplace": "integers with two-sided geometric (discrete Laplace) noise",
-    "discrete_laplace_on_grid": "numbers on a fine grid with discrete Laplace noise",
-    "discrete_gaussian": "integers with discrete Gaussian noise",
-    "discrete_gaussian_on_grid": "numbers on a fine grid with discrete Gaussian noise",
-    "gaussian": "numbers with Gaussian noise",
-    "laplace": "numbers with Laplace noise",
-    "dirichlet": "a random draw from a Dirichlet distribution around the true shares",
-}
 NORMS = {
     "l1": "summed over all published numbers",
     "l2": "in Euclidean length over all published numbers",
@@ -89,17 +82,12 @@ def event(one: Mapping[str, Any]) -> list[str]:
     """One mechanism event in sentences: what was published, how it was noised, whom it hides."""
     count = int(one.get("count", 1))
     times = "once" if count == 1 else f"{count:,} times, one after the other".replace(",", " ")
-    noise = NOISE.get(one["noise"], f"numbers with noise of the distribution {one['noise']}")
+    mechanism = REGISTRY.get(one["mechanism"], MechanismEvent)  # an entry may be of a later version
     said = [
-        f"Published {times}: {noise}.",
+        f"Published {times}: {mechanism.published}.",
         f"What the noise hides is whether the data differ by this: {one['neighbours']}.",
+        mechanism.scale_sentence.format(scale=rounding.down(one["scale"])),
     ]
-    if one["noise"] == "dirichlet":
-        said.append(f"Its concentration is {rounding.down(one['scale'])}; a larger concentration is less noise.")
-    elif one["norm"] == "smooth":
-        said.append(f"The noise is {rounding.down(one['scale'])} times a smooth bound on how much one unit can matter.")
-    else:
-        said.append(f"The scale of the noise is {rounding.down(one['scale'])}, on each published number.")
     if one["norm"] != "smooth":
         said.append(
             f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"

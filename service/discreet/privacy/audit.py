@@ -23,18 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
-from discreet.privacy.mechanism import CalibratedEvent, MechanismEvent
-from discreet.privacy.mechanisms.dirichlet import Dirichlet
-from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
-from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
+from discreet.privacy.mechanism import CalibratedEvent, MechanismEvent, Sampler
 from discreet.privacy.noise import Noise
-from discreet.privacy.pld import ROUGH
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
-from discreet.privacy.worst_cases import worst_case
 
 Floats = NDArray[np.float64]
-Sampler = Callable[[int], NDArray[Any]]
-"""n independent outputs on one of the two datasets, of shape (n, d)."""
 
 SHORT = 100_000
 LONG = 1_000_000
@@ -73,7 +66,7 @@ def audit_event(
 
     `played` is what really runs, when that is not what is charged: how a fault is planted.
     """
-    left, right = worst_case(event if played is None else played, noise or Noise.secure())
+    left, right = (event if played is None else played).worst_case(noise or Noise.secure())
     attack = Attack.learn(left, right, samples)
     epsilon, delta = _charged(event)
     split = (1 + confidence) / 2
@@ -149,7 +142,7 @@ class Attack:
         points = np.linspace(0.0, epsilon, 5).tolist()
 
         def refuted(factor: float) -> bool:
-            curve = _curve(less_noise(event, factor))
+            curve = event.less_noise(factor).rough_delta
             return any(low - math.exp(min(x, 700.0)) * high > curve(x) for x in points)
 
         if not refuted(0.25):
@@ -158,7 +151,7 @@ class Attack:
         for _ in range(11):
             middle = math.sqrt(within * beyond)
             within, beyond = (middle, beyond) if refuted(middle) else (within, middle)
-        return _epsilon_at(less_noise(event, within), delta)
+        return _epsilon_at(event.less_noise(within), delta)
 
     @staticmethod
     def _counts(scores: tuple[Floats, Floats], threshold: float, low_scores: bool) -> tuple[int, int]:
@@ -170,28 +163,15 @@ class Attack:
         return left_above, len(on_right) - int(np.searchsorted(on_right, threshold, "right"))
 
 
-def less_noise(event: MechanismEvent, factor: float) -> MechanismEvent:
-    """`event` with its standard deviation divided by `factor`; a Dirichlet's variance goes with 1/concentration."""
-    scale = event.scale * factor**2 if isinstance(event, Dirichlet) else event.scale / factor
-    return event.model_copy(update={"scale": scale})
-
-
 def _epsilon_at(event: MechanismEvent, delta: float) -> float:
     """The epsilon at which the event's curve has this delta, from below to 1e-3."""
-    curve, low, high = _curve(event), 0.0, 1.0
+    curve, low, high = event.rough_delta, 0.0, 1.0
     while curve(high) > delta and high < 600:
         high *= 2
     for _ in range(11):
         middle = (low + high) / 2
         low, high = (middle, high) if curve(middle) > delta else (low, middle)
     return low
-
-
-def _curve(event: MechanismEvent) -> Callable[[float], float]:
-    """Delta by epsilon; from above and faster where that takes a transform."""
-    if isinstance(event, PoissonSubsampledGaussian | OneDrawGaussian):
-        return lambda epsilon: event.composed_delta(epsilon, ROUGH)
-    return event.delta
 
 
 def at_least(hits: int, samples: int, risk: float) -> float:

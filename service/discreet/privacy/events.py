@@ -1,34 +1,31 @@
-"""The mechanism events: one union, discriminated by `mechanism`; JSON and back bit for bit."""
+"""The mechanism events: one union of whatever lies below `mechanisms`, discriminated by `mechanism`.
+
+JSON and back bit for bit.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
-from typing import Annotated, Any
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from discreet.privacy.mechanism import REGISTRY, CalibratedEvent, MechanismEvent, NotCertified
-from discreet.privacy.mechanisms.dirichlet import Dirichlet
-from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from discreet.privacy.mechanisms.gaussian import Gaussian
-from discreet.privacy.mechanisms.laplace import Laplace
-from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
-from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
-from discreet.privacy.mechanisms.smooth_sensitivity_gaussian import SmoothSensitivityGaussian
+from discreet.privacy import mechanisms
+from discreet.privacy.mechanism import REGISTRY, CalibratedEvent, MechanismEvent
 from discreet.privacy.units import Price
 
-Event = Annotated[
-    DiscreteLaplace
-    | DiscreteGaussian
-    | Gaussian
-    | Laplace
-    | Dirichlet
-    | PoissonSubsampledGaussian
-    | OneDrawGaussian
-    | SmoothSensitivityGaussian,
-    Field(discriminator="mechanism"),
-]
+for _module in pkgutil.iter_modules(mechanisms.__path__):
+    importlib.import_module(f"{mechanisms.__name__}.{_module.name}")
+
+if TYPE_CHECKING:
+    Event = MechanismEvent
+else:
+    # In the order of the names, whichever of the files was imported first.
+    Event = Annotated[reduce(or_, (REGISTRY[name] for name in sorted(REGISTRY))), Field(discriminator="mechanism")]
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 EVENTS: TypeAdapter[tuple[Event, ...]] = TypeAdapter(tuple[Event, ...])
@@ -82,18 +79,7 @@ __all__ = [
     "MAX_CURVES",
     "MAX_EVENTS",
     "REGISTRY",
-    "CalibratedEvent",
-    "Dirichlet",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
     "Event",
-    "Gaussian",
-    "Laplace",
-    "MechanismEvent",
-    "NotCertified",
-    "OneDrawGaussian",
-    "PoissonSubsampledGaussian",
-    "SmoothSensitivityGaussian",
     "TooManyEvents",
     "from_json",
     "price_of",

@@ -12,13 +12,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from discreet.privacy.pld import FULL, QUICK, DominatingPair, Effort, composed_delta
+from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Effort, composed_delta
 from discreet.privacy.renyi import composed_rho
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT, Price, float_below, half_square
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
+
+Sampler = Callable[[int], NDArray[Any]]
+"""n independent outputs on one of two datasets, of shape (n, d)."""
+LARGEST_TRANSCRIPT = 4096
 
 
 def _parse_units(value: object) -> object:
@@ -63,7 +72,17 @@ class OneDrawSampling(BaseModel):
 
 
 class MechanismEvent(BaseModel, ABC):
-    """One mechanism, released `count` times in sequence, each release possibly chosen after seeing the last."""
+    """One mechanism, released `count` times in sequence, each release possibly chosen after seeing the last.
+
+    A mechanism is one file below `mechanisms`: parameters, price, curve, draw, deviation, worst case and words in its
+    class, a function `calibrate` beside it. `events` finds it there.
+    """
+
+    published: ClassVar[str] = "numbers with noise"
+    """What is published, in words for people."""
+    scale_sentence: ClassVar[str] = "The scale of the noise is {scale}, on each published number."
+    drawn_in_floats: ClassVar[bool] = False
+    """Whether the noise is drawn in floating point, inside an iteration or for a row."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -90,7 +109,53 @@ class MechanismEvent(BaseModel, ABC):
 
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee takes for granted, beyond the neighbouring relation: sentences for the certificate."""
-        return (FLOAT_NOISE,) if self.noise in ("gaussian", "dirichlet") else ()
+        return (FLOAT_NOISE,) if self.drawn_in_floats else ()
+
+    def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
+        """`values` with the noise of one release: what `Noise.add` calls. TypeError: it is not added to a vector."""
+        raise TypeError(f"{self.mechanism} is not added to a vector")
+
+    def deviation(self) -> float:
+        """The standard deviation of the noise on one number, or an upper bound on it."""
+        return self.scale
+
+    # For the audit.
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> MechanismEvent:
+        """A calibrated event small enough to be attacked thoroughly, at delta 1e-5 and an epsilon of 1 to 3."""
+
+    @abstractmethod
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        """Samplers of the whole transcript (`count` releases side by side) on two neighbours with the largest loss.
+
+        The data are as bad as the neighbouring relation allows: one coordinate carries the whole sensitivity, rows sit
+        on the floor, all other units lie where the replaced one lands.
+        """
+
+    def less_noise(self, factor: float) -> Self:
+        """The event with its standard deviation divided by `factor`: a fault to be found, not a calibration."""
+        return self.model_copy(update={"scale": self.scale / factor})
+
+    def rough_delta(self, epsilon: float) -> float:
+        """`delta`, or a looser bound where that takes a transform."""
+        return self.delta(epsilon)
+
+    def transcript(self) -> int:
+        """`count`; ValueError when so many releases are too long to attack."""
+        if self.count > LARGEST_TRANSCRIPT:
+            raise ValueError(f"transcripts of more than {LARGEST_TRANSCRIPT} releases are too long to attack")
+        return self.count
+
+    def shifted(self, noise: Noise, shift: float, kind: type[Any]) -> tuple[Sampler, Sampler]:
+        """The worst case of noise that is added: a single coordinate at `shift`, or at 0."""
+        releases = self.transcript()
+
+        def at(value: float) -> Sampler:
+            return lambda n: noise.add_each(self, np.full((n, releases), value, dtype=kind))
+
+        return at(shift), at(0)
 
 
 class CalibratedEvent(MechanismEvent):
@@ -153,6 +218,9 @@ class ComposedEvent(ChargedRho):
     def bounds(self, epsilon: float) -> Iterator[float]:
         yield self.composed_delta(epsilon, QUICK)
         yield self.composed_delta(epsilon)
+
+    def rough_delta(self, epsilon: float) -> float:
+        return self.composed_delta(epsilon, ROUGH)
 
     def composed_delta(self, epsilon: float, effort: Effort = FULL) -> float:
         """`delta`, faster and looser with less effort."""

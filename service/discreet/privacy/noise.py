@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
-from discreet.privacy.mechanism import MechanismEvent
-from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from discreet.privacy.mechanisms.gaussian import Gaussian
-from discreet.privacy.mechanisms.laplace import Laplace
 from discreet.privacy.samplers import Integers, Words, as_ratio, fill_gaussian, fill_laplace
 
 Floats = NDArray[np.float64]
@@ -23,6 +18,12 @@ Size = int | tuple[int, ...]
 
 WORDS_AT_ONCE = 1 << 20
 LARGEST_VALUE = 1 << 62
+
+
+class Additive(Protocol):
+    """An event whose noise is added to values; `MechanismEvent` has `draw`."""
+
+    def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]: ...
 
 
 class Noise:
@@ -81,7 +82,7 @@ class Noise:
 
     # Mechanisms.
 
-    def add(self, event: MechanismEvent, values: NDArray[Any]) -> NDArray[Any]:
+    def add(self, event: Additive, values: NDArray[Any]) -> NDArray[Any]:
         """`values` with the noise of one release of an additive `event`; nothing else of `values` comes through.
 
         Integer mechanisms take and return integers; the others round to the event's grid first and return floats.
@@ -91,30 +92,29 @@ class Noise:
         dimension = getattr(event, "dimension", values.size)
         if values.size > dimension:
             raise ValueError(f"the event was priced for {dimension} coordinates, not {values.size}")
-        return self._noised(event, np.asarray(values))
+        return event.draw(self, np.asarray(values))
 
-    def add_each(self, event: MechanismEvent, rows: NDArray[Any]) -> NDArray[Any]:
+    def add_each(self, event: Additive, rows: NDArray[Any]) -> NDArray[Any]:
         """Independent releases of `event`, one for each entry of the first axis: for simulation and audit."""
-        return self._noised(event, np.asarray(rows))
+        return event.draw(self, np.asarray(rows))
 
-    def _noised(self, event: MechanismEvent, values: NDArray[Any]) -> NDArray[Any]:
-        if isinstance(event, DiscreteLaplace | DiscreteGaussian):
-            if not np.issubdtype(values.dtype, np.integer):
-                raise TypeError(f"{event.mechanism} takes integers")
-            draw = self.discrete_laplace if isinstance(event, DiscreteLaplace) else self.discrete_gaussian
-            if values.dtype == np.uint64:
-                values = np.minimum(values, np.uint64(LARGEST_VALUE))
-            exact = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
-            return exact + draw(event.scale, exact.shape)
-        if isinstance(event, Laplace):
-            return self._on_grid(self.discrete_laplace, event.scale, event.grid, values)
-        if isinstance(event, Gaussian):
-            return self._on_grid(self.discrete_gaussian, event.scale, event.grid, values)
-        raise TypeError(f"{event.mechanism} is not added to a vector")
+    # How mechanisms draw.
 
-    def _on_grid(
+    def to_integers(
+        self, draw: Callable[[float, Size], Integers], scale: float, values: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Integers, clamped to ±2^62, with `draw` of this scale. TypeError: values of another type."""
+        if not np.issubdtype(values.dtype, np.integer):
+            raise TypeError("this mechanism takes integers")
+        if values.dtype == np.uint64:
+            values = np.minimum(values, np.uint64(LARGEST_VALUE))
+        exact = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
+        return cast(Integers, exact + draw(scale, exact.shape))
+
+    def on_grid(
         self, draw: Callable[[float, Size], Integers], scale: float, grid: float, values: NDArray[Any]
     ) -> Floats:
+        """Values rounded to multiples of `grid`, clamped to ±2^62 of them, with `draw` of this scale."""
         steps = np.nan_to_num(np.asarray(values, dtype=np.float64) / grid, nan=0.0, posinf=math.inf, neginf=-math.inf)
         rounded = np.rint(np.clip(steps, -float(LARGEST_VALUE), float(LARGEST_VALUE))).astype(np.int64)
         return cast(Floats, (rounded + draw(scale / grid, rounded.shape)) * grid)

@@ -19,17 +19,14 @@ from discreet.privacy.audit import (
     CONFIDENCE,
     SHORT,
     AuditRow,
-    Sampler,
     audit_event,
     epsilon_lower_bound,
-    less_noise,
     row,
 )
-from discreet.privacy.mechanism import MechanismEvent
+from discreet.privacy.mechanism import MechanismEvent, Sampler
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
-from discreet.privacy.worst_cases import worst_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def half_noise(
 ) -> AuditRow:
     """`event` charged, half its standard deviation played."""
     name = f"{event.mechanism}, half noise"
-    played = less_noise(event, 2.0)
+    played = event.less_noise(2.0)
     return audit_event(event, played=played, name=name, samples=samples, confidence=confidence, noise=noise)
 
 
@@ -71,7 +68,7 @@ def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
 def averaged_dirichlet(noise: Noise) -> tuple[Sampler, Sampler]:
     """Hassan et al., eq. (29): the average of 100 draws, said to cost what one costs "by post-processing"."""
     event = _dirichlet_row(count=100)
-    left, right = worst_case(event, noise)
+    left, right = event.worst_case(noise)
 
     def averaged(sampler: Sampler) -> Sampler:
         return lambda n: sampler(n).reshape(n, event.count, 3).mean(axis=1)

@@ -23,11 +23,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.privacy.units import LARGEST_SCALE
+
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 
 SMALLEST_SCALE = 2.0**-9
-LARGEST_SCALE = 2.0**52
 
 F = TypeVar("F", bound=Callable[..., Any])
 

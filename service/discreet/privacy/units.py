@@ -22,6 +22,8 @@ from typing import Literal
 EPSILON_UNIT = 10**9
 DELTA_UNIT = 10**18
 RHO_UNIT = 10**18
+LARGEST_SCALE = 2.0**52
+"""Of noise, in integers or steps of its grid: what `samplers` draw."""
 _TINY = -1000
 """Below this power of ten a decimal is less than any unit."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -10,12 +9,8 @@ from pydantic import Field
 
 from discreet.errors import InvalidInput
 from discreet.privacy.events import Event
-from discreet.privacy.units import Price
+from discreet.privacy.units import LARGEST_SCALE, Price
 from discreet.problems.numbers import Frozen
-
-LARGEST_SCALE = 2.0**52
-"""Of noise, in integers or steps of its grid: what `privacy.samplers` draws. A plan beyond it is refused, so that no
-release fails after its price was reserved."""
 
 LONGEST_SECONDS = 1800
 """Of a release, whatever the data, as estimated from public figures: half of the default wall limit of a child. One
@@ -44,16 +39,11 @@ class NoiseSummary(Frozen):
 
         Of discrete Gaussian and Dirichlet an upper bound on the standard deviation.
         """
-        deviation = event.scale
-        if event.mechanism == "discrete_laplace":  # 2 e^{-1/t} / (1 - e^{-1/t})^2 = 1 / (2 sinh^2(1/2t))
-            deviation = math.sqrt(0.5) / math.sinh(min(0.5 / event.scale, 300.0))
-        elif event.mechanism == "dirichlet":  # sqrt(p (1 - p) / (k + 1)), largest at p = 1/2; the scale is k
-            deviation = 0.5 / math.sqrt(event.scale + 1)
         return cls(
             quantity=quantity,
             distribution=event.noise,
             scale=event.scale / unit,
-            standard_deviation=deviation / unit,
+            standard_deviation=event.deviation() / unit,
         )
 
 
@@ -76,6 +66,7 @@ class Plan(Frozen):
         """A plan whose price, and what that rests on, is derived from its events. InvalidInput for too much noise."""
         events = tuple(events)
         for event in events:
+            # No release may fail after its price was reserved.
             if event.noise.startswith("discrete_") and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE:
                 says = f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than can be drawn exactly"
                 raise InvalidInput(f"{says}; ask for a larger one", pointer="/privacy/epsilon")

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from scipy.special import betainc, betaincc, expit, gammaln
 
-from discreet.privacy.mechanism import ComposedEvent, register
+from discreet.privacy.mechanism import ComposedEvent, Sampler, register
 from discreet.privacy.pld import FULL, DominatingPair, Effort
+from discreet.privacy.search import certified, request, smallest_composed_scale, smallest_scale, with_rho
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +46,10 @@ class Dirichlet(ComposedEvent):
     One draw: delta = Ic_u(b+T, b) - e^eps Ic_u(b, b+T), u = 1/(1 + e^{-eps/T}), Ic the upper regularized incomplete
     beta. More draws or rows (`count`) compose: averaging N draws costs N draws. PLD, see `pld`.
     """
+
+    published: ClassVar[str] = "a random draw from a Dirichlet distribution around the true shares"
+    scale_sentence: ClassVar[str] = "Its concentration is {scale}; a larger concentration is less noise."
+    drawn_in_floats: ClassVar[bool] = True
 
     mechanism: Literal["dirichlet"] = "dirichlet"
     norm: Literal["row"] = "row"
@@ -76,6 +85,63 @@ class Dirichlet(ComposedEvent):
             b, t = self.least_parameter, self.moved
             return beta_delta(epsilon, (b + t, b), (b, b + t))
         return super().composed_delta(epsilon, effort)
+
+    def deviation(self) -> float:
+        """sqrt(p (1 - p)/(k + 1)), largest at p = 1/2; the scale is k."""
+        return 0.5 / math.sqrt(self.scale + 1)
+
+    def less_noise(self, factor: float) -> Self:
+        """The variance goes with 1/concentration."""
+        return self.model_copy(update={"scale": self.scale * factor**2})
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        """The floor pair; a third entry holds what is left of the row."""
+        releases, half = self.transcript(), self.sensitivity / 2
+
+        def at(*moved: float) -> Sampler:
+            row = [*moved, max(self.floor, 1 - sum(moved))]
+            alpha = self.scale * np.array(row) + self.offset
+            return lambda n: noise.dirichlet(np.broadcast_to(alpha, (n, releases, 3))).reshape(n, -1)
+
+        return at(self.floor + half, self.floor), at(self.floor, self.floor + half)
+
+    @classmethod
+    def example(cls) -> Dirichlet:
+        return calibrate(0.03, 0.1, 2_200_000_000, 10**13, neighbours="two entries of one row by .015")
+
+
+@lru_cache(maxsize=4096)
+def calibrate(
+    row_change: float,
+    floor: float,
+    epsilon: int,
+    delta: int,
+    *,
+    neighbours: str,
+    offset: float = 0.0,
+    count: int = 1,
+) -> Dirichlet:
+    """The most concentrated Dirichlet draws, `count` of them together (epsilon, delta)-DP; see `Dirichlet`.
+
+    However flat, a draw's loss has a tail e^{-y 2 floor/row_change}: small epsilons cannot be met without an `offset`.
+    """
+    eps, target = request(epsilon, delta)
+
+    def event(inverse: float) -> Dirichlet:
+        return Dirichlet(
+            sensitivity=row_change,
+            scale=1 / inverse,
+            floor=floor,
+            offset=offset,
+            count=count,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    if count == 1:
+        return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, 1e-3, 1e-2)))
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 0.02 * count, 1e-7)))
 
 
 @dataclass(frozen=True)

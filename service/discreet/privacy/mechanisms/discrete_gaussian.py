@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.mechanism import CalibratedEvent, register
-from discreet.privacy.mechanisms.gaussian import SMOOTHING, gaussian_delta, gaussian_price, square_root_up
+from discreet.privacy.mechanism import CalibratedEvent, Sampler, register
+from discreet.privacy.mechanisms.gaussian import SMOOTHING, gaussian_delta, gaussian_mu, gaussian_price, square_root_up
+from discreet.privacy.search import certified, drawable, request, smallest_scale
 from discreet.privacy.units import Price
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 LARGEST_ENUMERATED_SQUARE = 9
 LARGEST_ENUMERATED_SCALE = 64.0
@@ -31,6 +35,8 @@ class DiscreteGaussian(CalibratedEvent):
     2. One release, sensitivity² < 10, scale <= 64: the exact curve of every integer difference v (up to order, signs
        and zeros, which change nothing) with |v|² <= sensitivity², maximized over v; see `exact_delta`.
     """
+
+    published: ClassVar[str] = "integers with discrete Gaussian noise"
 
     mechanism: Literal["discrete_gaussian"] = "discrete_gaussian"
     norm: Literal["l2"] = "l2"
@@ -58,6 +64,39 @@ class DiscreteGaussian(CalibratedEvent):
         if self.count == 1 and square < LARGEST_ENUMERATED_SQUARE + 1 and self.scale <= LARGEST_ENUMERATED_SCALE:
             bound = min(bound, exact_delta(epsilon, int(square), self.scale))
         return bound
+
+    def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
+        return noise.to_integers(noise.discrete_gaussian, self.scale, values)
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        return self.shifted(noise, math.floor(self.sensitivity), np.int64)
+
+    @classmethod
+    def example(cls) -> DiscreteGaussian:
+        return calibrate(1.0, 10**9, 10**13, neighbours="one count by 1")
+
+
+@lru_cache(maxsize=4096)
+def calibrate(sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, count: int = 1) -> DiscreteGaussian:
+    """Integers of l2 sensitivity `sensitivity_l2`, of any dimension, `count` releases together (epsilon, delta)-DP."""
+    eps, target = request(epsilon, delta)
+
+    def event(scale: float) -> DiscreteGaussian:
+        return DiscreteGaussian(
+            sensitivity=sensitivity_l2,
+            scale=scale,
+            count=count,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    continuous = sensitivity_l2 * math.sqrt(count) / gaussian_mu(eps, target)
+    scale = math.sqrt(continuous**2 + SMOOTHING) * (1 + 1e-12)
+    enumerable = sensitivity_l2**2 < LARGEST_ENUMERATED_SQUARE + 1 and continuous < LARGEST_ENUMERATED_SCALE
+    if count == 1 and enumerable:
+        scale = min(scale, smallest_scale(lambda s: event(s).delta(eps), target, continuous, scale))
+    return certified(event, drawable(scale))
 
 
 @lru_cache(maxsize=256)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from discreet.privacy.mechanism import MechanismEvent, register
-from discreet.privacy.units import Price
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.mechanism import MechanismEvent, Sampler, register
+from discreet.privacy.search import drawable, float_above
+from discreet.privacy.units import EPSILON_UNIT, Price
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 
 @register("discrete_laplace")
@@ -18,6 +26,8 @@ class DiscreteLaplace(MechanismEvent):
     |z| - |z - v| <= |v| in each coordinate and the |v| sum to the l1 sensitivity (Ghosh, Roughgarden & Sundararajan
     2009). The quotient is taken exactly, of the stored floats; `noise` samples exactly that distribution.
     """
+
+    published: ClassVar[str] = "integers with two-sided geometric (discrete Laplace) noise"
 
     mechanism: Literal["discrete_laplace"] = "discrete_laplace"
     norm: Literal["l1"] = "l1"
@@ -33,6 +43,29 @@ class DiscreteLaplace(MechanismEvent):
 
     def delta(self, epsilon: float) -> float:
         return pure_delta(epsilon, self.loss() * self.count)
+
+    def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
+        return noise.to_integers(noise.discrete_laplace, self.scale, values)
+
+    def deviation(self) -> float:
+        """Of 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)) the root."""
+        return math.sqrt(0.5) / math.sinh(min(0.5 / self.scale, 300.0))
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        return self.shifted(noise, math.floor(self.sensitivity), np.int64)
+
+    @classmethod
+    def example(cls) -> DiscreteLaplace:
+        return calibrate(1.0, 10**9, neighbours="one count by 1")
+
+
+@lru_cache(maxsize=4096)
+def calibrate(sensitivity: float, epsilon: int, *, neighbours: str, count: int = 1) -> DiscreteLaplace:
+    """Integers of l1 sensitivity `sensitivity`, `count` releases, epsilon in units of 1e-9: pure."""
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    scale = drawable(float_above(Fraction(sensitivity) * count * EPSILON_UNIT / epsilon))
+    return DiscreteLaplace(sensitivity=sensitivity, scale=scale, count=count, neighbours=neighbours)
 
 
 def pure_price(loss: Fraction, count: int) -> Price:

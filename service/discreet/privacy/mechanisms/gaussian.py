@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import erfcx
 
-from discreet.privacy.mechanism import CalibratedEvent, Count, Positive, register
+from discreet.privacy.mechanism import CalibratedEvent, Count, Positive, Sampler, register
+from discreet.privacy.search import certified, grid_of, request
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 SMOOTHING = 3
 """tau² of the lemma below, in squares of the grid."""
@@ -36,6 +41,8 @@ class Gaussian(CalibratedEvent):
     `count` releases are sqrt(count) mu-GDP (Dong, Roth & Su 2022). zCDP: rho = count s'²/(2 scale²), exactly that of
     the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 14).
     """
+
+    published: ClassVar[str] = "numbers on a fine grid with discrete Gaussian noise"
 
     mechanism: Literal["gaussian"] = "gaussian"
     norm: Literal["l2"] = "l2"
@@ -63,6 +70,45 @@ class Gaussian(CalibratedEvent):
 
     def delta(self, epsilon: float) -> float:
         return gaussian_delta(epsilon, square_root_up(self.mu_squared()))
+
+    def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
+        return noise.on_grid(noise.discrete_gaussian, self.scale, self.grid, values)
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        return self.shifted(noise, self.sensitivity, np.float64)
+
+    @classmethod
+    def example(cls) -> Gaussian:
+        return calibrate(1.0, 10**9, 10**13, dimension=1, neighbours="a vector by l2 norm 1")
+
+
+@lru_cache(maxsize=4096)
+def calibrate(
+    sensitivity: float, epsilon: int, delta: int, *, neighbours: str, dimension: int, count: int = 1
+) -> Gaussian:
+    """A real vector of length `dimension` and this l2 sensitivity, `count` releases together (epsilon, delta)-DP.
+
+    The grid is the power of two below sensitivity/(2^24 sqrt(dimension)): rounding costs 6e-8 of the noise at most.
+    """
+    eps, target = request(epsilon, delta)
+    least = gaussian_mu(eps, target)
+    grid = grid_of(sensitivity, math.sqrt(dimension), sensitivity * math.sqrt(count) / least)
+
+    def event(scale: float) -> Gaussian:
+        return Gaussian(
+            sensitivity=sensitivity,
+            scale=scale,
+            count=count,
+            dimension=dimension,
+            grid=grid,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    moved = sensitivity + grid * math.sqrt(dimension)
+    continuous = moved * math.sqrt(count) / least
+    return certified(event, math.sqrt(continuous**2 + SMOOTHING * grid**2) * (1 + 1e-12))
 
 
 def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from discreet.privacy.mechanism import ComposedEvent, OneDrawSampling, register
+from discreet.privacy.mechanism import ComposedEvent, OneDrawSampling, Sampler, register
 from discreet.privacy.pld import DominatingPair
+from discreet.privacy.search import certified, request, smallest_composed_scale, with_rho
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +68,9 @@ class OneDrawGaussian(ComposedEvent):
     Neighbours replace one unit; their number is public. Charged by PLD composition of `OneDrawPair`.
     """
 
+    published: ClassVar[str] = "numbers with Gaussian noise"
+    drawn_in_floats: ClassVar[bool] = True
+
     mechanism: Literal["one_draw_gaussian"] = "one_draw_gaussian"
     norm: Literal["l2"] = "l2"
     noise: Literal["gaussian"] = "gaussian"
@@ -70,3 +78,44 @@ class OneDrawGaussian(ComposedEvent):
 
     def pairs(self) -> tuple[DominatingPair, ...]:
         return (OneDrawPair(1 / self.sampling.population, self.sensitivity / self.scale),)
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        """One unit at the clip among others at the opposite clip, and all units there."""
+        steps, clip = self.transcript(), self.sensitivity / 2
+        generator = noise.generator()
+
+        def at(value: float) -> Sampler:
+            def draw(n: int) -> NDArray[Any]:
+                taken = generator.integers(self.sampling.population, size=(n, steps)) == 0
+                return np.where(taken, value, -clip) + self.scale * generator.standard_normal((n, steps))
+
+            return draw
+
+        return at(clip), at(-clip)
+
+    @classmethod
+    def example(cls) -> OneDrawGaussian:
+        return calibrate(
+            1.0, 10**9, 10**13, population=20, steps=20, neighbours="replace one unit, their number public"
+        )
+
+
+@lru_cache(maxsize=1024)
+def calibrate(
+    clip: float, epsilon: int, delta: int, *, population: int, steps: int, neighbours: str
+) -> OneDrawGaussian:
+    """`steps` steps on one uniformly drawn unit each, its vector clipped in l2 at `clip`."""
+    eps, target = request(epsilon, delta)
+
+    def event(scale: float) -> OneDrawGaussian:
+        return OneDrawGaussian(
+            sensitivity=2 * clip,
+            scale=scale,
+            count=steps,
+            sampling=OneDrawSampling(population=population),
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, 1.1 * clip, 0.1 * clip)))

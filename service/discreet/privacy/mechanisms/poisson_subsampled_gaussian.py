@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtr
 
-from discreet.privacy.mechanism import ComposedEvent, PoissonSampling, register
+from discreet.privacy.mechanism import ComposedEvent, PoissonSampling, Sampler, register
+from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.pld import DominatingPair, Reversed
+from discreet.privacy.search import certified, request, smallest_composed_scale, with_rho
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 
@@ -91,6 +97,9 @@ class PoissonSubsampledGaussian(ComposedEvent):
     it). "replace": `sensitivity` is twice the clip, and the number of units is public. Charged by PLD composition.
     """
 
+    published: ClassVar[str] = "numbers with Gaussian noise"
+    drawn_in_floats: ClassVar[bool] = True
+
     mechanism: Literal["poisson_subsampled_gaussian"] = "poisson_subsampled_gaussian"
     norm: Literal["l2"] = "l2"
     noise: Literal["gaussian"] = "gaussian"
@@ -103,3 +112,55 @@ class PoissonSubsampledGaussian(ComposedEvent):
             return (ReplacePair(q, self.sensitivity / 2 / self.scale),)
         remove = RemovePair(q, self.sensitivity / self.scale)
         return (remove, Reversed(remove))
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        """The unit alone: at its clip, and absent (add_remove) or at the opposite clip (replace)."""
+        steps, replaced = self.transcript(), self.relation == "replace"
+        clip = self.sensitivity / 2 if replaced else self.sensitivity
+        generator = noise.generator()
+
+        def at(value: float) -> Sampler:
+            def draw(n: int) -> NDArray[Any]:
+                taken = generator.random((n, steps)) < self.sampling.probability
+                return np.where(taken, value, 0.0) + self.scale * generator.standard_normal((n, steps))
+
+            return draw
+
+        return at(clip), at(-clip if replaced else 0.0)
+
+    @classmethod
+    def example(cls) -> PoissonSubsampledGaussian:
+        return calibrate(
+            1.0, 10**9, 10**13, probability=0.2, steps=20, relation="add_remove", neighbours="add or remove one unit"
+        )
+
+
+@lru_cache(maxsize=1024)
+def calibrate(
+    clip: float,
+    epsilon: int,
+    delta: int,
+    *,
+    probability: float,
+    steps: int,
+    relation: Literal["add_remove", "replace"],
+    neighbours: str,
+) -> PoissonSubsampledGaussian:
+    """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the noise's deviation."""
+    eps, target = request(epsilon, delta)
+
+    def event(scale: float) -> PoissonSubsampledGaussian:
+        return PoissonSubsampledGaussian(
+            sensitivity=clip if relation == "add_remove" else 2 * clip,
+            scale=scale,
+            count=steps,
+            sampling=PoissonSampling(probability=probability),
+            relation=relation,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    # Sampling counts for about its probability, but never replaces the noise.
+    guess = max(0.5 * clip, probability * event(1.0).sensitivity * math.sqrt(steps) / gaussian_mu(eps, target))
+    return with_rho(certified(event, smallest_composed_scale(event, eps, target, guess, 0.05 * clip)))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import gammainc, gammaincc
 
-from discreet.privacy.mechanism import ChargedRho, Count, Positive, register
+from discreet.privacy.mechanism import ChargedRho, Count, Positive, Sampler, register
 from discreet.privacy.mechanisms.gaussian import gaussian_delta
 from discreet.privacy.renyi import pair_of_curve, truncated_rho
+from discreet.privacy.search import certified, request, smallest_scale, with_rho
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
+
+if TYPE_CHECKING:
+    from discreet.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +36,10 @@ class SmoothSensitivityGaussian(ChargedRho):
     `dilation_delta`. So for any e1 + e2 = eps: delta <= slide(e1) + e^e1 dilate(e2), and the least over e1 counts.
     `count` releases: count·delta(eps/count).
     """
+
+    published: ClassVar[str] = "numbers with Gaussian noise"
+    scale_sentence: ClassVar[str] = "The noise is {scale} times a smooth bound on how much one unit can matter."
+    drawn_in_floats: ClassVar[bool] = True
 
     mechanism: Literal["smooth_sensitivity_gaussian"] = "smooth_sensitivity_gaussian"
     sensitivity: float = Field(default=1.0, ge=1, le=1)
@@ -58,6 +66,55 @@ class SmoothSensitivityGaussian(ChargedRho):
         ]
         best = int(np.argmin(deltas))
         return deltas[best] * (1 + 1e-12), float(fractions[best])
+
+    def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
+        """The answer moves by all of S, and S by all of its smoothing."""
+        releases = self.transcript()
+        generator = noise.generator()
+
+        def at(value: float, smooth: float) -> Sampler:
+            def draw(n: int) -> NDArray[Any]:
+                shift = np.zeros((n, releases, self.dimension))
+                shift[..., 0] = value
+                return (shift + self.scale * smooth * generator.standard_normal(shift.shape)).reshape(n, -1)
+
+            return draw
+
+        return at(0.0, 1.0), at(1.0, math.exp(self.smoothing))
+
+    @classmethod
+    def example(cls) -> SmoothSensitivityGaussian:
+        return calibrate(3 * 10**9, 10**13, dimension=1, neighbours="one unit, local sensitivity")
+
+
+@lru_cache(maxsize=4096)
+def calibrate(
+    epsilon: int, delta: int, *, dimension: int, neighbours: str, count: int = 1
+) -> SmoothSensitivityGaussian:
+    """The smoothing of Balle, Gomrokchi & Precup 2016 and the least scale that the event's own curve allows with it.
+
+    For each of `count` releases at (epsilon/count, delta/count) the smoothing is (epsilon/4)/(dimension + ln(2/delta)).
+    The scale is a fraction of their 5 sqrt(2 ln(2/delta))/epsilon, see `printed.smooth_sensitivity_scale`.
+    """
+    eps, target = request(epsilon, delta)
+    share, log = eps / count, math.log(2 * count / target)
+    smoothing = share / 4 / (dimension + log)
+    while dilation_delta(share / 2, smoothing, dimension) > target / count / 4:
+        smoothing *= 0.8  # their rule is for epsilon below 1 or so
+
+    def event(scale: float) -> SmoothSensitivityGaussian:
+        return SmoothSensitivityGaussian(
+            scale=scale,
+            smoothing=smoothing,
+            dimension=dimension,
+            count=count,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    high = 5 * math.sqrt(2 * log) / share
+    return with_rho(certified(event, smallest_scale(lambda s: event(s).delta(eps), target, high / 10, high)))
 
 
 @lru_cache(maxsize=256)

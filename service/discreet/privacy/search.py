@@ -1,0 +1,167 @@
+"""The search for the least noise whose curve meets a request; what every mechanism's `calibrate` shares.
+
+An event that comes of it has `price() <= request` in every unit, never above: curves err upward, and scales are stepped
+up until the curve, compared as a rational, meets the request. A margin of 1e-9 of delta keeps that verdict the same
+where another machine's `exp` differs in the last bit, and `pld.CHARGING` where its transforms do. ValueError: the
+request cannot be met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Protocol, TypeVar
+
+from discreet.privacy.mechanism import CalibratedEvent, ChargedRho, NotCertified
+from discreet.privacy.pld import CHARGING, FULL, QUICK, QUICK_STEPS, ROUGH, Effort
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, LARGEST_SCALE, RHO_UNIT, float_below, half_square
+
+MARGIN = 1e-9
+RHO_MARGIN = 1e-6
+"""Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have `CHARGING`."""
+GRID_BITS = 24
+
+C = TypeVar("C", bound=CalibratedEvent)
+R = TypeVar("R", bound=ChargedRho)
+
+
+class Composed(Protocol):
+    """An event whose curve is a composition, computed with more or less effort."""
+
+    @property
+    def count(self) -> int: ...
+
+    def composed_delta(self, epsilon: float, effort: Effort) -> float: ...
+
+
+def float_above(value: Fraction) -> float:
+    """The smallest double >= `value`."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def request(epsilon: int, delta: int) -> tuple[float, float]:
+    """The request as floats on the safe side, delta with its margin."""
+    if epsilon <= 0:
+        raise ValueError("epsilon must be positive")
+    if not 0 < delta < DELTA_UNIT:
+        raise ValueError("this mechanism needs 0 < delta < 1")
+    return float_below(Fraction(epsilon, EPSILON_UNIT)), delta / DELTA_UNIT * (1 - MARGIN)
+
+
+def smallest_scale(delta_at: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """The smallest scale, to 1e-11 relative, with delta_at(scale) <= target, for a curve that falls with the scale.
+
+    `low` and `high` are guesses of a bracket. What is returned meets the target, whatever the curve's shape.
+    """
+    log_scale, _ = _root(delta_at, target, low, high, 1e-11, low * 1e-6)
+    return _stepped_up(delta_at, target, log_scale, 1e-11)
+
+
+def smallest_composed_scale(
+    event: Callable[[float], Composed], epsilon: float, target: float, guess: float, least: float
+) -> float:
+    """As `smallest_scale`, to 1e-5 relative, for curves that take a transform each.
+
+    Found with a rough curve, whose slope then leads from the quick curve's value there to its root; only for very many
+    steps with the finest. Not below `least`: sampling alone may meet large deltas, but less noise than that is not
+    worth the search.
+    """
+    many = event(guess).count > QUICK_STEPS
+
+    def fine(scale: float) -> float:
+        return event(scale).composed_delta(epsilon, replace(FULL if many else QUICK, slack=CHARGING))
+
+    def rough(scale: float) -> float:
+        return event(scale).composed_delta(epsilon, replace(FULL, coarseness=8.0) if many else ROUGH)
+
+    log_scale, slope = _root(rough, target, guess / 1.2, guess, 1e-5, least)
+    for _ in range(4):
+        excess = _log_ratio(fine(math.exp(log_scale)), target)
+        if -1e-5 * abs(slope) < excess <= 0 or not slope:
+            break
+        log_scale -= excess / slope - 3e-6
+    return _stepped_up(fine, target, log_scale, 1e-5)
+
+
+def _root(
+    delta_at: Callable[[float], float], target: float, low: float, high: float, tolerance: float, least: float
+) -> tuple[float, float]:
+    """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met below `least`)."""
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - who only prices events searches nothing
+
+    def excess(log_scale: float) -> float:
+        return _log_ratio(delta_at(math.exp(log_scale)), target)
+
+    bottom, top = math.log(low), math.log(high)
+    while excess(top) > 0:
+        bottom, top = top, top + (top - bottom) * 1.5
+        if top > 300:
+            raise ValueError("no amount of noise meets this delta")
+    while excess(bottom) <= 0:
+        if bottom < math.log(least):
+            return bottom, 0.0
+        bottom, top = bottom - (top - bottom) * 1.5, bottom
+    root = float(brentq(excess, bottom, top, xtol=tolerance, rtol=1e-13))
+    return root, (excess(root + 1e-3) - excess(root)) / 1e-3
+
+
+def _log_ratio(delta: float, target: float) -> float:
+    return math.log(max(delta, 1e-320) / target)
+
+
+def _stepped_up(delta_at: Callable[[float], float], target: float, log_scale: float, step: float) -> float:
+    scale = math.exp(log_scale)
+    while delta_at(scale) > target:
+        scale, step = scale * (1 + step), step * 2
+    return scale
+
+
+def drawable(scale: float) -> float:
+    """`scale`, when the samplers draw noise of it: a job that has been charged must not find out that they do not."""
+    if scale > LARGEST_SCALE / 2:
+        raise ValueError("so little epsilon needs more noise than can be drawn")
+    return scale
+
+
+def grid_of(sensitivity: float, rounded: float, scale: float) -> float:
+    """The step of a grid: 2^-24 of the sensitivity in all, coarser where the noise would span more than 2^51 steps.
+
+    Rounding adds `rounded` steps to the sensitivity.
+    """
+    grid = max(
+        math.ldexp(_power_of_two_below(sensitivity / rounded), -GRID_BITS), math.ldexp(_power_of_two_below(scale), -50)
+    )
+    if grid * rounded > sensitivity / 1000:
+        raise ValueError("so little epsilon for so many coordinates leaves no grid fine enough")
+    return grid
+
+
+def _power_of_two_below(value: float) -> float:
+    return math.ldexp(1.0, math.frexp(value)[1] - 1)
+
+
+def with_rho(event: R) -> R:
+    """The event charged for the rho of its own curve, where that is less than epsilon²/2."""
+    rho = event.rho(CHARGING) * (1 + RHO_MARGIN)
+    if not rho * RHO_UNIT < half_square(event.charged_epsilon):
+        return event
+    priced = event.model_copy(update={"charged_rho": math.ceil(rho * RHO_UNIT)})
+    priced.price()
+    return priced
+
+
+def certified(event: Callable[[float], C], scale: float) -> C:
+    """The event at this scale or, should its price not stand, the next scales above it."""
+    for _ in range(60):
+        try:
+            candidate = event(scale)
+            candidate.price()
+        except NotCertified:
+            scale *= 1 + 1e-12
+        else:
+            return candidate
+    raise ValueError("no scale near the calibrated one meets the request")
