@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from discreet.api import problem_details
 from discreet.api.connections import bounded_protocol
 from discreet.settings import Settings
 
@@ -69,6 +71,27 @@ def test_unfinished_requests_end(sent: bytes) -> None:
         async with listening(**QUICK) as port:
             reader, _ = await opened(port, sent)
             assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "sent", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n"]
+)
+def test_what_is_no_http_is_answered_as_everything_is(sent: bytes) -> None:
+    async def scene() -> None:
+        async with listening(**PATIENT) as port:
+            reader, _ = await opened(port, sent)
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+            status, *headers = head.lower().split(b"\r\n")
+            assert status == b"http/1.1 400 bad request"
+            assert {
+                b"content-type: application/problem+json",
+                b"x-content-type-options: nosniff",
+                b"cache-control: no-store",
+                b"connection: close",
+            } <= set(headers)
+            assert json.loads(body) == problem_details.example("invalid_http")
 
     asyncio.run(scene())
 

@@ -123,7 +123,7 @@ def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> Non
         seen.go(f"/jobs/{job}")
         seen.page.get_by_text("Waiting for a worker").wait_for()
         owner.cancel(job)
-        seen.page.get_by_text("This job was cancelled.").wait_for()
+        seen.page.get_by_text("The job is cancelled; nothing was charged.").wait_for()
         assert seen.page.get_by_text("Waiting for a worker").count() == 0
 
 

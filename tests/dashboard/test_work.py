@@ -215,10 +215,12 @@ def test_cancel_and_the_states_after_it(api_only: Installation) -> None:
     with Browser.logged_in(api_only) as browser, api_only.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))["id"]
+        remains = browser.get(f"/datasets/{dataset['id']}/delete").text
+        assert ("discreet secrets rotate content" in remains, "`" in remains) == (True, False)
         in_use = browser.submit(browser.get(f"/datasets/{dataset['id']}/delete"), f"/datasets/{dataset['id']}/delete")
         assert (in_use.status, "still needs this dataset" in in_use.text) == (409, True)
         page = browser.submit(browser.get(f"/jobs/{job}"), f"/jobs/{job}/cancel")
-        assert "This job was cancelled" in page.text
+        assert "The job is cancelled; nothing was charged." in page.text
         entries = browser.get(f"/ledger?job={job}")
         assert re.search(r">release<", entries.response.text)
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0

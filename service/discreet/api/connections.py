@@ -13,8 +13,10 @@ from collections import OrderedDict
 from typing import Any, ClassVar
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
+from discreet.api import problem_details
+from discreet.api.middleware import guard
 from discreet.settings import Settings
 
 TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -66,6 +68,17 @@ class _BoundedProtocol(H11Protocol):
             self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
         else:
             self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """A problem document with the headers of any answer, to who does not speak HTTP too."""
+        answer = problem_details.document(
+            400, "invalid_http", "this is no request of HTTP/1.1", headers={"Connection": "close"}
+        )
+        guard(answer.headers)
+        head = h11.Response(status_code=400, headers=answer.raw_headers, reason=STATUS_PHRASES[400])
+        for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _wait_for_head(self) -> None:
         self._stop_waiting()

@@ -74,6 +74,7 @@ _POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greate
 
 CODES: dict[str, Code] = {
     # Requests that cannot be read at all
+    "invalid_http": Code(400, "The request is no HTTP", "this is no request of HTTP/1.1"),
     "invalid_json": Code(400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"),
     "invalid_multipart": Code(400, "The body is no multipart form", "not a multipart form"),
     "idempotency_key_missing": Code(

@@ -109,6 +109,12 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+def with_code(text: str) -> Markup:
+    """Text of ours in which `…` marks what is typed, as the API and commands write it too."""
+    parts = enumerate(text.split("`") if text.count("`") % 2 == 0 else [text])
+    return Markup("").join(Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in parts)
+
+
 environment = Environment(
     loader=PackageLoader("discreet.dashboard"),
     autoescape=True,
@@ -131,5 +137,6 @@ environment.filters.update(
     distribution=distribution,
     iterations=words.iterations,
     factor=rounding.factor,
+    with_code=with_code,
     first_up=lambda text: text[:1].upper() + text[1:],
 )

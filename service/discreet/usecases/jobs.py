@@ -318,11 +318,11 @@ async def cancel(services: Services, principal: Principal, job_id: str) -> tuple
 
 
 async def cancellation(services: Services, principal: Principal, job_id: str) -> Cancellation | None:
-    """What comes of the cancellation that somebody has asked for; None when nobody has, or the job has ended."""
+    """What has come, or will come, of a cancellation; None where nobody asked for one, or the job ended otherwise."""
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
-        if row is None or row["state"] in jobs.FINAL or not row["cancel_requested"]:
+        if row is None or (row["state"] != "cancelled" and (row["state"] in jobs.FINAL or not row["cancel_requested"])):
             return None
         return await _cancellation(connection, row)
 
