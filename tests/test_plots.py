@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from discreet import problems
-from discreet.figures import road_map, traces
-from discreet.figures.charts import BLOCKS, TABLE_ROWS, Blocks, Table
-from discreet.figures.plots import Chart, result_charts, session_chart, spending_chart
+from discreet.figures import traces
+from discreet.figures.charts import BLOCKS, TABLE_ROWS, Blocks, Chart, Table
 from discreet.figures.style import LINES, LOADS, ON_DARK, SHADES
-from discreet.figures.timelines import MAX_MOMENTS
+from discreet.figures.timelines import MAX_MOMENTS, session_chart, spending_chart
 from discreet.privacy.noise import Noise
+from discreet.problems.charts import result_charts
 from discreet.problems.rehearsal import read_example
+from discreet.problems.routing import charts as road_map
 from discreet.problems.routing.network import RoadNetwork
 from tests import bodies
 

@@ -51,7 +51,7 @@ def test_a_simulation_repeats_with_its_seed_and_costs_nothing(service: Installat
     with service.client() as client:
         # Other content than the private example's, which is registered under another mode.
         dataset = {**dataset, "mode": "simulation", "name": f"simulated {kind}"}
-        dataset["content"] = varied(kind, dataset["content"])
+        KINDS[kind].vary(dataset["content"])
         first = run(client, dataset, body, seed=5)
         second = run(client, dataset, body, seed=5)
         assert first["result"] == second["result"]
@@ -61,21 +61,6 @@ def test_a_simulation_repeats_with_its_seed_and_costs_nothing(service: Installat
             assert set(first["result"]["state"]) == {"left", "right"}
         if kind == "dr_ensemble":
             assert len(first["result"]["cost_of_privacy"]) == len(body["problem"]["price"])
-
-
-def varied(kind: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of an example, with one record changed."""
-    changed = copy.deepcopy(content)
-    if kind == "routing":
-        changed["trips"][0]["count"] += 1
-    elif kind == "multi_agent":
-        changed["objectives"]["left"] += " + left"
-    elif kind == "dr_ensemble":
-        changed["trajectories"][0] = changed["trajectories"][0][::-1]
-    else:
-        last = changed["transitions"][-1]["trajectory"]
-        changed["transitions"] = [row for row in changed["transitions"] if row["trajectory"] != last]
-    return changed
 
 
 def test_parquet_and_json_are_the_same_dataset(service: Installation) -> None:

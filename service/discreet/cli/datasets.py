@@ -58,7 +58,7 @@ def add(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="JSON {name, kind, public, cap, …}; options win over it"),
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="routing, dr_ensemble, off_policy_evaluation or multi_agent")] = None,
+    kind: Annotated[str | None, typer.Option(help="The kind of problem that the data are for, such as routing")] = None,
     name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
     public: Annotated[
         str | None, typer.Option(help="What is published of it: JSON text, or a file that holds it (docs/problems)")

@@ -154,7 +154,7 @@ def draw(
     ] = None,
 ) -> None:
     """Draw a result: a network map with link flows, the load with and without control, values by state."""
-    from discreet.figures.results import draw_result  # noqa: PLC0415
+    from discreet.problems.charts import draw_result  # noqa: PLC0415
 
     places = None if coordinates is None else strict(coordinates.read_bytes())
     if isinstance(places, dict):

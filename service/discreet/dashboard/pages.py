@@ -136,6 +136,7 @@ environment.filters.update(
     who=words.who,
     distribution=distribution,
     iterations=words.iterations,
+    field=words.field,
     factor=rounding.factor,
     with_code=with_code,
     first_up=lambda text: text[:1].upper() + text[1:],

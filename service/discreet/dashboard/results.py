@@ -28,9 +28,10 @@ from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
 from discreet.errors import InvalidInput, NotFound
-from discreet.figures import road_map
-from discreet.figures.plots import Chart, result_charts, session_chart
-from discreet.problems.routing.network import RoadNetwork
+from discreet.figures.charts import Chart
+from discreet.figures.timelines import session_chart
+from discreet.problems import KINDS
+from discreet.problems.charts import charts_module, result_charts
 from discreet.usecases import jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
@@ -100,7 +101,7 @@ def _is_federated(row: Mapping[str, Any]) -> bool:
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
     shown = await rosters.show(services, viewer.principal, row["id"])
-    return session_chart(shown, row)
+    return session_chart(shown, row, getattr(KINDS[row["kind"]], "seen_by_the_server", ""))
 
 
 def chart_answer(chart: Chart) -> Response:
@@ -117,7 +118,7 @@ async def show_chart(
     origin: Annotated[int | None, Query(ge=1)] = None,
     destination: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """One chart as plotly reads it. The network of a routing job also with the paths of one pair above it."""
+    """One chart as plotly reads it. A map also with the paths of one pair above it."""
     row = await jobs.find(services, viewer.principal, job_id)
     if name == "session" and _is_federated(row):
         return chart_answer(await _session(services, viewer, row))
@@ -147,9 +148,10 @@ async def show_policy(
 ) -> Response:
     """The paths of one pair with their shares: a page, or with `part=answer` what a script puts into one."""
     found = await drawn(services, viewer, job_id)
-    if found.row["kind"] != "routing":
-        raise NotFound("only routing jobs have paths")
-    zones = zones_of(found.row["problem"], found.result)
+    if not has_pairs(found.row["kind"]):
+        raise NotFound("this kind of result has no paths")
+    drawing = charts_module(found.row["kind"])
+    zones = drawing.pairs(found.row["problem"], found.result)
     context: dict[str, Any] = {
         "job": jobs.view(found.row),
         "zones": zones,
@@ -165,7 +167,7 @@ async def show_policy(
         except InvalidInput as refused:
             context["refused"] = refused.issues[0].detail
         else:
-            context["paths"] = _described(found.row["problem"], paths)
+            context["paths"] = drawing.pair_paths(found.row["problem"], paths)
             if not part and any(chart.name == "network" for chart in found.charts):
                 charts.append(await anyio.to_thread.run_sync(_pair_map, found, paths))
     if part == "answer":
@@ -174,10 +176,9 @@ async def show_policy(
     return render(request, "results/policy.html", charts=charts, **context)
 
 
-def zones_of(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
-    """Zones of a routing result; its policy has every ordered pair."""
-    roads = RoadNetwork.model_validate(problem["network"])
-    return road_map.zones_of(result, roads)
+def has_pairs(kind: str) -> bool:
+    """Whether results of a kind have paths between pairs of zones."""
+    return hasattr(charts_module(kind), "pairs")
 
 
 async def _paths(
@@ -208,23 +209,8 @@ def _paths_of_table(parquet: bytes, origin: int, destination: int) -> list[dict[
 
 
 def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
-    roads = RoadNetwork.model_validate(found.row["problem"]["network"])
-    return road_map.network_map(roads, found.result, found.plan, paths)
-
-
-def _described(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Paths as nodes on the way, with the time on empty links."""
-    links = problem["network"]["links"]
-    return [
-        {
-            "share": path["share"],
-            "nodes": [links[path["links"][0]]["tail"], *(links[k]["head"] for k in path["links"])],
-            "links": path["links"],
-            "free_flow_time": sum(links[k]["free_flow_time"] for k in path["links"]),
-        }
-        for path in paths
-        if path["links"]
-    ]
+    chart: Chart = charts_module(found.row["kind"]).pair_map(found.row["problem"], found.plan, found.result, paths)
+    return chart
 
 
 # Downloads ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from discreet.dashboard import rounding
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
+from discreet.problems import KINDS
 
 ENTRIES = {
     "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
@@ -27,15 +28,6 @@ ENTRIES = {
 }
 """Title and meaning of each kind of entry."""
 
-KIND_NAMES = {
-    "routing": "Routing",
-    "dr_ensemble": "Demand response",
-    "off_policy_evaluation": "Off-policy evaluation",
-    "multi_agent": "Multi-agent coordination",
-    "coupled_qp": "Coupled quadratic program",
-}
-"""A kind that is missing here shows its own name."""
-
 FINGERPRINT_DIGITS = 64
 MOST_LETTERS = 24
 
@@ -47,15 +39,18 @@ NORMS = {
 }
 
 
-ITERATIONS = {
-    "assignment": "Steps of the assignment, at most",
-    "horizon": "Steps of the horizon",
-}
-"""What a plan counts, where its own name does not say it."""
+NAMES = {name: text for problem in KINDS.values() for name, text in problem.words.items()}
+"""Fields of results, and what plans count, where their own names do not say it."""
+
+
+def field(name: str) -> str:
+    """A field of a result in words."""
+    return NAMES.get(name, name.replace("_", " "))
 
 
 def iterations(name: str) -> str:
-    return ITERATIONS.get(name, name.replace("_", " ").capitalize())
+    """What a plan counts in words."""
+    return NAMES.get(name, name.replace("_", " ").capitalize())
 
 
 def who(actor: str) -> str:
@@ -67,7 +62,7 @@ def who(actor: str) -> str:
 
 def kind(name: str) -> str:
     """The name of a kind of problem."""
-    return KIND_NAMES.get(name, name.replace("_", " "))
+    return KINDS[name].title if name in KINDS else name.replace("_", " ")
 
 
 def title(entry_kind: str) -> str:

@@ -18,7 +18,7 @@ MAX_MOMENTS = 1000
 # Sessions -----------------------------------------------------------------------------------------------------------
 
 
-def session_chart(session: Mapping[str, Any], job: Mapping[str, Any]) -> Chart:
+def session_chart(session: Mapping[str, Any], job: Mapping[str, Any], seen_by_the_server: str = "") -> Chart:
     """Who was there: when each agent enrolled, whether it is on the roster and accepted its charge, when rounds ran.
 
     `session` as the API gives it, `job` with its times. Who answered which single round is not kept by the server.
@@ -63,16 +63,12 @@ def session_chart(session: Mapping[str, Any], job: Mapping[str, Any]) -> Chart:
         if session["terms"].get("on_missing", "abort") == "abort"
         else f"at least {least} agents answered each round; who missed one is not kept"
     )
-    seen_by = {
-        "coupled_qp": "What an agent sends is masked or encrypted: the server opens no single message.",
-        "multi_agent": "The cloud sees where agents stand and answers with noise; states are in no result.",
-    }
     done = int(session["round"])
     said = f"{done} exchanges are done: {terms}." if done else "No round has begun."
     return Chart(
         name="session",
         title="Who was there",
-        caption=f"Each agent from its enrolment on, then the rounds. {said} {seen_by.get(session['kind'], '')}",
+        caption=f"Each agent from its enrolment on, then the rounds. {said} {seen_by_the_server}",
         figure=figure(
             traces,
             height=max(220, 120 + 36 * len(names)),

@@ -10,6 +10,7 @@ A kind is one subclass of `Problem` with its `Dataset`, one line in `problems.KI
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +26,11 @@ from discreet.problems.results import Result
 class Problem(Frozen):
     """One kind of problem. Subclasses fix `kind` to a literal and give the model of their datasets."""
 
+    title: ClassVar[str]
+    """The kind's name for people."""
+    words: ClassVar[Mapping[str, str]] = {}
+    """For people: fields of results, and what a plan's `iterations` count, where the name alone does not say it."""
+
     kind: str
     Dataset: ClassVar[type[Dataset] | None]
     """None: the data are in the problem itself, or with agents."""
@@ -39,6 +45,11 @@ class Problem(Frozen):
     @abstractmethod
     def example(cls) -> dict[str, Any]:
         """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        """Change one record of the content of the example's dataset, so that it is another dataset and still a good
+        one. Not asked of a kind without datasets."""
 
     @classmethod
     @abstractmethod

@@ -108,6 +108,8 @@ class Session(ABC):
 class FederatedProblem(Problem):
     """A kind that agents can solve together: `protocol: federated` runs a session instead of `release`."""
 
+    seen_by_the_server: ClassVar[str] = ""
+    """For people, in a sentence: what the server sees of what agents send."""
     failures: ClassVar[dict[str, str]] = {}
     """Fixed texts by code of what may end its sessions."""
     signs_parameters: ClassVar[bool] = False

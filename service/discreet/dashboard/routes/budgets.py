@@ -18,7 +18,7 @@ from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
-from discreet.figures.plots import spending_chart
+from discreet.figures.timelines import spending_chart
 from discreet.usecases import budgets, datasets
 
 router = APIRouter(include_in_schema=False)

@@ -318,6 +318,7 @@ async def _job_page(
         result=result,
         certificate=certificate,
         altered=altered,
+        has_pairs=results.has_pairs(row["kind"]),
         charts=[] if altered else await results.charts_of(services, viewer, row),
         session=await rosters.show(services, viewer.principal, job_id) if federated else None,
         ended=row["state"] in FINAL,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -129,6 +129,17 @@ class CoupledQp(FederatedProblem):
     `protocol: job` runs operator and agents in one process, with all data at the server: for `mode: simulation` alone.
     """
 
+    title: ClassVar[str] = "Coupled quadratic program"
+    words: ClassVar[Mapping[str, str]] = {
+        "objective": "Objective",
+        "violation": "Largest violated constraint",
+        "rounds": "Rounds",
+        "transcript": "Digest of the transcript",
+        "bytes_sent": "Bytes sent by an agent",
+    }
+    seen_by_the_server: ClassVar[str] = (
+        "What an agent sends is masked or encrypted: the server opens no single message."
+    )
     Dataset: ClassVar[None] = None
 
     kind: Literal["coupled_qp"]

@@ -8,6 +8,7 @@ policies private that are functions of the private matrix; see `docs/problems/dr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -58,6 +59,8 @@ class DrEnsemble(Problem):
     is answered by one Dirichlet draw.
     """
 
+    title: ClassVar[str] = "Demand response"
+    words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
 
     kind: Literal["dr_ensemble"]
@@ -112,6 +115,10 @@ class DrEnsemble(Problem):
             },
             "privacy": {"epsilon": 1},
         }
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        content["trajectories"][0].reverse()
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

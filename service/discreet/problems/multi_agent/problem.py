@@ -83,6 +83,10 @@ class MultiAgent(FederatedProblem):
     scales split at least cost, such that the whole transcript moves by one unit of the one event that is charged.
     """
 
+    title: ClassVar[str] = "Multi-agent coordination"
+    seen_by_the_server: ClassVar[str] = (
+        "The cloud sees where agents stand and answers with noise; states are in no result."
+    )
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
 
     kind: Literal["multi_agent"]
@@ -127,6 +131,10 @@ class MultiAgent(FederatedProblem):
             },
             "privacy": {"epsilon": 1, "delta": 1e-3},
         }
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        content["objectives"]["left"] += " + left"
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

@@ -8,6 +8,7 @@ themselves. The paper (Xie et al. 2019) has the last; see `docs/problems/off_pol
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -111,6 +112,8 @@ class OffPolicyEvaluation(Problem):
     smooth sensitivity. `auto` is moments where the topology is public or features are few, else minibatch.
     """
 
+    title: ClassVar[str] = "Off-policy evaluation"
+    words: ClassVar[Mapping[str, str]] = {"policy_value": "Value of the policy"}
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
 
     kind: Literal["off_policy_evaluation"]
@@ -180,6 +183,11 @@ class OffPolicyEvaluation(Problem):
             },
             "privacy": {"epsilon": 1},
         }
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        last = content["transitions"][-1]["trajectory"]
+        content["transitions"] = [row for row in content["transitions"] if row["trajectory"] != last]
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

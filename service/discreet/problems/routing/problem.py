@@ -12,6 +12,7 @@ Trips by origin and destination are private; network, capacities and latencies a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -57,6 +58,16 @@ class Routing(Problem):
     how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
+    title: ClassVar[str] = "Routing"
+    words: ClassVar[Mapping[str, str]] = {
+        "assignment": "Steps of the assignment, at most",
+        "total_travel_time": "Total travel time of a period",
+        "true_total_travel_time": "Total travel time on the true demand (simulation)",
+        "true_best_total_travel_time": "The best there is on the true demand (simulation)",
+        "relative_gap": "Relative gap of the assignment",
+        "iterations": "Iterations of the assignment",
+        "status": "Status of the solver",
+    }
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
 
     kind: Literal["routing"]
@@ -100,6 +111,10 @@ class Routing(Problem):
             },
             "privacy": {"epsilon": 0.1},
         }
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        content["trips"][0]["count"] += 1
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

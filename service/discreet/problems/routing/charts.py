@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from discreet.errors import InvalidInput
 from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
+from discreet.figures.series import field
 from discreet.figures.style import INK, LOADS, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.routing.network import RoadNetwork
@@ -27,7 +30,7 @@ NAMED_ZONES = 300
 PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
 
 
-def routing_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     """The map, how full links are, and the released demand."""
     charts = []
     roads = RoadNetwork.model_validate(problem["network"])
@@ -282,3 +285,41 @@ def _demand(demand: Floats, plan: dict[str, Any]) -> Chart:
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(("origin", "destination", "trips a period"), largest(demand, first=1)),
     )
+
+
+def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+    """Link flows on a map."""
+    from discreet.figures.network import draw_link_flows  # noqa: PLC0415 - matplotlib is not loaded for pages
+
+    if "unit_flows" in result or "unit_flows" in result.get("tables", ()):
+        raise InvalidInput("the method gradient releases a routing without demand: there are no flows to draw")
+    network = RoadNetwork.model_validate(problem["network"])
+    flows = field(result, "link_flows")
+    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=coordinates)
+
+
+def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
+    """Zones of the result, between every two of which its policy has paths."""
+    return zones_of(result, RoadNetwork.model_validate(problem["network"]))
+
+
+def pair_map(
+    problem: Mapping[str, Any], plan: dict[str, Any], result: dict[str, Any], paths: Sequence[dict[str, Any]]
+) -> Chart:
+    """The map with the paths of one pair above it."""
+    return network_map(RoadNetwork.model_validate(problem["network"]), result, plan, paths)
+
+
+def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Paths as nodes on the way, with the time on empty links."""
+    links = problem["network"]["links"]
+    return [
+        {
+            "share": path["share"],
+            "nodes": [links[path["links"][0]]["tail"], *(links[k]["head"] for k in path["links"])],
+            "links": path["links"],
+            "free_flow_time": sum(links[k]["free_flow_time"] for k in path["links"]),
+        }
+        for path in paths
+        if path["links"]
+    ]

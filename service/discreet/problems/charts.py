@@ -1,0 +1,46 @@
+"""The charts of a result, and its picture, whatever its kind: `charts.py` of the kind's folder draws them.
+
+charts_of(problem, plan, result)                    the charts of its page
+draw(problem, result, path, coordinates=…)          the picture of `discreet draw`, if there is one
+pairs(problem, result), pair_map, pair_paths        where the result has paths between pairs of zones
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from discreet.errors import InvalidInput
+from discreet.figures.charts import Chart
+from discreet.problems import KINDS
+
+
+def charts_module(kind: str) -> ModuleType:
+    """What draws a kind: loaded when it is first asked for, so that no worker loads what it never draws."""
+    assert kind in KINDS
+    return import_module(f"discreet.problems.{kind}.charts")
+
+
+def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+    """The charts of a result. `problem` as stored with the job, `plan` and `result` as the API gives them; fields that
+    the result names in `tables` are not drawn."""
+    charts: list[Chart] = charts_module(problem["kind"]).charts_of(problem, plan, result)
+    return charts
+
+
+def draw_result(
+    problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None
+) -> None:
+    """Draw a result as a picture file. `problem`: the body it answers; `coordinates`: of a network's nodes.
+
+    InvalidInput for kinds that have no picture, and for fields that are too large for JSON.
+    """
+    kind = problem["kind"]
+    drawn = getattr(charts_module(kind), "draw", None) if kind in KINDS else None
+    if drawn is None:
+        raise InvalidInput(f"there is no picture of a result of kind {kind}")
+    drawn(problem, result, path, coordinates=coordinates)

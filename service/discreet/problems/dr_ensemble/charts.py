@@ -1,0 +1,163 @@
+"""Charts of a demand response: load, transitions, policy, cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
+from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
+from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, rounded
+from discreet.solvers.saddle_point import thinned
+
+MAX_PERIODS = 96
+
+
+def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+    charts = [_load(problem, plan, result)] if {"default_power", "expected_power"} <= result.keys() else []
+    if "transitions" in result:
+        matrix = np.array(result["transitions"])
+        blocks = Blocks.of(len(matrix))
+        trace = heat(
+            blocks.moves(matrix),
+            x=blocks.labels,
+            y=blocks.labels,
+            hover="from %{y} to %{x}: %{z}",
+            title="probability",
+        )
+        charts.append(
+            Chart(
+                name="transitions",
+                title="Transitions without control",
+                caption="How likely a load moves from one state (row) to another (column) in a step, as released. "
+                f"Faint cells may be noise alone.{noise_of(plan)}{blocks.says}",
+                figure=figure([trace], x="to state", y="from state", height=440, **matrix_axes()),
+                table=Table.of(("from", "to", "probability"), largest(matrix)),
+            )
+        )
+    if result.get("policy"):
+        charts.append(_policy(np.array(result["policy"])))
+    if "cost_to_go" in result:
+        cost = np.array(result["cost_to_go"])
+        states = list(range(len(cost)))
+        charts.append(
+            Chart(
+                name="cost",
+                title="Expected cost by first state",
+                caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
+                "by the released transitions.",
+                figure=figure([bars("cost to go", states, cost)], x="state", y="cost to go", height=300),
+                table=Table.of(("state", "cost to go"), list(zip(states, cost, strict=True))),
+            )
+        )
+    if "cost_of_privacy" in result:
+        cost = np.array(result["cost_of_privacy"])
+        steps = list(range(len(cost)))
+        sides = [("mean over states", cost.mean(axis=1)), ("worst state", cost.max(axis=1))]
+        charts.append(
+            Chart(
+                name="privacy",
+                title="Cost of privacy (simulation)",
+                caption="What the released policy costs more than the best one, by the true transitions. Only shown "
+                "because this dataset is declared public.",
+                figure=figure(
+                    [curve(name, steps, values, place) for place, (name, values) in enumerate(sides)],
+                    x="step",
+                    y="extra cost to go",
+                    hover="x unified",
+                ),
+                table=Table.of(
+                    ("step", *(name for name, _ in sides)), list(zip(steps, *(side for _, side in sides), strict=True))
+                ),
+            )
+        )
+    return charts
+
+
+def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> Chart:
+    names = {
+        "default_power": "without control",
+        "expected_power": "with control",
+        "true_default_power": "without control, true (simulation)",
+        "true_expected_power": "with control, true (simulation)",
+    }
+    horizon = len(result["expected_power"])
+    steps = list(range(horizon)) if horizon <= MAX_POINTS else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
+    shown = {name: np.array(result[field])[steps] for field, name in names.items() if field in result}
+    traces = [curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())]
+    more: dict[str, Any] = {}
+    columns, extra = ["step", *shown], []
+    if problem.get("price") is not None:
+        tariff = np.array(problem["price"])[steps]
+        price = curve("price (right)", steps, tariff, 5, steps=True, dashed=False, yaxis="y2", opacity=0.35)
+        traces.insert(0, {**price, "fill": "tozeroy", "fillcolor": "rgba(123, 135, 148, 0.16)"})
+        right = {"side": "right", "title": {"text": "price"}, "showgrid": False, "tickmode": "auto", "nticks": 5}
+        more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
+        more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
+        columns, extra = [*columns, "price"], [tariff]
+    return Chart(
+        name="load",
+        title="Load with and without control",
+        caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
+        f"noise moves, it moves in both.{noise_of(plan)}",
+        figure=figure(traces, x="step", y="expected power of a load", hover="x unified", **more),
+        table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
+    )
+
+
+def _policy(policy: Floats) -> Chart:
+    """float64[T - 1, n, n], one frame a period."""
+    periods = np.arange(len(policy)) if len(policy) <= MAX_PERIODS else thinned(len(policy), MAX_PERIODS) - 1
+    blocks = Blocks.of(policy.shape[1], most=max(2, int((MAX_FRAME_NUMBERS / len(periods)) ** 0.5)))
+    frames = [blocks.moves(policy[period]) for period in periods.tolist()]
+    top = max(float(frame.max()) for frame in frames)
+    trace = heat(
+        frames[0],
+        x=blocks.labels,
+        y=blocks.labels,
+        hover="from %{y} to %{x}: %{z}",
+        title="probability",
+        top=top,
+    )
+    drawn = figure([trace], x="to state", y="from state", height=440, **matrix_axes())
+    drawn["frames"] = [
+        {"name": str(period), "data": [{"z": rounded(frame, 4)}]}
+        for period, frame in zip(periods.tolist(), frames, strict=True)
+    ]
+    stays = [float(np.trace(policy[period])) / policy.shape[1] for period in periods.tolist()]
+    likely = policy.argmax(axis=2)
+    rows = [
+        (period, state, int(likely[period, state]), float(policy[period, state, likely[period, state]]))
+        for period in periods.tolist()
+        for state in range(policy.shape[1])
+    ]
+    return Chart(
+        name="policy",
+        title="Control policy by period",
+        caption="The probability with which the control moves a load from a state (row) to another (column) in the "
+        f"chosen period. A load stays where it is with probability {min(stays):.2f} to {max(stays):.2f} in the mean "
+        f"over states. The policy follows from the released transitions and the tariff.{blocks.says}",
+        figure=drawn,
+        table=Table.of(("period", "from", "most likely to", "probability"), rows),
+        control="Period",
+    )
+
+
+def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+    """Expected power with and without control."""
+    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
+
+    curves = [
+        Curve(name, np.arange(len(result[field])), result[field], dashed=field.startswith("true"))
+        for field, name in (
+            ("default_power", "without control"),
+            ("expected_power", "with control"),
+            ("true_default_power", "without control, by the true matrix"),
+            ("true_expected_power", "with control, by the true matrix"),
+        )
+        if field in result
+    ]
+    draw_curves(curves, path, x="step", y="expected power of a load")

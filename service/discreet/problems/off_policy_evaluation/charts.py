@@ -1,0 +1,81 @@
+"""Charts of an off-policy evaluation: values of states, weights of features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.figures.charts import Chart, Table, noise_of
+from discreet.figures.series import Floats, field
+from discreet.figures.traces import bars, curve, figure, heat, rounded
+from discreet.solvers.value_features import Fourier
+
+GRID = 41
+
+
+def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+    charts = []
+    features = problem["features"]
+    told = (
+        f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy, from noised "
+        f"statistics alone. Noise moves neighbouring values together, most where people rarely came.{noise_of(plan)}"
+    )
+    if "values" in result:
+        values = np.array(result["values"])
+        states = list(range(len(values)))
+        drawn = figure([curve("value", states, values)], x="state", y="value")
+        table = Table.of(("state", "value"), list(zip(states, values, strict=True)))
+        charts.append(Chart("values", "Value of each state", told, drawn, table))
+        return charts
+    if "weights" not in result:
+        return charts
+    weights = np.array(result["weights"])
+    if features["type"] == "fourier" and len(features["low"]) <= 2:
+        charts.append(_surface(features, weights, told))
+    numbers = list(range(len(weights)))
+    charts.append(
+        Chart(
+            name="weights",
+            title="Weights of the features",
+            caption="The released weights of the linear value function, one a feature.",
+            figure=figure([bars("weight", numbers, weights)], x="feature", y="weight", height=300),
+            table=Table.of(("feature", "weight"), list(zip(numbers, weights, strict=True))),
+        )
+    )
+    return charts
+
+
+def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
+    """The value over the public box of states, of one or two coordinates."""
+    low, high = tuple(features["low"]), tuple(features["high"])
+    basis = Fourier(features["order"], low, high)
+    if len(low) == 1:
+        points = np.linspace(low[0], high[0], 4 * GRID + 1)
+        values = basis(points[:, None]) @ weights
+        drawn = figure([curve("value", rounded(points), values)], x="x", y="value")
+        table = Table.of(("x", "value"), list(zip(points, values, strict=True)))
+        return Chart("values", "Value function", told, drawn, table)
+    axes = [np.linspace(bottom, top, GRID) for bottom, top in zip(low, high, strict=True)]
+    x, y = np.meshgrid(*axes, indexing="xy")
+    values = (basis(np.stack([x.ravel(), y.ravel()], axis=1)) @ weights).reshape(x.shape)
+    trace = heat(values, x=rounded(axes[0]), y=rounded(axes[1]), hover="x %{x}, y %{y}: %{z}", title="value")
+    trace |= {"zmin": float(values.min()), "zmax": float(values.max())}
+    every = slice(None, None, 10)
+    table = Table.of(
+        ("x", "y", "value"),
+        list(zip(x[every, every].ravel(), y[every, every].ravel(), values[every, every].ravel(), strict=True)),
+    )
+    return Chart("values", "Value function", told, figure([trace], x="x", y="y", height=440), table)
+
+
+def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+    """The value of each state, or the weight of each feature."""
+    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
+
+    name = "values" if "values" in result else "weights"
+    numbers = field(result, name)
+    axis = "state" if name == "values" else "feature"
+    draw_curves([Curve(name, np.arange(len(numbers)), numbers)], path, x=axis, y=name.removesuffix("s"))
