@@ -8,14 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import psycopg
 import pytest
+from fsspec.registry import _registry as drivers
 from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -34,7 +38,7 @@ from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside
-from tests.conftest import settings_for
+from tests.conftest import DEADLINE_SECONDS, settings_for
 from tests.postgres_fixture import fresh_database
 from tests.test_backup import register, submit
 from tests.test_up import clean_environment
@@ -237,6 +241,41 @@ def test_object_storage_that_is_silent_gone_or_closed(
     assert "secret" not in answer.text
     assert "Retry-After" in answer.headers
     assert came == Came.told("content_unavailable", NOTHING, RELEASED)
+
+
+def test_a_silent_s3_is_given_up_by_its_driver_too(
+    foreign: type[causes.ForeignFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread stays behind: the driver, which takes its timeouts as s3fs does, ends by itself."""
+    ended, given = threading.Event(), {}
+
+    class S3(foreign):  # type: ignore[misc, valid-type]
+        protocol = "s3"
+
+        def __init__(self, *, config_kwargs: dict[str, Any], **more: Any) -> None:
+            super().__init__(**more)
+            given.update(config_kwargs)
+
+        def _open(self, *_: Any, **__: Any) -> None:
+            try:
+                with socket.create_connection(self.silent, given["connect_timeout"]) as asked:
+                    asked.settimeout(given["read_timeout"])
+                    asked.recv(1)
+            finally:
+                ended.set()
+
+    monkeypatch.setitem(drivers, "s3", S3)
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"s3": {"addressing_style": "path"}}})
+    with pytest.raises(StorageTrouble) as found:
+        Objects("s3://contents").write("dst_1", [b"sealed"])
+    assert found.value.code == "storage_unavailable"
+    assert ended.wait(DEADLINE_SECONDS)
+    assert given == {
+        "connect_timeout": 0.5,
+        "read_timeout": 0.5,
+        "retries": {"total_max_attempts": 1},
+        "s3": {"addressing_style": "path"},
+    }
 
 
 def test_calls_that_wait_for_a_silent_storage_are_bounded(

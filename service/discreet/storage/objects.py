@@ -63,7 +63,7 @@ class Objects:
 
     def __init__(self, url: str) -> None:
         try:
-            self._files, self._root = fsspec.url_to_fs(url)
+            self._files, self._root = fsspec.url_to_fs(url, **_impatience(url.partition("://")[0]))
         except (ImportError, ValueError) as error:
             raise Unavailable(f"object storage {url.partition(':')[0]}: cannot be used ({error})") from error
         self._local = "file" in _protocols(self._files)
@@ -172,6 +172,16 @@ class Objects:
         if not _NAME.fullmatch(name):
             raise ValueError("not the name of an object")
         return f"{self._root.rstrip('/')}/{name}"
+
+
+def _impatience(protocol: str) -> dict[str, Any]:
+    """What makes a driver give up about when we do: s3fs would let a thread wait for minutes, trying again 25 times.
+    Settings of fsspec's own (`FSSPEC_S3`) win."""
+    if protocol not in ("s3", "s3a"):
+        return {}
+    own = fsspec.config.conf.get(protocol, {}).get("config_kwargs", {})
+    patience = {"connect_timeout": SILENT_SECONDS, "read_timeout": SILENT_SECONDS, "retries": {"total_max_attempts": 1}}
+    return {"config_kwargs": {**patience, **own}}
 
 
 def _trouble(error: Exception) -> StorageTrouble:
