@@ -21,8 +21,9 @@ from discreet import backup
 from discreet.api.bodies import validate
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError
+from discreet.ledger.entries import Broken
+from discreet.ledger.verification import Verified
 from discreet.postgres import SUPERUSER, EmbeddedPostgres
-from discreet.privacy import ledger_chain
 from discreet.settings import Settings
 from discreet.solve import _DATASET, _JOB
 from discreet.state import RESTORING
@@ -119,7 +120,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return made
 
 
-async def states(ready: Settings) -> tuple[dict[str, dict[str, Any]], ledger_chain.Verified]:
+async def states(ready: Settings) -> tuple[dict[str, dict[str, Any]], Verified]:
     """Jobs by id, and the verified ledger of the tenant."""
     async with opened(ready) as (services, owner):
         rows = {row["id"]: row for row in await jobs.page(services, owner, state=None, after=None, size=50)}
@@ -248,7 +249,7 @@ def test_rewritten_dump_does_not_pass(history: History, postgres: EmbeddedPostgr
     manifest["files"][backup.DUMP] = backup._described(place / backup.DUMP)
     (place / backup.MANIFEST).write_text(json.dumps(manifest))
     settings = settings_of(tmp_path / "restored")
-    with pytest.raises(ledger_chain.Broken, match="its hash is not that of its content"):
+    with pytest.raises(Broken, match="its hash is not that of its content"):
         backup.restore(settings, place, forget_spending=True)
     assert not settings.state.exists()
 

@@ -584,7 +584,8 @@ def row_of(sql: Callable[..., Any], dataset_id: str) -> dict[str, Any]:
 
 
 def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> None:
-    from discreet.privacy import ledger_chain
+    from discreet.ledger.entries import Broken
+    from discreet.ledger.verification import verify
 
     unused = stored.key_of("auditor")
     with stored.client() as client:
@@ -615,10 +616,10 @@ def test_pepper_and_signing_key_rotate(stored: Installation, tmp_path: Path) -> 
             client.export_ledger(out)
     both_keys = [head["public_key"], after["public_key"]]
     lines = (tmp_path / "export").read_bytes().splitlines(keepends=True)
-    assert ledger_chain.verify(lines, public_key=both_keys, head=head).public_key == after["public_key"]
+    assert verify(lines, public_key=both_keys, head=head).public_key == after["public_key"]
     for known in (head["public_key"], [head["public_key"]], None):
-        with pytest.raises(ledger_chain.Broken, match="another key"):
-            ledger_chain.verify(lines, public_key=known, head=head)
+        with pytest.raises(Broken, match="another key"):
+            verify(lines, public_key=known, head=head)
     (tmp_path / "head.json").write_text(json.dumps(head))
     keys = [word for key in both_keys for word in ("--public-key", key)]
     export, kept = str(tmp_path / "export"), str(tmp_path / "head.json")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from discreet.privacy.certificates import is_signed
+from discreet.ledger.certificates import is_signed
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client.client import ApiError
 from tests import bodies

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet import faults
+from discreet.ledger.certificates import is_signed
 from discreet.postgres import EmbeddedPostgres
-from discreet.privacy.certificates import is_signed
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation

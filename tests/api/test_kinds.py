@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.privacy.certificates import is_signed
+from discreet.ledger.certificates import is_signed
 from discreet.problems import DATASETS, KINDS
 from discreet_client.client import ApiError, Client
 from tests.conftest import Installation

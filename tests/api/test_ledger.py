@@ -16,7 +16,8 @@ import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.privacy import certificates, ledger_chain
+from discreet.ledger import certificates
+from discreet.ledger.verification import verify
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
@@ -59,7 +60,7 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
         head = client.ledger_head()
         lines = exported(client)
         assert sum(seq for _, seq, _ in head["accounts"]) == head["seq"]
-        found = ledger_chain.verify(lines, public_key=head["public_key"], head=head)
+        found = verify(lines, public_key=head["public_key"], head=head)
         assert found.entries >= head["seq"]
         entries = [json.loads(line)["body"] for line in lines[1:]]
         assert {entry["tenant"] for entry in entries} == {head["tenant"]}
@@ -155,13 +156,13 @@ def test_the_export_of_a_ledger_that_is_being_written(api_only: Installation) ->
             heads = []
             for _ in range(4):
                 heads.append(client.ledger_head())
-                ledger_chain.verify(exported(client), head=heads[0])
+                verify(exported(client), head=heads[0])
         finally:
             stop.set()
             thread.join()
         final = exported(client)
         for head in heads:
-            ledger_chain.verify(final, head=head)
+            verify(final, head=head)
 
 
 def test_who_may_read_the_ledger(api_only: Installation) -> None:
@@ -229,7 +230,7 @@ def test_caps_on_tenant_and_principal_bind_all_or_none(api_only: Installation, t
             owner.set_cap(scope="tenant", epsilon=0.3, delta=0, reason="below what is reserved")
         assert (below.value.status, below.value.code) == (409, "cap_below_spent")
         assert refusal(analyst, bodies.job(first["id"], 0.2))["binding"]["largest"]["epsilon"] == 0.1
-        ledger_chain.verify(exported(owner), head=owner.ledger_head())
+        verify(exported(owner), head=owner.ledger_head())
 
 
 def test_a_cap_on_a_principal_outlives_its_keys(api_only: Installation, tenant: tuple[str, str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.dashboard import rounding, words
+from discreet.privacy.events import REGISTRY
 from discreet.privacy.examples import examples
 
 FIGURES = st.one_of(
@@ -52,11 +53,12 @@ def test_as_people_read_it(figure: object, up: str, down: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(examples()))
 def test_every_mechanism_has_words(name: str) -> None:
-    """A mechanism whose noise is not in the vocabulary would be told by its code name."""
+    """Its own words, its scale, its norm: no figure is told by a code name."""
     event = examples()[name].model_dump(mode="json")
-    assert event["noise"] in words.NOISE
     assert event["norm"] in words.NORMS
     said = " ".join(words.event(event))
+    assert REGISTRY[name].published in said
+    assert rounding.down(event["scale"]) in said
     assert event["neighbours"] in said
     if "charged_epsilon" in event:
         assert rounding.up(rounding.epsilon(event["charged_epsilon"])) in said

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.api import examples
-from discreet.privacy import certificates
+from discreet.ledger import certificates
 from tests.conftest import Installation, eventually
 from tests.hostile import Attack, Reached
 from tests.hostile.contract import SECTION, processor_seconds

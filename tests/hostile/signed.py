@@ -10,7 +10,9 @@ from typing import Any
 
 import psycopg
 
-from discreet.privacy import ledger_chain
+from discreet.ledger.entries import Broken
+from discreet.ledger.heads import head_line
+from discreet.ledger.verification import verify
 from discreet.storage.database import libpq_url
 from tests import bodies
 from tests.conftest import Installation
@@ -86,8 +88,8 @@ def exported(service: Installation) -> bytes:
 
 def takes(export: bytes) -> bool:
     try:
-        ledger_chain.verify(io.BytesIO(export))
-    except ledger_chain.Broken:
+        verify(io.BytesIO(export))
+    except Broken:
         return False
     return True
 
@@ -108,7 +110,7 @@ def inserted_members(service: Installation) -> Reached:
     export = exported(service)
     head, rest = export.split(b"\n", 1)
     forged = [
-        ledger_chain.head_line({**json.loads(head), "note": "true"}) + rest,
+        head_line({**json.loads(head), "note": "true"}) + rest,
         head.replace(b'"format"', b'"format":"","format"', 1) + b"\n" + rest,
         head + b"\n" + rest.replace(b"}\n", b',"note":1}\n', 1),
         head + b"\n" + rest.replace(b'{"account"', b'{"a":1,"account"', 1),

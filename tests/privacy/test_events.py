@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from discreet.privacy import certificates, events, ledger_chain, mechanisms
+from discreet.ledger import certificates
+from discreet.ledger.verification import verify
+from discreet.privacy import events, mechanisms
 from discreet.privacy.events import Event
 from discreet.privacy.examples import examples
 from discreet.privacy.mechanism import REGISTRY, MechanismEvent, NotCertified, register
@@ -42,7 +44,9 @@ names = NAMES
 random.Random(SEED).shuffle(names)
 for name in names[:5]:
     importlib.import_module("discreet.privacy.mechanisms." + name)
-from discreet.privacy import certificates, events, ledger_chain, mechanisms
+from discreet.ledger.verification import verify
+from discreet.ledger import certificates
+from discreet.privacy import events, mechanisms
 print(json.dumps(events.EVENTS.json_schema()))
 """
 
@@ -78,7 +82,7 @@ def test_a_stored_certificate_and_a_stored_export_hold() -> None:
     again = {**body, "events": [events.to_json(event) for event in events.EVENTS.validate_python(body["events"])]}
     assert canonical.dumps(again).decode() == STORED["certificate"]
     assert [check.holds for check in certificates.check(again)] == [True, True, True]
-    verified = ledger_chain.verify(line.encode() for line in STORED["export"])
+    verified = verify(line.encode() for line in STORED["export"])
     assert (verified.accounts, verified.entries) == (1, 4)
 
 

@@ -15,10 +15,13 @@ import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.privacy import calibration, certificates, ledger_chain
+from discreet.ledger import certificates, entries, verification
+from discreet.ledger.entries import GENESIS, Broken, entry_line, limits
+from discreet.ledger.heads import head_line, sign_head
+from discreet.ledger.verification import verify
+from discreet.privacy import calibration
 from discreet.privacy.events import EVENTS, TooManyEvents, price_of, to_json
 from discreet.privacy.filters import Cap
-from discreet.privacy.ledger_chain import Broken
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.units import Price
 from discreet_client import canonical
@@ -46,7 +49,7 @@ class Writer:
             "at": "2026-11-21T00:00:00.000000Z",
             "cap": last.get("cap", {"epsilon": str(CAP.epsilon), "delta": str(CAP.delta)}),
             "events": [],
-            "filters": last.get("filters", ledger_chain.limits(CAP)),
+            "filters": last.get("filters", limits(CAP)),
             "job": job,
             "kind": kind,
             "price": {},
@@ -77,14 +80,14 @@ class Writer:
     def lines(self, key: Ed25519PrivateKey = KEY) -> list[bytes]:
         lines, heads = [], []
         for account, chain in sorted(self.bodies.items()):
-            previous = ledger_chain.GENESIS
+            previous = GENESIS
             for body in chain:
                 text = rfc8785.dumps(body)
                 digest = hashlib.sha256(previous + text).digest()
-                lines.append(ledger_chain.entry_line(text.decode(), digest, previous))
+                lines.append(entry_line(text.decode(), digest, previous))
                 previous = digest
             heads.append((account, len(chain), previous))
-        return [ledger_chain.head_line(ledger_chain.sign_head("ten_1", heads, key)), *lines]
+        return [head_line(sign_head("ten_1", heads, key)), *lines]
 
 
 def add(a: dict[str, str], b: dict[str, str], sign: int) -> dict[str, str]:
@@ -116,14 +119,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_chain, "_take_quickly", lambda account, line: None)
+    monkeypatch.setattr(verification, "take_quickly", lambda account, known, line: None)
 
 
 def test_a_true_ledger_holds() -> None:
-    found = ledger_chain.verify(LINES, public_key=certificates.public_key(KEY), head=HEAD)
+    found = verify(LINES, public_key=certificates.public_key(KEY), head=HEAD)
     assert (found.tenant, found.accounts, found.entries) == ("ten_1", 2, 9)
     assert found.hash == HEAD["hash"]
-    assert ledger_chain.verify([ledger_chain.head_line(ledger_chain.sign_head("ten_1", [], KEY))]).entries == 0
+    assert verify([head_line(sign_head("ten_1", [], KEY))]).entries == 0
 
 
 @pytest.mark.parametrize("number", range(1, len(LINES)))
@@ -135,7 +138,7 @@ def test_every_changed_byte_is_found_in_its_entry(number: int) -> None:
         forged = bytearray(line)
         forged[position] ^= 1
         with pytest.raises(Broken) as broken:
-            ledger_chain.verify([*LINES[:number], bytes(forged), *LINES[number + 1 :]])
+            verify([*LINES[:number], bytes(forged), *LINES[number + 1 :]])
         if broken.value.account in ("acc_1", "acc_2"):
             found = (broken.value.account, broken.value.seq)
             assert found in ((account, seq), ("acc_1", number)), (position, str(broken.value))
@@ -163,14 +166,14 @@ def test_rows_that_are_moved_or_gone(
     forge: Callable[[list[bytes]], list[bytes]], account: str, seq: int, says: str
 ) -> None:
     with pytest.raises(Broken, match=says) as broken:
-        ledger_chain.verify(forge(LINES))
+        verify(forge(LINES))
     assert (broken.value.account, broken.value.seq) == (account, seq)
 
 
 def takes(export: bytes) -> bool:
     """Whether an export, as the bytes of its file, is taken for true."""
     try:
-        ledger_chain.verify(io.BytesIO(export))
+        verify(io.BytesIO(export))
     except Broken:
         return False
     return True
@@ -202,7 +205,7 @@ def test_no_byte_of_an_export_is_free() -> None:
     assert free == []
 
 
-EMPTY = ledger_chain.head_line(ledger_chain.sign_head("ten_1", [], KEY))
+EMPTY = head_line(sign_head("ten_1", [], KEY))
 
 
 @pytest.mark.parametrize("whole", [SMALL, EMPTY], ids=["ledger", "empty"])
@@ -211,8 +214,8 @@ def test_nothing_can_be_put_into_an_export(whole: bytes) -> None:
     rest = whole.split(b"\n", 1)[1]
     assert takes(whole)
     forged = [
-        ledger_chain.head_line({**head, "note": "all is well"}) + rest,
-        ledger_chain.head_line({**head, "accounts ": []}) + rest,
+        head_line({**head, "note": "all is well"}) + rest,
+        head_line({**head, "accounts ": []}) + rest,
         whole.replace(b'"format"', b'"format":"discreet-ledger/1","format"', 1),
         whole.replace(b"{", b"{ ", 1),
         whole.replace(f'"seq":{head["seq"]}'.encode(), f'"seq":{head["seq"]}.0'.encode(), 1),
@@ -230,9 +233,9 @@ def test_nothing_can_be_put_into_an_export(whole: bytes) -> None:
     if rest:
         first, *others = rest.splitlines(keepends=True)
         tail = b"".join(others)
-        head_line = whole.split(b"\n", 1)[0] + b"\n"
+        first = whole.split(b"\n", 1)[0] + b"\n"
         forged += [
-            head_line + one + tail
+            first + one + tail
             for one in (
                 first.replace(b'{"body"', b'{"a":1,"body"', 1),
                 first.replace(b"}\n", b',"signature":""}\n', 1),
@@ -252,12 +255,12 @@ def test_nothing_can_be_put_into_an_export(whole: bytes) -> None:
 def test_a_kept_head_of_a_tenant_without_accounts_may_be_of_an_older_version() -> None:
     """They were signed over the empty list; an export that begins with one is taken no more, as nothing holds its
     tenant."""
-    new = ledger_chain.sign_head("ten_1", [], KEY)
+    new = sign_head("ten_1", [], KEY)
     signature = base64.b64encode(KEY.sign(b"[]")).decode()
     old = {**new, "hash": hashlib.sha256(b"[]").hexdigest(), "signature": signature}
-    assert ledger_chain.verify(LINES, head=old).entries == ledger_chain.verify(LINES, head=new).entries == 9
-    assert not takes(ledger_chain.head_line(old))
-    assert not takes(ledger_chain.head_line({**new, "tenant": "ten_2"}))
+    assert verify(LINES, head=old).entries == verify(LINES, head=new).entries == 9
+    assert not takes(head_line(old))
+    assert not takes(head_line({**new, "tenant": "ten_2"}))
 
 
 def rehashed(change: Callable[[dict[str, list[dict[str, Any]]]], None]) -> Writer:
@@ -271,50 +274,50 @@ def rehashed(change: Callable[[dict[str, list[dict[str, Any]]]], None]) -> Write
 def test_hashes_computed_anew_do_not_fit_the_signed_head() -> None:
     forged = rehashed(lambda bodies: bodies["acc_1"][1].update(actor="someone else"))
     with pytest.raises(Broken, match="signed head names another last entry") as broken:
-        ledger_chain.verify([LINES[0], *forged.lines()[1:]])
+        verify([LINES[0], *forged.lines()[1:]])
     assert (broken.value.account, broken.value.seq) == ("acc_1", 6)
 
 
 def test_forged_signatures() -> None:
     head = {**HEAD, "signature": HEAD["signature"][:-4] + ("AAA=" if HEAD["signature"][-4:] != "AAA=" else "BBA=")}
     with pytest.raises(Broken, match=r"forged|format"):
-        ledger_chain.verify([ledger_chain.head_line(head), *LINES[1:]])
+        verify([head_line(head), *LINES[1:]])
     others = ledger().lines(OTHER_KEY)
-    assert ledger_chain.verify(others).public_key == certificates.public_key(OTHER_KEY)
+    assert verify(others).public_key == certificates.public_key(OTHER_KEY)
     with pytest.raises(Broken, match="another key"):
-        ledger_chain.verify(others, public_key=certificates.public_key(KEY))
+        verify(others, public_key=certificates.public_key(KEY))
     with pytest.raises(Broken, match="another key"):
-        ledger_chain.verify(others, head=HEAD)
+        verify(others, head=HEAD)
     stolen = {**json.loads(others[0]), "public_key": HEAD["public_key"]}
     with pytest.raises(Broken, match="forged"):  # another key's signature under this key's name
-        ledger_chain.verify([ledger_chain.head_line(stolen), *LINES[1:]])
+        verify([head_line(stolen), *LINES[1:]])
     for name, value in (("seq", 8), ("hash", "0" * 64), ("format", "x"), ("accounts", {}), ("signature", 5)):
         with pytest.raises(Broken):
-            ledger_chain.verify([ledger_chain.head_line({**HEAD, name: value}), *LINES[1:]])
+            verify([head_line({**HEAD, name: value}), *LINES[1:]])
     for line in (b"", b"x", b"null\n", b"[" * 100_000):
         with pytest.raises(Broken, match="head"):
-            ledger_chain.verify([line, *LINES[1:]])
+            verify([line, *LINES[1:]])
 
 
 def test_a_kept_head_tells_a_ledger_that_was_cut_or_rewritten_by_the_key_holder() -> None:
     shorter = ledger()
     del shorter.bodies["acc_2"][-1]
-    assert ledger_chain.verify(shorter.lines()).entries == 8
+    assert verify(shorter.lines()).entries == 8
     with pytest.raises(Broken, match="missing") as broken:
-        ledger_chain.verify(shorter.lines(), head=HEAD)
+        verify(shorter.lines(), head=HEAD)
     assert (broken.value.account, broken.value.seq) == ("acc_2", 3)
     rewritten = rehashed(lambda bodies: bodies["acc_2"][0].update(reason="other"))
     with pytest.raises(Broken, match="kept head names another entry") as broken:
-        ledger_chain.verify(rewritten.lines(), head=HEAD)
+        verify(rewritten.lines(), head=HEAD)
     assert (broken.value.account, broken.value.seq) == ("acc_2", 3)
     gone = ledger()
     del gone.bodies["acc_2"]
     with pytest.raises(Broken, match="missing"):
-        ledger_chain.verify(gone.lines(), head=HEAD)
+        verify(gone.lines(), head=HEAD)
     longer = ledger()
     longer.life("acc_2", "job_4", "reserve", "data_touched", "commit")
     longer.write("acc_3", "open")
-    assert ledger_chain.verify(longer.lines(), head=HEAD).entries == 13
+    assert verify(longer.lines(), head=HEAD).entries == 13
 
 
 ZERO = Price.zero().to_json()
@@ -349,7 +352,7 @@ def test_rules_bind_the_holder_of_the_key_too(write: Callable[[Writer], None], s
     forged = ledger()
     write(forged)
     with pytest.raises(Broken, match=says) as broken:
-        ledger_chain.verify(forged.lines())
+        verify(forged.lines())
     assert (broken.value.account, broken.value.seq) == ("acc_1", len(forged.bodies["acc_1"]))
 
 
@@ -359,10 +362,10 @@ def test_an_overspent_account_is_found_where_it_passed_its_cap() -> None:
     for number in range(11):
         forged.write("acc_1", "reserve", f"job_{number}")
     with pytest.raises(Broken, match="pass no filter") as broken:
-        ledger_chain.verify(forged.lines())
+        verify(forged.lines())
     assert broken.value.seq == 12
     del forged.bodies["acc_1"][-1]
-    assert ledger_chain.verify(forged.lines()).entries == 11
+    assert verify(forged.lines()).entries == 11
 
 
 # Certificates -------------------------------------------------------------------------------------------------------
@@ -392,7 +395,7 @@ def certificate(**values: Any) -> dict[str, Any]:
 
 def entries_of(job: str) -> list[tuple[dict[str, Any], str]]:
     found: list[tuple[dict[str, Any], str]] = []
-    ledger_chain.verify(LINES, watch=lambda body, digest: found.append((body, digest)) if body["job"] == job else None)
+    verify(LINES, watch=lambda body, digest: found.append((body, digest)) if body["job"] == job else None)
     return found
 
 
@@ -517,7 +520,7 @@ def test_certificates_that_the_ledger_does_not_bear_out() -> None:
 
 def words(lines: list[bytes]) -> str:
     try:
-        return str(ledger_chain.verify(lines))
+        return str(verify(lines))
     except Broken as broken:
         return str(broken)
 
@@ -582,8 +585,8 @@ def test_usual_entries_go_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(3):
         made.life("acc_1", f"job_{number}", "reserve", "data_touched", "commit")
     slow = []
-    read = ledger_chain._read_entry
-    monkeypatch.setattr(ledger_chain, "_read_entry", lambda line, account: slow.append(line) or read(line, account))
+    read = entries.read_entry
+    monkeypatch.setattr(verification, "read_entry", lambda line, account: slow.append(line) or read(line, account))
     lines = made.lines()
-    assert ledger_chain.verify(lines).entries == 10
+    assert verify(lines).entries == 10
     assert slow == [lines[1], lines[-1]]  # the one that opens, and the one that the head names

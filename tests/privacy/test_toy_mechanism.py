@@ -65,7 +65,7 @@ USE = """
 import json
 import numpy as np
 from discreet.dashboard import words
-from discreet.privacy import audit, certificates, events, planted
+from discreet.privacy import audit, events, planted
 from discreet.privacy.examples import examples
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price

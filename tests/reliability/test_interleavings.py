@@ -13,8 +13,8 @@ import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.api.bodies import validate
+from discreet.ledger.verification import verify
 from discreet.postgres import EmbeddedPostgres
-from discreet.privacy import ledger_chain
 from discreet.privacy.filters import Cap
 from discreet.settings import Settings
 from discreet.solve import _JOB
@@ -145,5 +145,5 @@ def test_who_reads_an_export_slowly_is_in_nobodys_way(settings: Settings) -> Non
                 read.append(part)
             return b"".join(read)
 
-    found = ledger_chain.verify(io.BytesIO(asyncio.run(go())))
+    found = verify(io.BytesIO(asyncio.run(go())))
     assert (found.accounts, found.entries) == (1, 1)

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import Conflict, DiscreetError, NotFound
-from discreet.privacy import certificates
+from discreet.ledger import certificates
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.database import libpq_url

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.privacy.certificates import is_signed
+from discreet.ledger.certificates import is_signed
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, QuadraticCost

@@ -17,7 +17,7 @@ from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.privacy.certificates import Check
+    from discreet.ledger.certificates import Check
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
 certificates = typer.Typer(no_args_is_help=True, help="Certificates.")
@@ -81,13 +81,14 @@ def verify_ledger(
     as_json: JsonFlag = False,
 ) -> None:
     """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken entry otherwise."""
-    from discreet.privacy import ledger_chain  # noqa: PLC0415
+    from discreet.ledger.entries import Broken  # noqa: PLC0415
+    from discreet.ledger.verification import verify  # noqa: PLC0415
 
     kept = None if head is None else read_json(head)
     try:
         with file.open("rb") as lines:
-            found = ledger_chain.verify(lines, public_key=public_key, head=kept)
-    except ledger_chain.Broken as broken:
+            found = verify(lines, public_key=public_key, head=kept)
+    except Broken as broken:
         answer: dict[str, Any] = {"valid": False, "account": broken.account, "seq": broken.seq, "what": broken.what}
         line = f"broken: {broken}"
         tell(answer, as_json, lambda: print(line))
@@ -121,7 +122,9 @@ def verify_certificate(
 ) -> None:
     """Check a certificate with no server: signature, price from the events, guarantee, the result that it binds, and
     its place in an export."""
-    from discreet.privacy import certificates, ledger_chain  # noqa: PLC0415
+    from discreet.ledger import certificates  # noqa: PLC0415
+    from discreet.ledger.entries import Broken  # noqa: PLC0415
+    from discreet.ledger.verification import verify  # noqa: PLC0415
 
     whole = read_json(file)
     body = whole.get("certificate", whole)
@@ -140,9 +143,9 @@ def verify_certificate(
 
         try:
             with ledger.open("rb") as lines:
-                ledger_chain.verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
+                verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
             checks.append(certificates.check_inclusion(body, entries))
-        except ledger_chain.Broken as broken:
+        except Broken as broken:
             checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
     answer = certificates.verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}
@@ -155,7 +158,7 @@ def _check_result(
     whole: dict[str, Any], certificate: dict[str, Any], result: Path | None, tables: list[str]
 ) -> list[Check]:
     """What the certificate binds, compared with the result beside it or in a file of its own, and with its tables."""
-    from discreet.privacy import certificates  # noqa: PLC0415
+    from discreet.ledger import certificates  # noqa: PLC0415
     from discreet_client import canonical  # noqa: PLC0415
 
     given = whole if whole is not certificate else {}

@@ -14,7 +14,8 @@ import anyio.to_thread
 from prometheus_client import Counter
 
 from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
-from discreet.privacy import filters, ledger_chain
+from discreet.ledger.entries import limits
+from discreet.privacy import filters
 from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
 from discreet.storage import ledger
@@ -48,7 +49,7 @@ def cap_amounts(cap: Cap) -> dict[str, str]:
 
 def filter_limits(cap: Cap) -> dict[str, dict[str, str]]:
     """What each filter allows under this cap: the integers that the database compares with."""
-    return ledger_chain.limits(cap)
+    return limits(cap)
 
 
 def figures(epsilon: int, delta: int) -> dict[str, float]:

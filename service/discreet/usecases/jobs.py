@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
-from discreet.privacy import certificates, filters
+from discreet.ledger import certificates
+from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem

@@ -10,7 +10,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.privacy import certificates, ledger_chain
+from discreet.ledger import certificates
+from discreet.ledger.entries import entry_line
+from discreet.ledger.heads import Head, head_line, sign_head
 from discreet.storage import ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -22,16 +24,16 @@ PAGE = 1000
 """Entries that an export fetches at once."""
 
 
-async def head(services: Services, principal: Principal) -> ledger_chain.Head:
+async def head(services: Services, principal: Principal) -> Head:
     """The tenant's signed head: what to keep elsewhere, so that nobody can take back what it names."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
-    return ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer)
+    return sign_head(principal.tenant_id, last, services.secrets.signer)
 
 
 async def export(services: Services, principal: Principal) -> AsyncIterator[bytes]:
-    """The lines of an export in the format of `privacy.ledger_chain`, all of one moment, as they are read.
+    """The lines of an export in the format of `ledger.verification`, all of one moment, as they are read.
 
     The first line is made before this returns, so that a refusal comes before anything was sent.
     """
@@ -72,14 +74,12 @@ async def _lines(services: Services, principal: Principal) -> AsyncGenerator[byt
     be read at any time. While the client reads, no connection is held; one that reads slowly is in nobody's way."""
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
-    yield ledger_chain.head_line(ledger_chain.sign_head(principal.tenant_id, last, services.secrets.signer))
+    yield head_line(sign_head(principal.tenant_id, last, services.secrets.signer))
     for account, seq, _ in last:
         for after in range(0, seq, PAGE):
             async with services.database.transaction(principal.tenant_id) as connection:
                 rows = await ledger.entries(connection, account, after=after, size=min(PAGE, seq - after))
-            yield b"".join(
-                ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])) for row in rows
-            )
+            yield b"".join(entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])) for row in rows)
 
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:

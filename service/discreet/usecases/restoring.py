@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from discreet.errors import DiscreetError
-from discreet.privacy import ledger_chain
+from discreet.ledger.entries import Broken
+from discreet.ledger.heads import Head
+from discreet.ledger.verification import Verified, verify
 from discreet.storage import jobs, ledger, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
@@ -48,12 +50,12 @@ def require_heads(spenders: Iterable[str], kept: Sequence[Mapping[str, Any]]) ->
         )
 
 
-async def heads(services: Services) -> list[ledger_chain.Head]:
+async def heads(services: Services) -> list[Head]:
     """The signed head of every tenant."""
     return [await exports.head(services, _auditor(tenant)) for tenant in await _tenants(services)]
 
 
-async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) -> list[ledger_chain.Verified]:
+async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) -> list[Verified]:
     """Verify every tenant's ledger from its export; it must hold, and contain each head that was kept.
 
     Broken when it does not hold; Forgotten when it does, but lacks what a head names.
@@ -68,13 +70,13 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
             async for part in await exports.export(services, _auditor(tenant)):
                 lines.write(part)
             lines.seek(0)
-            found.append(ledger_chain.verify(lines))
+            found.append(verify(lines))
             for head in kept:
                 if head["tenant"] == tenant:
                     lines.seek(0)
                     try:
-                        ledger_chain.verify(lines, head=head)
-                    except ledger_chain.Broken as broken:
+                        verify(lines, head=head)
+                    except Broken as broken:
                         raise Forgotten(
                             f"the ledger is not the one whose head was kept ({head.get('seq')} entries there,"
                             f" {found[-1].entries} here): {broken}"

@@ -21,8 +21,8 @@ import structlog
 
 from discreet import faults
 from discreet.errors import DiscreetError
+from discreet.ledger.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy import filters
-from discreet.privacy.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem

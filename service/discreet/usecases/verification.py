@@ -15,8 +15,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.privacy import ledger_chain
-from discreet.privacy.ledger_chain import Broken, Chain, Head
+from discreet.ledger.chain import Chain
+from discreet.ledger.entries import Broken, entry_line
+from discreet.ledger.heads import Head, sign_head
 from discreet.storage import ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -98,7 +99,7 @@ async def _look(services: Services, tenant_id: str, chains: dict[str, Chain]) ->
     entries = sum(chain.seq for chain in chains.values())
     if broken is not None:
         chains.clear()  # the next look begins anew, and finds it again
-    head = ledger_chain.sign_head(tenant_id, heads, services.secrets.signer)
+    head = sign_head(tenant_id, heads, services.secrets.signer)
     return Verification(entries, head, datetime.now(UTC), broken)
 
 
@@ -112,4 +113,4 @@ def _check_nothing_is_gone(chains: dict[str, Chain], heads: Sequence[tuple[str, 
 
 def _follow(chain: Chain, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
-        chain.follow(ledger_chain.entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])))
+        chain.follow(entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])))

@@ -30,7 +30,6 @@ from discreet_client.federation.links import Link
 
 TOKEN_BYTES = 24
 TOKEN_HOURS = 24
-MAX_TOKENS = 1000
 MAX_ANNOUNCEMENT_BYTES = 4 << 10
 _DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,30})?")
 

@@ -1,0 +1,1 @@
+"""What outsiders can check with no server: entries, signed heads, exports, certificates."""

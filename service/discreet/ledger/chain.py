@@ -1,0 +1,49 @@
+"""The chain of one account, checked as it grows."""
+
+from __future__ import annotations
+
+from discreet.ledger.entries import (
+    GENESIS,
+    IDENTITY,
+    Account,
+    Broken,
+    Fault,
+    follow,
+    read_entry,
+    require,
+)
+
+
+class Chain:
+    """The chain of one account, checked as it grows: what was checked once is remembered by its number and hash.
+
+    It notices a change of an entry that it has passed only by the entries that follow; a check of everything begins
+    with a new chain.
+    """
+
+    def __init__(self, tenant: str, account: str) -> None:
+        self._tenant, self._name = tenant, account
+        self._account: Account | None = None
+
+    @property
+    def seq(self) -> int:
+        """Number of the last entry that holds; 0 before the first."""
+        return 0 if self._account is None else self._account.seq
+
+    @property
+    def hash(self) -> bytes:
+        return GENESIS if self._account is None else self._account.hash
+
+    def follow(self, line: bytes) -> None:
+        """Check the next entry, a line as in an export. Broken when it does not hold; no entry can follow it then."""
+        body_bytes, body, digest, previous = read_entry(line, self._account)
+        seq = self.seq + 1
+        try:
+            require((body["tenant"], body["account"]) == (self._tenant, self._name), "it is of another account")
+            account = self._account or Account({name: body[name] for name in IDENTITY})
+            follow(account, body_bytes, body, digest, previous)
+        except Fault as fault:
+            raise Broken(str(fault), self._name, seq) from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Broken("it is not an entry of this format", self._name, seq) from None
+        self._account = account

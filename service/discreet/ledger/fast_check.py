@@ -1,0 +1,152 @@
+"""Most entries of an export in a twentieth of the time that `entries` takes: 5.3 against 111 µs of CPU an entry.
+
+A ledger of a million entries is verified in seconds and not in two minutes (18,001 entries of one account, 2026-11-22).
+
+All but the entries that open an account or change its cap follow from the state before and six words: actor, time,
+events, job, kind, reason. What must stand there is written and compared as bytes. What is taken here, `entries` would
+take; what is not taken is not judged, and goes to `entries`, which also words all faults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import rfc8785
+
+from discreet.ledger.entries import (
+    COLUMNS,
+    GENESIS,
+    Account,
+    entry_line,
+    price_of_events,
+)
+
+_WORD = rb'"[ !#-\[\]-~]*"'
+"""A JSON string of printable ASCII with nothing to escape: already canonical."""
+_ACTOR_AND_TIME = re.compile(rb"(?:null|%b),\"at\":%b" % (_WORD, _WORD))
+_JOB_AND_KIND = re.compile(rb'"([ !#-\[\]-~]*)","kind":"(reserve|data_touched|commit|release)","price":')
+_REASON = re.compile(rb"null|%b" % _WORD)
+_TAIL = len(entry_line("", GENESIS, GENESIS)) - len(b'{"body":')
+_NEEDED = {"data_touched": "reserve", "commit": "data_touched", "release": "reserve"}
+_NOTHING: dict[str, int] = {}
+_ENDED = {kind: (kind, _NOTHING) for kind in ("commit", "release")}
+
+
+@dataclass
+class Expected:
+    """The parts of an account's lines that stay the same until its cap changes, and its balances as text."""
+
+    start: bytes
+    cap: bytes
+    filters: bytes
+    scope: bytes
+    subject: bytes
+    unit: bytes
+    limits: list[list[tuple[str, int]]]
+    totals: bytes
+    reserved: bytes
+
+    @classmethod
+    def of(cls, account: Account) -> Expected:
+        texts = {name: rfc8785.dumps(value) for name, value in account.identity.items()}
+        return cls(
+            start=b'{"body":{"account":%b,"actor":' % texts["account"],
+            cap=b',"cap":%b,"events":' % rfc8785.dumps(account.cap),
+            filters=b',"filters":%b,"job":' % rfc8785.dumps(account.limits),
+            scope=b',"scope":%b,"seq":' % texts["scope"],
+            subject=b',"subject":%b,"tenant":%b,"totals":' % (texts["subject"], texts["tenant"]),
+            unit=b',"unit":%b},"hash":"' % texts["unit"],
+            limits=[[(name, int(most)) for name, most in one.items()] for one in account.limits.values()],
+            totals=_text(account.totals),
+            reserved=_text(account.reserved),
+        )
+
+
+def _text(amounts: Mapping[str, int]) -> bytes:
+    """Canonical JSON of amounts of all columns."""
+    return b'{"delta":"%d","delta_z":"%d","epsilon":"%d","rho":"%d"}' % (
+        amounts["delta"],
+        amounts["delta_z"],
+        amounts["epsilon"],
+        amounts["rho"],
+    )
+
+
+@lru_cache(maxsize=4096)
+def _known_events(events: bytes) -> tuple[dict[str, int], bytes] | None:
+    """Price and its text of events in canonical JSON; None for anything else."""
+    try:
+        parsed = json.loads(events)
+        if not isinstance(parsed, list) or rfc8785.dumps(parsed) != events:
+            return None
+        price = price_of_events(json.dumps(parsed))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return price, _text(price)
+
+
+def take_quickly(account: Account, known: Expected, line: bytes) -> str | None:
+    """The hash of an entry that holds and is written as expected, after which `account` and `known` have it; None: not
+    decided."""
+    if not line.startswith(known.start):
+        return None
+    found = _ACTOR_AND_TIME.match(line, len(known.start))
+    if found is None or not line.startswith(known.cap, found.end()):
+        return None
+    begin = found.end() + len(known.cap)
+    end = line.find(known.filters, begin)
+    if end < 0 or (found := _JOB_AND_KIND.match(line, end + len(known.filters))) is None:
+        return None
+    job, kind = found[1].decode(), found[2].decode()
+    last, price = account.jobs.get(job, ("", _NOTHING))
+    totals, reserved, price_text = account.totals, account.reserved, b"{}"
+    totals_text, reserved_text = known.totals, known.reserved
+    if kind == "reserve":
+        if last or (priced := _known_events(line[begin:end])) is None:
+            return None
+        price, price_text = priced
+        totals = {name: totals[name] + price[name] for name in COLUMNS}
+        reserved = {name: reserved[name] + price[name] for name in COLUMNS}
+        if not any(all(totals[name] <= most for name, most in one) for one in known.limits):
+            return None
+        totals_text, reserved_text = _text(totals), _text(reserved)
+    else:
+        if last != _NEEDED[kind] or line[begin:end] != b"[]":
+            return None
+        if kind != "data_touched":  # totals only fall, so a filter that held still holds
+            price_text = _text(price)
+            reserved = {name: reserved[name] - price[name] for name in COLUMNS}
+            reserved_text = _text(reserved)
+            if kind == "release":
+                totals = {name: totals[name] - price[name] for name in COLUMNS}
+                totals_text = _text(totals)
+    reason = _REASON.match(line, found.end() + len(price_text) + len(b',"reason":'))
+    if reason is None:
+        return None
+    digest = hashlib.sha256(account.hash + line[len(b'{"body":') : -_TAIL])
+    name = digest.hexdigest()
+    seq = account.seq + 1
+    rest = b'%b,"reason":%b,"reserved":%b%b%d%b%b%b%b","previous_hash":"%b"}\n' % (
+        price_text,
+        reason[0],
+        reserved_text,
+        known.scope,
+        seq,
+        known.subject,
+        totals_text,
+        known.unit,
+        name.encode(),
+        account.hash.hex().encode(),
+    )
+    if line[found.end() :] != rest:
+        return None
+    account.totals, account.reserved = totals, reserved
+    known.totals, known.reserved = totals_text, reserved_text
+    account.jobs[job] = _ENDED.get(kind, (kind, price))
+    account.seq, account.hash = seq, digest.digest()
+    return name
