@@ -126,6 +126,8 @@ class Installation:
     api: subprocess.Popen[bytes] | None = None
     extra: dict[str, str] = field(default_factory=dict)
     """Further environment of the processes that are started from now on."""
+    program: tuple[str, ...] = ("-m", "discreet")
+    """How Python starts the API."""
     _listener: socket.socket | None = None
 
     def environment(self) -> dict[str, str]:
@@ -162,7 +164,7 @@ class Installation:
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         number = self._listener.fileno()
         self.api = subprocess.Popen(
-            [sys.executable, "-m", "discreet", "api", "--fd", str(number)],
+            [sys.executable, *self.program, "api", "--fd", str(number)],
             env=self.environment(),
             pass_fds=(number,),
         )
@@ -194,20 +196,27 @@ class Installation:
         with self.client(self.operator_key) as operator:
             return str(operator.create_key(role=role, principal=role, tenant=tenant)["key"])
 
+    def stop_workers(self) -> None:
+        _end(self.workers)
+        self.workers.clear()
+
     def stop(self) -> None:
-        processes = [process for process in [*self.workers, self.api] if process is not None]
-        for process in processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-        for process in processes:
-            try:
-                process.wait(timeout=DEADLINE_SECONDS / 5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end([process for process in [*self.workers, self.api] if process is not None])
         if self._listener is not None:
             self._listener.close()
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(timeout=DEADLINE_SECONDS / 5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

@@ -10,6 +10,9 @@ from discreet.postgres import EmbeddedPostgres
 from tests.conftest import Installation, settings_for
 from tests.postgres_fixture import Database, fresh_database
 
+# `python -m discreet`, but open to its own user: beside root, nobody else could count its memory and open files.
+OPEN = ("-c", "from discreet.cli import run; raise SystemExit(run())")
+
 
 @contextmanager
 def stored_installation(
@@ -19,7 +22,7 @@ def stored_installation(
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database(postgres, template))
         values = {
-            "object_url": (state / "objects").as_uri(),
+            "object_url": f"file://{state}/objects",  # fsspec reads no %20
             "object_bytes": 0,
             "spool": state / "spool",
             "json_body_bytes": 1_000_000,
@@ -30,7 +33,7 @@ def stored_installation(
             "webhook_seconds": 60,
             "expiry_seconds": 0.3,
         }
-        running = Installation(settings_for(database, state, **values))
+        running = Installation(settings_for(database, state, **values), program=OPEN)
         running.extra |= {f"DISCREET_{name.upper()}": str(value).lower() for name, value in values.items()}
         running.extra |= {"DISCREET_OBJECT_URL": values["object_url"], "DISCREET_SPOOL": str(values["spool"])}
         stack.callback(running.stop)

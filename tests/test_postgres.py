@@ -135,7 +135,9 @@ def test_first_start_makes_a_safe_server(tmp_path: Path) -> None:
         credentials = json.loads((server.state / "postgres.json").read_text())
         assert sorted(credentials) == sorted([SUPERUSER, OWNER, APP])
         assert len(set(credentials.values())) == 3
-        for path, mode in {"postgres.json": 0o600, "lock": 0o600, "logs/postgres.log": 0o600, "run": 0o700}.items():
+        with psycopg.connect(server.owner_url) as connection:
+            sockets = connection.info.host  # state/run, or another folder where that path is too long
+        for path, mode in {"postgres.json": 0o600, "lock": 0o600, "logs/postgres.log": 0o600, sockets: 0o700}.items():
             assert stat.S_IMODE((server.state / path).stat().st_mode) == mode, path
         assert stat.S_IMODE(server.state.stat().st_mode) == 0o700
         log = server.log.path.read_text()
@@ -318,6 +320,7 @@ def test_killed_server_starts_again_at_the_same_address(state: Path) -> None:
 def test_pid_file_that_names_a_stranger_is_no_obstacle(state: Path) -> None:
     # After a restart of the machine or in a container, the pid of a dead server soon belongs to somebody else.
     for path, line in ((state / "postgres" / "postmaster.pid", 1), (state / "run" / ".s.PGSQL.5432.lock", 1)):
+        path.parent.mkdir(exist_ok=True)  # the server's sockets lie elsewhere where this path is too long
         path.write_text(f"{os.getpid()}\n" * line + f"{state / 'postgres'}\n1\n5432\n\n\n0 0\nready\n")
         shutil.copystat(state / "postgres" / "PG_VERSION", path)
         found = (state / "postgres" / "PG_VERSION").stat()
@@ -375,6 +378,15 @@ def test_any_path_will_do(made: Path, tmp_path: Path, name: str) -> None:
         assert stat.S_IMODE(found.st_mode) == 0o700
         assert found.st_uid == (state / "postgres").stat().st_uid
     assert folder == state / "run" or not folder.exists()
+
+
+def test_a_temporary_folder_whose_path_is_too_long_is_passed_over(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = copied(made, tmp_path / ("long" * 40))
+    monkeypatch.setattr(tempfile, "tempdir", str(state))
+    with EmbeddedPostgres(state) as server:
+        assert read(server.owner_url) == ["first"]
 
 
 def test_folder_in_the_way_of_the_socket_is_not_used(made: Path, tmp_path: Path) -> None:

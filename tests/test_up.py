@@ -153,7 +153,7 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
 def test_master_keys_rotate_beside_a_running_service(other_user: int | None) -> None:
     """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody else's."""
     place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # pytest's folders are closed to others
-    state, home = place / "state", {"HOME": str(place), "NUMBA_CACHE_DIR": str(place / "kernels")}
+    state, home = place / "state", {"HOME": str(place), "DISCREET_WORKERS": "0"}  # nothing to warm up
     if other_user is not None:
         os.chown(place, other_user, other_user)
     try:

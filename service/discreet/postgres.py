@@ -429,8 +429,7 @@ class EmbeddedPostgres:
             return  # a restart: clients know the address
         binaries = Binaries.find()
         near = self.state / "run"
-        long = len(os.fsencode(near / f".s.PGSQL.{PORT}")) > SOCKET_PATH_BYTES
-        far = long or "," in str(near)  # libpq splits at commas
+        far = not _holds_sockets(near)
         closed = self._user is not None and not binaries.usable_by(self._user)
         self._remove_old_temporary()
         if far or closed:
@@ -444,7 +443,9 @@ class EmbeddedPostgres:
 
     def _make_temporary(self) -> Path:
         """A new folder that nobody else could have made, noted in the state so that a successor can remove it."""
-        for base in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/run"), Path("/var/lib")):  # noqa: S108
+        for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run", "/var/lib")):  # noqa: S108
+            if not _holds_sockets(base / "discreet-12345678" / "run"):
+                continue
             if self._user is not None and not (self._user.enters(base) and _runs_programs(base)):
                 continue
             try:
@@ -663,6 +664,11 @@ def running_url(state: Path, role: str, database: str = DATABASE) -> str:
         if (place / f".s.PGSQL.{PORT}").exists():
             return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(place), safe='/')}&port={PORT}"
     raise Unavailable(f"the database in {state} does not run yet; try again")
+
+
+def _holds_sockets(folder: Path) -> bool:
+    """Whether a socket's path there is short enough for the kernel, and one that libpq does not split (at commas)."""
+    return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(folder)
 
 
 def _runs_programs(folder: Path) -> bool:

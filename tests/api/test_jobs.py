@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -685,22 +684,37 @@ def test_contract_pages_answer(api_only: Installation) -> None:
 # Faults ------------------------------------------------------------------------------------------------------------
 
 
-def die_at(running: Installation, point: str) -> subprocess.Popen[bytes]:
-    """A worker that dies when it comes to this point of its work."""
-    running.extra = {"DISCREET_FAULTS": f"{point}=1", "DISCREET_FAULTS_SWITCH": faults.SWITCH}
+@pytest.fixture(scope="module")
+def short_leases(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """An API whose workers come and go with each test, since another API is seconds of processor time."""
+    state = tmp_path_factory.mktemp("faults")
+    with installation(postgres, template, state, workers=0, lease_seconds=2.0) as running:
+        yield running
+
+
+@pytest.fixture
+def running(short_leases: Installation) -> Iterator[Installation]:
+    yield short_leases
+    short_leases.stop_workers()
+
+
+def worker_with(running: Installation, **environment: str) -> subprocess.Popen[bytes]:
+    running.extra = environment
     try:
         return running.start_worker()
     finally:
         running.extra = {}
 
 
-def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
-    postgres: EmbeddedPostgres, template: str, tmp_path: Path
-) -> None:
-    with (
-        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
-        running.client() as client,
-    ):
+def die_at(running: Installation, point: str) -> subprocess.Popen[bytes]:
+    """A worker that dies when it comes to this point of its work."""
+    return worker_with(running, DISCREET_FAULTS=f"{point}=1", DISCREET_FAULTS_SWITCH=faults.SWITCH)
+
+
+def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(running: Installation) -> None:
+    with running.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
         assert die_at(running, "runner.released").wait() == -signal.SIGKILL
@@ -712,13 +726,8 @@ def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
 
 
-def test_a_worker_that_wakes_up_too_late_publishes_nothing(
-    postgres: EmbeddedPostgres, template: str, tmp_path: Path
-) -> None:
-    with (
-        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
-        running.client() as client,
-    ):
+def test_a_worker_that_wakes_up_too_late_publishes_nothing(running: Installation) -> None:
+    with running.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
         zombie = running.start_worker()
@@ -734,13 +743,8 @@ def test_a_worker_that_wakes_up_too_late_publishes_nothing(
         assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
 
 
-def test_cancelling_after_data_were_touched_is_charged(
-    postgres: EmbeddedPostgres, template: str, tmp_path: Path
-) -> None:
-    with (
-        installation(postgres, template, tmp_path, workers=0, lease_seconds=2.0) as running,
-        running.client() as client,
-    ):
+def test_cancelling_after_data_were_touched_is_charged(running: Installation) -> None:
+    with running.client() as client:
         dataset = client.register(bodies.dataset())
         job = client.submit(bodies.job(dataset["id"]))
         assert die_at(running, "touch.committed").wait() == -signal.SIGKILL
@@ -753,13 +757,9 @@ def test_cancelling_after_data_were_touched_is_charged(
         assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
 
 
-def test_a_child_over_its_limits_fails_the_job_and_charges_it(
-    postgres: EmbeddedPostgres, template: str, tmp_path: Path
-) -> None:
-    with (
-        installation(postgres, template, tmp_path, workers=1, job_wall_seconds=0.001) as running,
-        running.client() as client,
-    ):
+def test_a_child_over_its_limits_fails_the_job_and_charges_it(running: Installation) -> None:
+    with running.client() as client:
+        worker_with(running, DISCREET_JOB_WALL_SECONDS="0.001")
         dataset = client.register(bodies.dataset())
         ended = client.wait(client.submit(bodies.job(dataset["id"]))["id"])
         assert ended["state"] == "failed"
@@ -767,17 +767,15 @@ def test_a_child_over_its_limits_fails_the_job_and_charges_it(
         assert kinds(client, dataset["account"]) == ["open", "reserve", "data_touched", "commit"]
 
 
-def test_a_stopped_worker_gives_its_jobs_back(postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
-    with (
-        installation(postgres, template, tmp_path, workers=1, lease_seconds=600.0) as running,
-        running.client() as client,
-    ):
+def test_a_stopped_worker_gives_its_jobs_back(running: Installation) -> None:
+    with running.client() as client:
+        first = worker_with(running, DISCREET_LEASE_SECONDS="600")
         dataset = client.register(bodies.dataset(epsilon=10))
         jobs = [client.submit(bodies.job(dataset["id"], 0.01))["id"] for _ in range(6)]
         eventually(lambda: "data_touched" in kinds(client, dataset["account"]), "the worker began")
-        running.workers[0].terminate()
-        assert running.workers[0].wait(timeout=DEADLINE_SECONDS) == 0
-        running.start_worker()
+        first.terminate()
+        assert first.wait(timeout=DEADLINE_SECONDS) == 0
+        worker_with(running, DISCREET_LEASE_SECONDS="600")
         for job in jobs:
             assert client.wait(job)["state"] == "succeeded"
         found = kinds(client, dataset["account"])

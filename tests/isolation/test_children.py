@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,42 @@ from tests.processes import family
 GENEROUS = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0)
 
 
+Work = Callable[[Zygote], Awaitable[None]]
+Faults = Callable[[str], object]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faulty") / "faults"
+
+
 @pytest.fixture
-def faults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], object]:
+def faults(place: Path) -> Faults:
     """Names the fault of the children that are forked from now on."""
-    place, environment = tmp_path / "faults", children.plain_environment
-    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
-    found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    monkeypatch.setattr(children, "plain_environment", lambda: {**environment(), **found})
     return place.write_text
+
+
+@pytest.fixture(scope="module")
+def with_zygote(place: Path) -> Iterator[Callable[[Work], None]]:
+    """Runs work on one fork server whose children meet the faults."""
+    environment = children.plain_environment
+    found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with asyncio.Runner() as runner:
+        zygote = Zygote()
+
+        async def started(work: Work) -> None:
+            await zygote.start()
+            await work(zygote)
+
+        def go(work: Work) -> None:
+            place.write_text("")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
+                patch.setattr(children, "plain_environment", lambda: {**environment(), **found})
+                runner.run(started(work))
+
+        yield go
+        runner.run(zygote.stop())
 
 
 def step(name: str) -> tuple[dict[str, Any], bytes]:
@@ -59,25 +87,13 @@ def step(name: str) -> tuple[dict[str, Any], bytes]:
     return header, pack(dataset.read_rows(dataset.public, dataset.content))
 
 
-def with_zygote(work: Callable[[Zygote], Awaitable[None]]) -> None:
-    async def go() -> None:
-        zygote = Zygote()
-        try:
-            await zygote.start()
-            await work(zygote)
-        finally:
-            await zygote.stop()
-
-    asyncio.run(go())
-
-
 async def failure(zygote: Zygote, name: str, limits: Limits = GENEROUS) -> ChildFailed:
     with pytest.raises(ChildFailed) as failed:
         await zygote.run(*step(name), limits)
     return failed.value
 
 
-def test_every_cause_is_told_by_its_name(faults: Callable[[str], object]) -> None:
+def test_every_cause_is_told_by_its_name(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
     async def work(zygote: Zygote) -> None:
         process = zygote._process
         for fault, limits, kind, words in (
@@ -105,7 +121,7 @@ def test_every_cause_is_told_by_its_name(faults: Callable[[str], object]) -> Non
     with_zygote(work)
 
 
-def test_a_child_says_no_more_than_it_may(faults: Callable[[str], object]) -> None:
+def test_a_child_says_no_more_than_it_may(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
     """The parent holds what a child says, and a child says more than it ever had in memory."""
 
     async def work(zygote: Zygote) -> None:
@@ -119,7 +135,7 @@ def test_a_child_says_no_more_than_it_may(faults: Callable[[str], object]) -> No
     with_zygote(work)
 
 
-def test_a_trace_of_post_processing_comes_with_its_cause(faults: Callable[[str], object]) -> None:
+def test_a_trace_of_post_processing_comes_with_its_cause(faults: Faults, with_zygote: Callable[[Work], None]) -> None:
     async def work(zygote: Zygote) -> None:
         released = (await zygote.run(*step("release"), GENEROUS)).payload
         for fault, kind in (("raise", Raised), ("memory", MemoryLimit)):
@@ -133,7 +149,9 @@ def test_a_trace_of_post_processing_comes_with_its_cause(faults: Callable[[str],
     with_zygote(work)
 
 
-def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(faults: Callable[[str], object]) -> None:
+def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(
+    faults: Faults, with_zygote: Callable[[Work], None]
+) -> None:
     async def killed(zygote: Zygote, which: Callable[[int], int | None]) -> ChildFailed:
         faults("release wall")
         assert zygote._process is not None

@@ -10,6 +10,7 @@ import os
 import random
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,14 @@ from discreet.storage.sealing import ChunkCipher, SealedWriter
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 
 
-@pytest.fixture(autouse=True)
-def watched_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = children.plain_environment()
-    monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")]))
-    monkeypatch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path})
+@pytest.fixture(scope="module", autouse=True)
+def watched_children() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        made = children.plain_environment()
+        patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
+        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")]))
+        patch.setattr(children, "plain_environment", lambda: {**made, "PYTHONPATH": path})
+        yield
 
 
 class Watch:
@@ -70,17 +73,38 @@ class Watch:
         return output
 
 
-def watching(programs: tuple[str, ...], work: Callable[[Watch], Awaitable[None]]) -> Watch:
-    async def go() -> Watch:
-        zygote = Zygote("full", programs)
-        try:
-            watch = Watch(zygote)
-            await work(watch)
-            return watch
-        finally:
-            await zygote.stop()
+Watching = Callable[[Callable[[Watch], Awaitable[None]]], Watch]
 
-    return asyncio.run(go())
+
+@contextmanager
+def watching(programs: tuple[str, ...]) -> Iterator[Watching]:
+    """Runs work on one fork server; to start another for every kind would take longer than the work."""
+    with asyncio.Runner() as runner:
+        zygote = Zygote("full", programs)
+
+        def go(work: Callable[[Watch], Awaitable[None]]) -> Watch:
+            async def whole() -> Watch:
+                await work(watch := Watch(zygote))
+                return watch
+
+            return runner.run(whole())
+
+        try:
+            yield go
+        finally:
+            runner.run(zygote.stop())
+
+
+@pytest.fixture(scope="module")
+def reading() -> Iterator[Watching]:
+    with watching((READING,)) as go:
+        yield go
+
+
+@pytest.fixture(scope="module")
+def solving() -> Iterator[Watching]:
+    with watching((SOLVING,)) as go:
+        yield go
 
 
 # Uploads --------------------------------------------------------------------------------------------------------------
@@ -167,7 +191,7 @@ def table_files(kind: str, columns: dict[str, list[Any]]) -> Iterator[tuple[str,
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", DATASETS)
-def test_a_reader_loads_and_opens_nothing(kind: str) -> None:
+def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
     async def work(watch: Watch) -> None:
         example = KINDS[kind].example()["problem"]["dataset"]
         for what, content in json_files(kind, example["content"]):
@@ -177,7 +201,7 @@ def test_a_reader_loads_and_opens_nothing(kind: str) -> None:
                 if number == 0 or what == "good":
                     await upload(watch, f"{form} {number} {what}", kind, public, form, content)
 
-    watch = watching((READING,), work)
+    watch = reading(work)
     assert watch.caught == {}
     for form in ("json", "csv", "parquet"):
         ends = {name: end for name, end in watch.ends.items() if name.startswith(form)}
@@ -196,7 +220,7 @@ def test_a_reader_loads_and_opens_nothing(kind: str) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_solver_loads_and_opens_nothing(kind: str) -> None:
+def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
     problem, dataset, budget = read_example(KINDS[kind])
     public = None if dataset is None else dataset.public
     header: dict[str, Any] = {
@@ -227,7 +251,7 @@ def test_a_solver_loads_and_opens_nothing(kind: str) -> None:
                     session = {"step": "session", "agents": [], "round": 0, "state": state}
                     await watch.run(f"session {what} {state}", {**header, **session}, payload)
 
-    watch = watching((SOLVING,), work)
+    watch = solving(work)
     assert watch.caught == {}
     assert Raised.__name__ in watch.ends.values()
 
@@ -247,10 +271,16 @@ def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:
 # The watch itself -----------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def nothing() -> Iterator[Watching]:
+    with watching(()) as go:
+        yield go
+
+
 @pytest.mark.parametrize("does", ["opens", "opens unseen", "imports"])
-def test_the_watch_notices(does: str) -> None:
+def test_the_watch_notices(nothing: Watching, does: str) -> None:
     async def work(watch: Watch) -> None:
         await watch.run("honest", {"step": "careless", "does": "nothing"})
         await watch.run(does, {"step": "careless", "does": does})
 
-    assert set(watching((), work).caught) == {does}
+    assert set(nothing(work).caught) == {does}

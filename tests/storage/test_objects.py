@@ -32,7 +32,7 @@ def test_write_read_erase(scheme: str, tmp_path: Path) -> None:
 
 
 def test_age_is_that_of_the_object(tmp_path: Path) -> None:
-    objects = Objects(tmp_path.as_uri())
+    objects = Objects(f"file://{tmp_path}")
     for name, age in (("dst_old", 7200), ("dst_new", 1800)):
         objects.write(name, [b"x"])
         os.utime(tmp_path / name, (time.time() - age,) * 2)
@@ -41,7 +41,7 @@ def test_age_is_that_of_the_object(tmp_path: Path) -> None:
 
 def test_files_of_others_are_let_alone(tmp_path: Path) -> None:
     """What else lies in the same place is nobody's orphan: the sweep neither removes it nor stumbles over it."""
-    objects = Objects(tmp_path.as_uri())
+    objects = Objects(f"file://{tmp_path}")
     objects.write("dst_1", [b"x"])
     for name in ("notes", "README.txt", ".nfs0001", "dst_1.part"):
         (tmp_path / name).write_text("theirs")
@@ -50,11 +50,11 @@ def test_files_of_others_are_let_alone(tmp_path: Path) -> None:
 
 def test_storage_that_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    objects = Objects((tmp_path / "file").as_uri())
+    objects = Objects(f"file://{tmp_path}/file")
     with pytest.raises(Unavailable):
         objects.write("dst_1", [b"x"])
     with pytest.raises(Unavailable, match="cannot be used"):
         Objects("nosuchscheme://bucket")
     for name in ("../dst_1", "a/b", ""):
         with pytest.raises(ValueError, match="name of an object"):
-            Objects(tmp_path.as_uri()).write(name, [b"x"])
+            Objects(f"file://{tmp_path}").write(name, [b"x"])
