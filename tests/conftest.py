@@ -126,7 +126,7 @@ class Installation:
     api: subprocess.Popen[bytes] | None = None
     extra: dict[str, str] = field(default_factory=dict)
     """Further environment of the processes that are started from now on."""
-    program: tuple[str, ...] = ("-m", "discreet")
+    api_command: tuple[str, ...] = ("-m", "discreet")
     """How Python starts the API."""
     _listener: socket.socket | None = None
 
@@ -164,7 +164,7 @@ class Installation:
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         number = self._listener.fileno()
         self.api = subprocess.Popen(
-            [sys.executable, *self.program, "api", "--fd", str(number)],
+            [sys.executable, *self.api_command, "api", "--fd", str(number)],
             env=self.environment(),
             pass_fds=(number,),
         )

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -46,8 +45,7 @@ def user(built: Path) -> Path:
     modules = folder / "node_modules"
     modules.mkdir(parents=True)
     (pack,) = built.glob("*.tgz")
-    with tarfile.open(pack) as archive:
-        archive.extractall(modules, filter="data")
+    shutil.unpack_archive(pack, modules)
     (modules / "package").rename(modules / "discreet-client")
     for name in ("openapi-fetch", "openapi-typescript-helpers", "@types", "undici-types"):
         (modules / name).symlink_to(SDK / "node_modules" / name)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -122,16 +122,25 @@ def test_lengths_of_frames_are_bounded() -> None:
         lengths(HEADER.pack(1, 1 << 60))
 
 
-def run(header: dict[str, Any], payload: bytes, seconds: float = 600.0, times: int = 1) -> list[bytes]:
-    async def go() -> list[bytes]:
-        children = Zygote()
-        try:
-            limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=seconds)
-            return [(await children.run(header, payload, limits)).payload for _ in range(times)]
-        finally:
-            await children.stop()
+Run = Callable[..., list[bytes]]
 
-    return asyncio.run(go())
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Payloads of so many children of one fork server."""
+    with asyncio.Runner() as runner:
+        children = Zygote()
+
+        def go(header: dict[str, Any], payload: bytes, seconds: float = 600.0, times: int = 1) -> list[bytes]:
+            limits = Limits(memory_bytes=4 << 30, cpu_seconds=60, wall_seconds=seconds)
+
+            async def all_of_them() -> list[bytes]:
+                return [(await children.run(header, payload, limits)).payload for _ in range(times)]
+
+            return runner.run(all_of_them())
+
+        yield go
+        runner.run(children.stop())
 
 
 def release_header(kind: str = "routing") -> tuple[dict[str, Any], bytes]:
@@ -148,7 +157,7 @@ def release_header(kind: str = "routing") -> tuple[dict[str, Any], bytes]:
     return header, pack(dataset.read_rows(dataset.public, dataset.content))
 
 
-def test_children_of_one_zygote_draw_different_noise() -> None:
+def test_children_of_one_zygote_draw_different_noise(run: Run) -> None:
     """A fork copies memory: a generator that lived in the zygote would give every child the same noise.
 
     Of this kind 14 sums get noise of scale 3e7: two releases are equal by chance with probability 1e-100.
@@ -158,14 +167,14 @@ def test_children_of_one_zygote_draw_different_noise() -> None:
     assert len(set(released)) == 4
 
 
-def test_a_child_that_fails_says_nothing_about_data() -> None:
+def test_a_child_that_fails_says_nothing_about_data(run: Run) -> None:
     header, _ = release_header()
     with pytest.raises(ChildFailed) as failed:
         run(header, b"these are no arrays")
     assert failed.value.trace is None
 
 
-def test_post_processing_may_say_what_failed() -> None:
+def test_post_processing_may_say_what_failed(run: Run) -> None:
     header, _ = release_header()
     with pytest.raises(ChildFailed) as failed:
         run({**header, "step": "finish"}, b"these are no arrays")
@@ -173,7 +182,7 @@ def test_post_processing_may_say_what_failed() -> None:
     assert "unpack" in failed.value.trace
 
 
-def test_wall_time_has_a_limit() -> None:
+def test_wall_time_has_a_limit(run: Run) -> None:
     header, content = release_header()
     with pytest.raises(ChildFailed):
         run(header, content, seconds=0.0)
