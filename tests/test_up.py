@@ -466,23 +466,22 @@ def test_state_in_a_place_that_cannot_be(tmp_path: Path) -> None:
     assert "cannot make the folder" in line
 
 
-def test_parts_that_are_alive_and_silent_are_replaced(shared: Service) -> None:
+def test_parts_that_are_alive_and_silent_are_replaced(service: Service) -> None:
     """API, rpc and worker are stopped while there is a job to do; it is done once."""
-    key = (shared.state / "owner.key").read_text().strip()
+    key = (service.state / "owner.key").read_text().strip()
     names = ("api", "rpc", "worker")
-    with Client(f"http://127.0.0.1:{shared.port}", key) as client:
+    with Client(f"http://127.0.0.1:{service.port}", key) as client:
         job = client.submit(bodies.job(client.register(bodies.dataset())["id"]))["id"]
-        until(lambda: all(shared.part(name) for name in names))
-        before = {name: shared.part(name) for name in names}
+        before = {name: service.part(name) for name in names}
         for pid in before.values():
             os.kill(pid, signal.SIGSTOP)
-        until(lambda: all(shared.part(name) not in (0, before[name]) for name in names))
+        until(lambda: all(service.part(name) not in (0, before[name]) for name in names))
         assert not any(alive(pid) for pid in before.values())
-        until(lambda: shared.get("/readyz") == 200)
+        until(lambda: service.get("/readyz") == 200)
         until(lambda: client.job(job)["finished_at"] is not None)
         assert client.job(job)["state"] == "succeeded"
     for name in ("api", "rpc", "worker-1"):
-        assert "discreet up: ended, 3 probes in a row failed" in (shared.state / "logs" / f"{name}.log").read_text()
+        assert "discreet up: ended, 3 probes in a row failed" in (service.state / "logs" / f"{name}.log").read_text()
 
 
 def test_silence_counts_from_the_first_answer_whoever_asked() -> None:
