@@ -334,7 +334,7 @@ def upgrade() -> None:
     )
     execute_script(SchemaManager.get_schema())
     for name in ("ledger", "rows", "submission"):
-        execute_script((Path(__file__).parents[1] / f"{name}.sql").read_text())
+        execute_script(Path(__file__).with_name(f"0001_{name}.sql").read_text())
     role = context.config.attributes["application_role"]
     if role is not None:
         execute_script(GRANTS.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))

@@ -29,7 +29,7 @@ def upgrade() -> None:
     op.add_column("keys", sa.Column("last_used_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("keys", sa.Column("used_window", sa.BigInteger(), nullable=True))
     op.add_column("keys", sa.Column("used_requests", sa.Integer(), server_default="0", nullable=False))
-    execute_script((Path(__file__).parents[1] / "keys.sql").read_text())
+    execute_script(Path(__file__).with_name("0003_keys.sql").read_text())
     role = context.config.attributes["application_role"]
     if role is not None:
         execute_script(GRANTS.format(role=op.get_bind().dialect.identifier_preparer.quote(role)))

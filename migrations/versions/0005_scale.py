@@ -36,11 +36,11 @@ def upgrade() -> None:
         postgresql_where=sa.text("started_at IS NOT NULL OR state = 'queued'"),
     )
     op.create_index("jobs_state", "jobs", ["tenant_id", "state", "created_at", "id"])
-    execute_script((Path(__file__).parents[1] / "fairness.sql").read_text())
+    execute_script(Path(__file__).with_name("0005_fairness.sql").read_text())
 
 
 def downgrade() -> None:
-    execute_script((Path(__file__).parents[1] / "fairness_before.sql").read_text())
+    execute_script(Path(__file__).with_name("0005_fairness_before.sql").read_text())
     op.drop_index("jobs_state", "jobs")
     op.drop_index("jobs_fair", "jobs")
     op.drop_index("jobs_turn", "jobs")

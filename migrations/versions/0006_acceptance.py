@@ -26,7 +26,7 @@ def execute_script(sql: str) -> None:
 
 
 def script(name: str) -> str:
-    return (Path(__file__).parents[1] / f"{name}.sql").read_text()
+    return Path(__file__).with_name(f"0006_{name}.sql").read_text()
 
 
 def upgrade() -> None:
@@ -42,6 +42,4 @@ def downgrade() -> None:
     execute_script(TRIGGER)
     execute_script("ALTER FUNCTION read_budgets(text, text) RESET enable_sort")
     execute_script(f"DROP FUNCTION {SIGNATURE}")
-    text = script("ledger")
-    begin = text.index("CREATE FUNCTION ledger_reserve(")
-    execute_script(text[begin : text.index("$$;", begin) + 3].replace("CREATE", "CREATE OR REPLACE", 1))
+    execute_script(script("ledger_reserve_before"))
