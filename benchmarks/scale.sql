@@ -21,7 +21,7 @@ BEGIN
             CASE WHEN n / 2 % 100 < 3 THEN 'failed' WHEN n / 2 % 100 < 5 THEN 'cancelled' WHEN n / 2 % 100 < 6 THEN 'queued'
               ELSE 'succeeded' END AS state
           FROM generate_series(1, _count) AS n) AS made;
-  INSERT INTO job_events (job_id, seq, event, data)
+  INSERT INTO job_events (job_id, seq, event, details)
     SELECT id, seq, 'state', jsonb_build_object('state', (ARRAY['queued', 'running', state])[seq])
     FROM jobs, generate_series(1, 3) AS seq WHERE id LIKE 'job_fill_%' AND (state <> 'queued' OR seq = 1);
   INSERT INTO job_results (job_id, result, certificate)

@@ -47,8 +47,8 @@ def check_books(
         results = {row["job_id"]: row for row in connection.execute("SELECT * FROM job_results")}
         released = connection.execute("SELECT job_id FROM releases").fetchall()
         states: dict[str, list[str]] = {}
-        for row in connection.execute("SELECT job_id, data FROM job_events WHERE event = 'state' ORDER BY seq"):
-            states.setdefault(row["job_id"], []).append(row["data"]["state"])
+        for row in connection.execute("SELECT job_id, details FROM job_events WHERE event = 'state' ORDER BY seq"):
+            states.setdefault(row["job_id"], []).append(row["details"]["state"])
 
     assert all(len(ids) == 1 for ids in accepted.values()), "one key, two jobs"
     assert {row["key"]: {row["job_id"]} for row in requests} == accepted

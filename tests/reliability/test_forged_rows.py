@@ -74,8 +74,6 @@ def attack(settings: Settings, go: Callable[[Services, Principal, str, str], Awa
 CHANGES = (
     """UPDATE jobs SET plan = jsonb_set(plan, '{events,0,scale}', '0.000001')""",
     """UPDATE jobs SET plan = jsonb_set(plan, '{parameters}', '{"scale": 0.000001}')""",
-    """UPDATE jobs SET problem = jsonb_set(problem, '{objective}', '"user_equilibrium"')""",
-    """UPDATE jobs SET seed = 1""",
     """UPDATE jobs SET price = jsonb_set(price, '{epsilon}', '"1"')""",
 )
 
@@ -94,6 +92,36 @@ def test_a_job_that_was_changed_does_not_run(settings: Settings, change: str) ->
     attack(settings, go)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "problem = jsonb_set(problem, '{objective}', '\"user_equilibrium\"')",
+        "seed = 1",
+        "tamper_seal = NULL",
+        "tamper_seal = (SELECT tamper_seal FROM jobs AS other WHERE other.id <> jobs.id LIMIT 1)",
+    ],
+)
+def test_what_was_accepted_is_changed_by_the_administrator_only_and_does_not_run(
+    postgres: EmbeddedPostgres, settings: Settings, change: str
+) -> None:
+    """Also without its MAC, or with another job's."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        names = (job, await submit(services, owner, dataset))
+        statement = f"UPDATE jobs SET {change}".encode()  # noqa: S608
+        with psycopg.connect(libpq_url(settings.database_url or "")) as service:
+            service.execute("SET discreet.tenant = '*'")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                service.execute(statement)
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            assert administrator.execute(statement).rowcount == 2
+        for name in names:
+            assert await running.claim(services, name) is None
+            assert await outcome(services, owner, name) == ("failed", "job_altered")
+
+    attack(settings, go)
+
+
 def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
     """A row of one's own, with a reservation on an account of one's own, and also with the seal of another job."""
 
@@ -102,9 +130,10 @@ def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
             other.execute("SET discreet.tenant = '*'")
             for name in ("job_mine1", "job_mine2"):
                 other.execute(
-                    "INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price)"
-                    " SELECT %s, tenant_id, dataset_id, principal, kind, problem, plan, price FROM jobs WHERE id = %s",
-                    (name, job),
+                    "INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, tamper_seal)"
+                    " SELECT %s, tenant_id, dataset_id, principal, kind, problem, plan, price,"
+                    " CASE WHEN %s THEN tamper_seal END FROM jobs WHERE id = %s",
+                    (name, name == "job_mine2", job),
                 )
                 amounts = json.dumps({"epsilon": "1", "delta": "1"})
                 other.execute(
@@ -113,11 +142,6 @@ def test_a_job_that_was_never_accepted_does_not_run(settings: Settings) -> None:
                 )
                 price = json.dumps(dict.fromkeys(("epsilon", "delta", "rho", "delta_z"), "0"))
                 other.execute("SELECT ledger_reserve(%s, %s, %s, '[]', 'me')", (name, [f"acc_{name}"], price))
-            other.execute(
-                "INSERT INTO job_events (job_id, seq, event, data)"
-                " SELECT 'job_mine2', seq, event, data FROM job_events WHERE job_id = %s AND seq < 0",
-                (job,),
-            )
         for name in ("job_mine1", "job_mine2"):
             assert await running.claim(services, name) is None
             assert await outcome(services, owner, name) == ("failed", "job_altered")
@@ -168,7 +192,7 @@ def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
             administrator.execute(
                 "UPDATE datasets SET wrapped_key = %s", (sealing.wrap(services.secrets, dataset, data_key),)
             )
-            administrator.execute("DELETE FROM job_events WHERE seq < 0")
+            administrator.execute("UPDATE jobs SET tamper_seal = NULL")
         held = await running.claim(services, job)
         assert held is not None
         assert await running.open_content(services, held)

@@ -263,11 +263,12 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
         assert found.row["state"] == "awaiting_agents"
         assert abs((found.row["created_at"] - datetime.now(UTC)).total_seconds()) < 3600
         async with database.transaction("ten_1") as connection:
-            assert await jobs.find_trace(connection, "job_s") == carried
-            assert await jobs.find_seal(connection, "job_s") == "5ea1"
+            row = await jobs.find(connection, "job_s")
+            assert row is not None
+            assert (row["traceparent"], row["tamper_seal"]) == (carried, "5ea1")
             seen = await jobs.events(connection, "job_s", 0)
             terms = (await connection.execute(text("SELECT terms, budget FROM sessions"))).one()
-        assert [one["data"]["state"] for one in seen] == ["queued", "awaiting_agents"]
+        assert [one["details"]["state"] for one in seen] == ["queued", "awaiting_agents"]
         assert tuple(terms) == ({"agents": 3}, {"epsilon": "1"})
         assert await count(database, "procrastinate_jobs") == 0
 

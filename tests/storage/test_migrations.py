@@ -19,13 +19,20 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from psycopg import sql
 
+from discreet.api.bodies import validate
+from discreet.api.uploads import whole_registration
 from discreet.errors import Unavailable
 from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
+from discreet.solve import _DATASET, _JOB
 from discreet.storage import migrations
 from discreet.storage.database import Database as Pool
+from discreet.storage.database import may_be_other_schema
 from discreet.storage.migrations import migrate
 from discreet.storage.schema import WrongSchema, check_schema, judge, oldest_code, revisions, scripts
+from discreet.usecases import access, datasets, jobs, running
+from discreet.usecases.services import open_services
+from tests import bodies
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database, fresh_database
 
@@ -33,10 +40,17 @@ KEPT = ("accounts", "datasets", "idempotent_requests", "job_events", "jobs", "ke
 """Tables of the foundation, whose rows no later migration may lose."""
 
 SUBMIT = """
-SELECT outcome FROM submit_job('ten_1', 'owner', %s, '\\x00', %s, NULL, 'routing', '{}', '{}', NULL, 1, ARRAY['acc_1'],
-  '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}', '[]', 'jobs', 'discreet.run_job', 'discreet_jobs',
-  NULL, NULL, NULL)
+SELECT outcome FROM submit_job('ten_1', 'owner', %(job)s, '\\x00', %(job)s, NULL, 'routing', '{}', '{}', NULL, 1,
+  ARRAY['acc_1'], '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}', '[]', 'jobs', 'discreet.run_job',
+  'discreet_jobs', NULL, NULL, NULL)
 """
+ACCEPT = """
+SELECT outcome FROM accept_jobs('ten_1', 'owner', ARRAY['acc_1'], 'jobs', 'discreet.run_job',
+  jsonb_build_array(jsonb_build_object('key', %(job)s::text, 'digest', '00', 'job', %(job)s::text, 'kind', 'routing',
+    'problem', jsonb '{}', 'plan', jsonb '{}', 'total', 1, 'events', '[]',
+    'price', jsonb '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}')))
+"""
+"""How code of schema 0001 and of 0006 accepts a job."""
 
 
 @pytest.fixture
@@ -52,7 +66,10 @@ def settings_of(database: Database, tmp_path: Path) -> Settings:
 def rows(postgres: EmbeddedPostgres, database: Database, table: str) -> list[dict[str, Any]]:
     with psycopg.connect(postgres.url("postgres", database.name)) as connection:
         query = sql.SQL("SELECT to_jsonb(t) FROM {} AS t ORDER BY to_jsonb(t)::text").format(sql.Identifier(table))
-        return [row for (row,) in connection.execute(query)]
+        found = [row for (row,) in connection.execute(query)]
+    if table == "job_events":  # a column that 0008 renamed
+        found = [{"data" if name == "details" else name: value for name, value in row.items()} for row in found]
+    return found
 
 
 def columns(found: list[dict[str, Any]], names: set[str]) -> list[str]:
@@ -73,8 +90,10 @@ def fill(database: Database) -> None:
                 [json.dumps(amounts), json.dumps(limits)],
             )
         job = f"job_{uuid.uuid4().hex[:26]}"
+        newer = connection.execute("SELECT count(*) FROM pg_proc WHERE proname = 'accept_jobs'").fetchone() == (1,)
         for name in (job, f"{job}x"):
-            assert connection.execute(SUBMIT, [name, name]).fetchone() == ("accepted",)
+            said = connection.execute(ACCEPT if newer else SUBMIT, {"job": name}).fetchone()
+            assert said == ("accepted",)
         connection.execute("SELECT set_config('discreet.tenant', '*', false)")
         connection.execute("SELECT ledger_touch(%s, 'worker')", [job])
         connection.execute("SELECT ledger_settle(%s, 'worker')", [job])
@@ -138,6 +157,83 @@ def test_up_with_data_down_and_up_again(postgres: EmbeddedPostgres, empty: Datab
         now = columns(rows(postgres, empty, table), names[table])
         assert set(columns(kept[table], names[table])) <= set(now), table
     asyncio.run(ready(settings))
+
+
+CLAIM_OF_0007 = (
+    """UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = now() + interval '1 min' WHERE id = %s
+    RETURNING id""",
+    "SELECT data FROM job_events WHERE job_id = %s AND seq = -1",
+)
+"""What a worker of schema 0007 says of a job from its second attempt on; at the first it adds an event before."""
+
+
+def test_jobs_of_the_version_before_run_after_the_upgrade(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
+    """Their MACs and traces are found where they are now; a worker of before takes none of them, and says why."""
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0007")
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    async def before() -> tuple[str, str]:
+        async with open_services(settings) as services:
+            owner = await access.local_owner(services)
+            body = validate(_DATASET, bodies.dataset(mode="private")).root
+            row, _ = await datasets.register(services, owner, whole_registration(body))
+            request = validate(_JOB, bodies.job(row["id"]))
+            made = [
+                await jobs.submit(
+                    services,
+                    owner,
+                    idempotency_key=key,
+                    request=key.encode(),
+                    problem=request.problem,
+                    privacy=request.privacy,
+                    seed=request.seed,
+                )
+                for key in ("one", "two")
+            ]
+            return made[0]["id"], made[1]["id"]
+
+    whole, swapped = asyncio.run(before())
+    with psycopg.connect(postgres.url("postgres", empty.name), autocommit=True) as administrator:
+        administrator.execute(
+            "INSERT INTO job_events VALUES (%s, 0, 'trace', %s)", [whole, json.dumps({"traceparent": trace})]
+        )
+        administrator.execute(
+            """UPDATE job_events SET data = other.data FROM job_events AS other
+            WHERE job_events.job_id = %s AND other.job_id = %s AND job_events.seq = -1 AND other.seq = -1""",
+            [swapped, whole],
+        )
+    kept = rows(postgres, empty, "job_events")
+    assert [row["seq"] for row in kept].count(-1) == 2
+    migrate(settings, "0008")
+    migrate(settings, "0007", down=True)
+    assert rows(postgres, empty, "job_events") == kept
+    assert migrate(settings) == revisions()[-1]
+    assert {row["seq"] for row in rows(postgres, empty, "job_events")} == {1}
+
+    with psycopg.connect(empty.app_url) as old:
+        old.execute("SET discreet.tenant = '*'")
+        old.execute(CLAIM_OF_0007[0].encode(), [whole])
+        with pytest.raises(psycopg.errors.UndefinedColumn) as refused:
+            old.execute(CLAIM_OF_0007[1].encode(), [whole])
+        assert may_be_other_schema(refused.value)
+    present, oldest = rows(postgres, empty, "alembic_version")[0]["version_num"], oldest_code(revisions()[-1])
+    with pytest.raises(WrongSchema, match="start the newer version instead"):
+        judge("0007", present, oldest)
+
+    async def after() -> None:
+        async with open_services(settings) as services:
+            held = await running.claim(services, whole)
+            assert held is not None
+            assert (held.attempt, held.traceparent) == (1, trace)
+            assert await running.open_content(services, held)
+            assert await running.claim(services, swapped) is None
+            ended = await jobs.find(services, await access.local_owner(services), swapped)
+            assert ended["error_code"] == "job_altered"
+
+    asyncio.run(after())
 
 
 def migrate_refuses(settings: Settings, revision: str) -> bool:

@@ -167,7 +167,7 @@ def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
                 assert (await connection.execute(text(statement))).rowcount == 0
         for statement in (
             "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', 'p', 'owner', 'l', '')",
-            "INSERT INTO job_events (job_id, seq, event, data) VALUES ('job_two', 9, 'state', '{}')",
+            "INSERT INTO job_events (job_id, seq, event, details) VALUES ('job_two', 9, 'state', '{}')",
             "INSERT INTO dataset_chunks (dataset_id, index, sealed) VALUES ('dst_two', 9, '')",
             "SELECT ledger_open('a', 'two', 'data', 'x', 'u', '{\"epsilon\": \"1\", \"delta\": \"1\"}', '{}', '', '')",
         ):

@@ -29,7 +29,7 @@ MOST_TOGETHER = 16
 
 @dataclass(frozen=True)
 class Submission:
-    """What became of an order: `outcome` as `accept_jobs` in `migrations/acceptance.sql` names it."""
+    """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
 
     outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "refused"]
     job_id: str | None = None

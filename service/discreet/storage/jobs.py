@@ -28,12 +28,6 @@ from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.tables import IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
 
-TRACE_SEQ = 0
-"""The number of the event that says which trace a job belongs to; streams begin behind it."""
-
-SEAL_SEQ = -1
-"""The number of the event that holds the job's seal (see `tamper_seals`); streams begin behind it too."""
-
 _REPAIR_LOCK = 7_365_208_515
 
 FINAL = ("succeeded", "failed", "cancelled")
@@ -89,8 +83,8 @@ async def result_table(connection: AsyncConnection, job_id: str, name: str) -> b
 
 async def events(connection: AsyncConnection, job_id: str, after: int) -> list[Row]:
     statement = (
-        select(JobEvent.seq, JobEvent.event, JobEvent.data)
-        .where(JobEvent.job_id == job_id, JobEvent.seq > max(after, TRACE_SEQ))
+        select(JobEvent.seq, JobEvent.event, JobEvent.details)
+        .where(JobEvent.job_id == job_id, JobEvent.seq > after)
         .order_by(JobEvent.seq)
     )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -105,20 +99,6 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
 async def unfinished(connection: AsyncConnection) -> dict[str, Any]:
     """How many jobs wait and run, since when the oldest has been waiting, and how many leases have run out."""
     return dict((await connection.execute(_UNFINISHED)).mappings().one())
-
-
-async def find_trace(connection: AsyncConnection, job_id: str) -> str | None:
-    """The traceparent that the job was submitted with, if any."""
-    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == TRACE_SEQ)
-    data = (await connection.execute(statement)).scalar_one_or_none()
-    return None if data is None else str(data["traceparent"])
-
-
-async def find_seal(connection: AsyncConnection, job_id: str) -> str | None:
-    """The job's seal; None when an older version accepted it, or when it is federated."""
-    statement = select(JobEvent.data).where(JobEvent.job_id == job_id, JobEvent.seq == SEAL_SEQ)
-    data = (await connection.execute(statement)).scalar_one_or_none()
-    return None if data is None else str(data["mac"])
 
 
 # A worker's steps ---------------------------------------------------------------------------------------------------
@@ -235,9 +215,9 @@ async def publish(
         await connection.execute(insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet))
 
 
-async def add_event(connection: AsyncConnection, job_id: str, event: str, data: Mapping[str, Any]) -> None:
+async def add_event(connection: AsyncConnection, job_id: str, event: str, details: Mapping[str, Any]) -> None:
     """Append to the job's event stream and wake who listens. Writers of one job are serialized by its row."""
-    await connection.execute(_ADD_EVENT, {"job": job_id, "event": event, "data": json.dumps(dict(data))})
+    await connection.execute(_ADD_EVENT, {"job": job_id, "event": event, "details": json.dumps(dict(details))})
     await connection.execute(select(func.pg_notify(CHANNEL, job_id)))
 
 
@@ -314,8 +294,8 @@ _STORE_RELEASE = text(
 )
 _ADD_EVENT = text(
     """
-    INSERT INTO job_events (job_id, seq, event, data)
-    SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:data AS jsonb) FROM job_events WHERE job_id = :job
+    INSERT INTO job_events (job_id, seq, event, details)
+    SELECT :job, coalesce(max(seq), 0) + 1, :event, CAST(:details AS jsonb) FROM job_events WHERE job_id = :job
     """
 )
 _UNFINISHED = text(

@@ -1,7 +1,7 @@
 """The ledger, as the application sees it: it reads rows and calls the functions that write them.
 
-The rules stand in `migrations/ledger.sql` and hold against the application itself: its role may execute those
-functions and cannot INSERT, UPDATE or DELETE an account or an entry.
+The rules stand in `migrations/current/02_ledger.sql` and hold against the application itself: its role may execute
+those functions and cannot INSERT, UPDATE or DELETE an account or an entry.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.jobs import FINAL, SEAL_SEQ
+from discreet.storage.jobs import FINAL
 from discreet.storage.secrets import DIGEST
 from discreet.storage.tables import (
     Dataset,
     DatasetChunk,
     FederatedSession,
     Job,
-    JobEvent,
     JobResult,
     Key,
     Release,
@@ -114,14 +113,9 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
 
 async def sealed_jobs(connection: AsyncConnection, key_id: str) -> int:
     """How many jobs that have not ended this key has sealed; `secrets.DIGEST` names the key of contents."""
-    mac = JobEvent.data["mac"].as_string()
-    by_this = ~mac.contains(":") if key_id == DIGEST else mac.startswith(f"{key_id}:", autoescape=True)
-    statement = (
-        select(func.count())
-        .select_from(JobEvent)
-        .join(Job, Job.id == JobEvent.job_id)
-        .where(JobEvent.seq == SEAL_SEQ, Job.state.not_in(FINAL), by_this)
-    )
+    seal = Job.tamper_seal
+    by_this = ~seal.contains(":") if key_id == DIGEST else seal.startswith(f"{key_id}:", autoescape=True)
+    statement = select(func.count()).select_from(Job).where(Job.state.not_in(FINAL), by_this)
     return int((await connection.execute(statement)).scalar_one())
 
 

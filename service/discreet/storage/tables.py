@@ -1,9 +1,7 @@
-"""The tables, as SQLAlchemy models. The migrations make them; a test holds the two equal.
+"""The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Row-level security (`migrations/rows.sql`) shows a transaction the rows of its own tenant only.
-
-Everything that the application may change is here without privilege beyond it: `accounts` and `ledger_entries` are
-written only by the functions of the ledger migration, which own the rules (see `storage/ledger.py`).
+`migrations/current` explains every table and column, and says what else the database owns: row-level security, the
+functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
 """
 
 from __future__ import annotations
@@ -52,11 +50,7 @@ class Tenant(Base):
 
 
 class Key(Base):
-    """An API key of a principal: its public part and an HMAC of the whole, never the key.
-
-    `used_requests` of it were given out to API processes in the window number `used_window`; `last_used_at` is when one
-    of them last asked for some, so it is late by at most a window.
-    """
+    """An API key of a principal: its public part and a MAC of the whole, never the key."""
 
     __tablename__ = "keys"
     __table_args__ = (CheckConstraint("role IN ('operator', 'owner', 'analyst', 'auditor')", name="keys_role"),)
@@ -66,7 +60,7 @@ class Key(Base):
     role: Mapped[str]
     lookup: Mapped[str] = mapped_column(unique=True)
     mac: Mapped[bytes]
-    pepper_id: Mapped[str | None]  # which pepper is under the MAC; none: a key of before 0002 that was not used since
+    pepper_id: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
@@ -76,7 +70,7 @@ class Key(Base):
 
 
 class WebSession(Base):
-    """A login of the dashboard: an HMAC of its cookie, never the cookie. It ends with the key it came from."""
+    """A login of the dashboard. It ends with the key that it came from."""
 
     __tablename__ = "web_sessions"
     __table_args__ = (Index("web_sessions_age", "expires_at"),)
@@ -88,7 +82,7 @@ class WebSession(Base):
 
 
 class LoginLink(Base):
-    """A link that logs in once: an HMAC of its token. The row goes when the link is used."""
+    """A link that logs in once. The row goes when the link is used."""
 
     __tablename__ = "login_links"
     __table_args__ = (Index("login_links_age", "expires_at"),)
@@ -100,7 +94,7 @@ class LoginLink(Base):
 
 
 class Account(Base):
-    """What a privacy budget is charged to. `scope`: data, tenant, principal or agent; `subject` says which one."""
+    """What a privacy budget is charged to."""
 
     __tablename__ = "accounts"
     __table_args__ = (
@@ -116,11 +110,7 @@ class Account(Base):
 
 
 class LedgerEntry(Base):
-    """One row of an account's hash chain. `body` is the canonical JSON that `hash` covers; the rest repeats it.
-
-    `totals` are the prices admitted so far and not released, `reserved` the part of them that is still pending: the
-    last row of an account is its whole state, and no mutable balance exists.
-    """
+    """One line of an account's hash chain."""
 
     __tablename__ = "ledger_entries"
     __table_args__ = (
@@ -131,9 +121,7 @@ class LedgerEntry(Base):
     )
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    tenant_id: Mapped[
-        str
-    ]  # the account's, which has the foreign key: a check here would lock the tenant's row each time
+    tenant_id: Mapped[str]
     kind: Mapped[str]
     job_id: Mapped[str | None]
     body: Mapped[str]
@@ -147,11 +135,7 @@ class LedgerEntry(Base):
 
 
 class Dataset(Base):
-    """A registered dataset; its content lies sealed in chunks or in an object, and is known by a keyed digest.
-
-    `wrapped_key` is the content's own key under master key `content_key_id`. Without one, chunks are sealed by that
-    master key itself, as version 0001 did. Erasing forgets it: what copies of the content remain cannot be read.
-    """
+    """A registered dataset. Erasing forgets `wrapped_key`: what copies of the content remain cannot be read."""
 
     __tablename__ = "datasets"
     __table_args__ = (
@@ -217,6 +201,8 @@ class Job(Base):
     plan: Mapped[dict[str, Any]]
     price: Mapped[dict[str, Any]]
     seed: Mapped[int | None] = mapped_column(BigInteger)
+    tamper_seal: Mapped[str | None]
+    traceparent: Mapped[str | None]
     state: Mapped[str] = mapped_column(server_default="queued")
     attempt: Mapped[int] = mapped_column(Integer, server_default="0")
     failures: Mapped[int] = mapped_column(Integer, server_default="0")
@@ -239,7 +225,7 @@ class JobEvent(Base):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     event: Mapped[str]
-    data: Mapped[dict[str, Any]]
+    details: Mapped[dict[str, Any]]
 
 
 class Release(Base):
@@ -286,8 +272,7 @@ class IdempotentRequest(Base):
 
 
 class FederatedSession(Base):
-    """The session of a federated job. `holder` and `lease_until` say which rpc process runs it; its fencing token is
-    the job's `attempt`. `sealed` holds the state after `round` steps with the broadcast that agents may have seen."""
+    """The session of a federated job."""
 
     __tablename__ = "sessions"
     __table_args__ = (Index("sessions_lease", "lease_until"),)
@@ -311,7 +296,7 @@ class FederatedSession(Base):
 
 
 class SessionToken(Base):
-    """A one-time token of enrolment: an HMAC of it, never the token."""
+    """A one-time token of enrolment."""
 
     __tablename__ = "session_tokens"
     mac: Mapped[bytes] = mapped_column(primary_key=True)
@@ -323,7 +308,7 @@ class SessionToken(Base):
 
 
 class SessionAgent(Base):
-    """An agent in a session, by the fingerprint of its key. `receipt` is its countersignature of the charge."""
+    """An agent in a session, by the fingerprint of its key."""
 
     __tablename__ = "session_agents"
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
@@ -368,8 +353,7 @@ class Webhook(Base):
 
 
 class WebhookDelivery(Base):
-    """A message to a webhook, written with what it tells of. `next_at` is when it is due, or the lease of the worker
-    that sends it now; none: it was delivered or given up."""
+    """A message to a webhook, written with what it tells of."""
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (

@@ -207,7 +207,7 @@ async def watch_job(
                 rows, ended = await jobs.events(services, principal, job_id, after)
                 for row in rows:
                     after = row["seq"]
-                    yield f"id: {after}\nevent: {row['event']}\ndata: {json.dumps(row['data'])}\n\n"
+                    yield f"id: {after}\nevent: {row['event']}\ndata: {json.dumps(row['details'])}\n\n"
                 if ended or hub.closing:
                     return
                 if not await hub.wait(changed, KEEPALIVE_SECONDS):

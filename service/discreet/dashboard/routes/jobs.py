@@ -226,7 +226,7 @@ async def watch_one(
                 rows, ended = await jobs.events(services, viewer.principal, job_id, after)
                 for row in rows:
                     after = row["seq"]
-                    yield _event(row["event"], row["data"], after)
+                    yield _event(row["event"], row["details"], after)
                 if ended:
                     return
                 if not await hub.wait(changed, KEEPALIVE_SECONDS):

@@ -90,7 +90,6 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
         agents = await sessions.agents(connection, job_id)
         entries = await ledger.reservation(connection, job_id)
         stored = await jobs.find_release(connection, job_id)
-        traceparent = await jobs.find_trace(connection, job_id)
     faults.point("session.taken")
     listed = set() if session["roster"] is None else records.listed_of(session["roster"])
     rows = [row for row in agents if row["fingerprint"] in listed]
@@ -131,7 +130,7 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
         transcript=_bytes(session["transcript"]) or hashlib.sha256(_bytes(session["roster"]) or b"").digest(),
         touched=any(entry["kind"] == "data_touched" for entry in entries),
         released=released,
-        traceparent=traceparent,
+        traceparent=job["traceparent"],
     )
 
 

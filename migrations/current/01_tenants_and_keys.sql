@@ -1,0 +1,129 @@
+-- Tenants, their API keys, and logins of the dashboard.
+--
+-- Row-level security, here and in every other file: a transaction sees the rows of the one tenant that it names in the
+-- setting discreet.tenant, and none when it names none; '*' is the system's own scope (workers, keys, operators). FORCE
+-- binds the owner of the tables too, and so the SECURITY DEFINER functions. It guards against a query that forgets its
+-- WHERE, not against someone who runs SQL of their own as the application role: that one can name any tenant. Foreign keys
+-- are checked without it.
+
+-- One customer; every other row belongs to one.
+CREATE TABLE tenants (
+  id text PRIMARY KEY,  -- 'ten_' and 26 random characters; identifiers of all tables are made so
+  name text NOT NULL UNIQUE,  -- what operators call it
+  created_at timestamptz NOT NULL DEFAULT now()  -- when it was made
+);
+ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON tenants USING (current_setting('discreet.tenant', true) IN (id, '*'));
+GRANT SELECT, INSERT ON tenants TO discreet_app;
+
+-- An API key of a principal: its public part and a MAC of the whole, never the key.
+CREATE TABLE keys (
+  id text PRIMARY KEY,  -- names the key in lists and in requests to revoke it; tells nothing of the key
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose key it is
+  principal text NOT NULL,  -- the person or program that holds it; keys of one principal share budgets and cap
+  role text NOT NULL,  -- what its holder may do
+  lookup text NOT NULL UNIQUE,  -- the part of the key by which it is found
+  mac bytea NOT NULL,  -- HMAC-SHA256 of the whole key under a pepper
+  pepper_id text,  -- which pepper that is; null: a key of before schema 0002 that was not used since
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was made
+  expires_at timestamptz,  -- when it ends by itself; null: never
+  revoked_at timestamptz,  -- since when it is refused; null: it is not
+  last_used_at timestamptz,  -- when a process last asked for requests of it, so late by at most one window
+  used_window bigint,  -- the number of the window of time that used_requests counts in
+  used_requests integer NOT NULL DEFAULT 0,  -- requests of that window that were handed to processes
+  CONSTRAINT keys_role CHECK (role IN ('operator', 'owner', 'analyst', 'auditor'))
+);
+CREATE INDEX ix_keys_tenant_id ON keys (tenant_id);
+ALTER TABLE keys ENABLE ROW LEVEL SECURITY;
+ALTER TABLE keys FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON keys USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT,
+  UPDATE (mac, pepper_id, expires_at, revoked_at, last_used_at, used_window, used_requests) ON keys TO discreet_app;
+
+-- A login of the dashboard: a MAC of its cookie, never the cookie. It ends with the key that it came from.
+CREATE TABLE web_sessions (
+  mac bytea PRIMARY KEY,  -- HMAC-SHA256 of the cookie
+  tenant_id text NOT NULL REFERENCES tenants,  -- of the key
+  key_id text NOT NULL REFERENCES keys,  -- whose rights the login has
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when somebody logged in
+  expires_at timestamptz NOT NULL  -- when the cookie counts no more
+);
+CREATE INDEX web_sessions_age ON web_sessions (expires_at);
+ALTER TABLE web_sessions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE web_sessions FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON web_sessions USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, DELETE ON web_sessions TO discreet_app;
+
+-- A link that logs in once. The row goes when the link is used.
+CREATE TABLE login_links (
+  mac bytea PRIMARY KEY,  -- HMAC-SHA256 of the link's token
+  tenant_id text NOT NULL REFERENCES tenants,  -- of the key
+  key_id text NOT NULL REFERENCES keys,  -- whose rights the login will have
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was asked for
+  expires_at timestamptz NOT NULL  -- when it counts no more
+);
+CREATE INDEX login_links_age ON login_links (expires_at);
+ALTER TABLE login_links ENABLE ROW LEVEL SECURITY;
+ALTER TABLE login_links FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON login_links USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, DELETE ON login_links TO discreet_app;
+
+CREATE FUNCTION open_key(_lookup text)
+RETURNS TABLE (tenant_id text, principal text, role text, id text, mac bytea, revoked boolean, seconds_left double precision)
+LANGUAGE plpgsql AS $$
+-- A key by its public part, whatever has become of it: only who shows the whole key is told that it was revoked.
+-- seconds_left is null without an expiry; by this server's clock, so that no other one matters.
+DECLARE
+  scope text := current_setting('discreet.tenant', true);
+BEGIN
+  PERFORM set_config('discreet.tenant', '*', true);
+  RETURN QUERY
+    SELECT k.tenant_id, k.principal, k.role, k.id, k.mac, k.revoked_at IS NOT NULL,
+      extract(epoch FROM k.expires_at - clock_timestamp())::double precision
+    FROM keys AS k WHERE k.lookup = _lookup;
+  PERFORM set_config('discreet.tenant', scope, true);
+END
+$$;
+
+CREATE FUNCTION take_requests(
+  _key text, _seconds integer, _quota integer, _block integer,
+  OUT granted integer, OUT taken integer, OUT seconds_left double precision
+)
+LANGUAGE plpgsql AS $$
+-- Set up to _block requests of a key aside for the process that asks, in the window of _seconds that is now: all processes
+-- together get _quota and no more. granted is 0 when the window is used up; taken is what all have got by now.
+-- Says on the way when the key was last used. Losing the last of these rows with the machine costs nobody anything, so
+-- nobody waits for the disk.
+DECLARE
+  now_seconds double precision := extract(epoch FROM clock_timestamp());
+  this_window bigint := floor(now_seconds / _seconds);
+BEGIN
+  PERFORM set_config('synchronous_commit', 'off', true);
+  PERFORM set_config('discreet.tenant', '*', true);
+  UPDATE keys AS k
+    SET used_window = this_window,
+        used_requests = greatest(old.before, least(_quota, old.before + _block)),
+        last_used_at = clock_timestamp()
+    FROM (SELECT o.id, CASE WHEN o.used_window = this_window THEN o.used_requests ELSE 0 END AS before
+          FROM keys AS o WHERE o.id = _key FOR UPDATE) AS old
+    WHERE k.id = old.id
+    RETURNING k.used_requests - old.before, k.used_requests INTO granted, taken;
+  granted := coalesce(granted, 0);
+  taken := coalesce(taken, _quota);
+  seconds_left := (this_window + 1) * _seconds::double precision - now_seconds;
+END
+$$;
+
+CREATE FUNCTION tell_key() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify('discreet_keys', NEW.id);
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER keys_changed AFTER UPDATE OF role, principal, tenant_id, mac, expires_at, revoked_at ON keys
+  FOR EACH ROW EXECUTE FUNCTION tell_key();
+
+REVOKE ALL ON FUNCTION open_key(text), take_requests(text, integer, integer, integer), tell_key() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION open_key(text), take_requests(text, integer, integer, integer) TO discreet_app;

@@ -1,0 +1,392 @@
+-- Privacy budgets: accounts, the ledger, and its rules, which the database owns.
+--
+-- Every row of accounts and of ledger_entries is written by the functions below and by nothing else: the application role
+-- may execute them, and may not INSERT, UPDATE or DELETE. They keep, for each account, one hash chain, the running totals
+-- of all admitted prices, and the caps; a reservation passes the filters of every account it touches or writes nothing.
+--
+-- Amounts are non-negative integers in decimal strings, by price column: epsilon in 1e-9, delta, rho and delta_z in 1e-18.
+-- A filter is a set of limits, one for each column it sums; which limits a cap (E, D) has is decided by
+-- discreet.privacy.filters and stands in the row that sets the cap, so that admission here is a comparison of integers.
+--
+-- The functions run as the owner of the tables, and still under row-level security: they see the accounts of the
+-- transaction's own tenant and no others. Only those that the application calls set a search path and may be executed by
+-- it; the rest, called by them alone, inherit it.
+
+-- What a privacy budget is charged to.
+CREATE TABLE accounts (
+  id text PRIMARY KEY,  -- identifies the account; the ledger's lines name it
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose account it is
+  scope text NOT NULL,  -- what is protected or capped: data of a dataset, all of a tenant, a principal, an agent
+  subject text NOT NULL,  -- which one of them: an account of data, a tenant, a principal's name, a key's fingerprint
+  unit text NOT NULL,  -- what neighbouring data differ by: a request, a person, an agent's data, ...
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was opened
+  CONSTRAINT accounts_scope CHECK (scope IN ('data', 'tenant', 'principal', 'agent')),
+  CONSTRAINT accounts_subject UNIQUE (tenant_id, scope, subject)
+);
+ALTER TABLE accounts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE accounts FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON accounts USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT ON accounts TO discreet_app;
+
+-- One line of an account's hash chain. The last line of an account is its whole state: no mutable balance exists.
+CREATE TABLE ledger_entries (
+  account_id text NOT NULL REFERENCES accounts,  -- whose chain it is
+  seq bigint NOT NULL,  -- the line's number in the chain, from 1 without a gap
+  tenant_id text NOT NULL,  -- the account's, which has the foreign key: a check here would lock the tenant's row each time
+  kind text NOT NULL,  -- what happened; a commit ends a reservation that touched data, a release one that did not
+  job_id text,  -- the job that reserved, touched or settled; null for openings and grants
+  body text NOT NULL,  -- canonical JSON (RFC 8785) of the whole line: what the hash covers; the other columns repeat it
+  hash bytea NOT NULL,  -- SHA-256 of previous_hash and body
+  previous_hash bytea NOT NULL,  -- the hash of the line before; 32 zero bytes for the first
+  totals jsonb NOT NULL,  -- prices admitted so far and not released, by price column
+  reserved jsonb NOT NULL,  -- the part of them that is still pending
+  cap jsonb NOT NULL,  -- epsilon and delta that the account's owner allows
+  filters text NOT NULL,  -- canonical JSON of the limits that follow from the cap, by filter
+  at timestamptz NOT NULL,  -- when the line was written, by the database's clock
+  PRIMARY KEY (account_id, seq),
+  CONSTRAINT ledger_entries_kind CHECK (kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')),
+  CONSTRAINT ledger_entries_once UNIQUE (job_id, account_id, kind)
+);
+ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
+ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON ledger_entries USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT ON ledger_entries TO discreet_app;
+
+CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  -- a + sign b, column by column; every column is in the answer. (STABLE as jsonb_build_object is: else it is not inlined.)
+  SELECT jsonb_build_object(
+    'delta', (coalesce((a->>'delta')::numeric, 0) + sign * coalesce((b->>'delta')::numeric, 0))::text,
+    'delta_z', (coalesce((a->>'delta_z')::numeric, 0) + sign * coalesce((b->>'delta_z')::numeric, 0))::text,
+    'epsilon', (coalesce((a->>'epsilon')::numeric, 0) + sign * coalesce((b->>'epsilon')::numeric, 0))::text,
+    'rho', (coalesce((a->>'rho')::numeric, 0) + sign * coalesce((b->>'rho')::numeric, 0))::text)
+$$;
+
+CREATE FUNCTION ledger_text(x jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- canonical JSON of amounts: of all price columns, or of none
+  SELECT CASE WHEN x = '{}' THEN '{}' ELSE
+    '{"delta":"' || (x->>'delta') || '","delta_z":"' || (x->>'delta_z') || '","epsilon":"' || (x->>'epsilon')
+    || '","rho":"' || (x->>'rho') || '"}' END
+$$;
+
+CREATE FUNCTION ledger_filters_text(x jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- canonical JSON of the limits of each filter
+  SELECT '{' || coalesce(string_agg(to_json(name)::text || ':{' || (
+      SELECT string_agg('"' || key || '":"' || value || '"', ',' ORDER BY key COLLATE "C") FROM jsonb_each_text(limits)
+    ) || '}', ',' ORDER BY name COLLATE "C"), '') || '}'
+  FROM jsonb_each(x) AS filter(name, limits)
+$$;
+
+CREATE FUNCTION ledger_passes(totals jsonb, filters text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- True when at least one filter holds: each of its limits is met. What cannot be compared does not hold.
+DECLARE
+  limits jsonb;
+BEGIN
+  FOR limits IN SELECT value FROM jsonb_each(filters::jsonb) LOOP
+    IF (NOT limits ? 'delta' OR (totals->>'delta')::numeric <= (limits->>'delta')::numeric)
+      AND (NOT limits ? 'delta_z' OR (totals->>'delta_z')::numeric <= (limits->>'delta_z')::numeric)
+      AND (NOT limits ? 'epsilon' OR (totals->>'epsilon')::numeric <= (limits->>'epsilon')::numeric)
+      AND (NOT limits ? 'rho' OR (totals->>'rho')::numeric <= (limits->>'rho')::numeric)
+    THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
+END
+$$;
+
+CREATE FUNCTION ledger_check(x jsonb, _columns text[], _all boolean) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- x is an object of amounts by these columns: of all of them, or else of some
+DECLARE
+  column_name text;
+  amount text;
+  found integer := 0;
+BEGIN
+  IF jsonb_typeof(x) = 'object' THEN
+    FOR column_name, amount IN SELECT key, value FROM jsonb_each_text(x) LOOP
+      EXIT WHEN amount IS NULL OR amount !~ '^(0|[1-9][0-9]{0,36})$' OR column_name <> ALL (_columns);
+      found := found + 1;
+    END LOOP;
+    IF found = (SELECT count(*) FROM jsonb_object_keys(x)) AND found > 0 AND (NOT _all OR found = cardinality(_columns)) THEN
+      RETURN;
+    END IF;
+  END IF;
+  RAISE EXCEPTION 'amounts are non-negative integers in decimal strings: %', array_to_string(_columns, ', ')
+    USING ERRCODE = 'DL001';
+END
+$$;
+
+CREATE FUNCTION ledger_check_price(x jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- the same for a price, which has every column
+BEGIN
+  IF jsonb_typeof(x) = 'object' AND x - '{delta,delta_z,epsilon,rho}'::text[] = '{}'
+    AND (x->>'delta') ~ '^(0|[1-9][0-9]{0,36})$' AND (x->>'delta_z') ~ '^(0|[1-9][0-9]{0,36})$'
+    AND (x->>'epsilon') ~ '^(0|[1-9][0-9]{0,36})$' AND (x->>'rho') ~ '^(0|[1-9][0-9]{0,36})$'
+  THEN
+    RETURN;
+  END IF;
+  PERFORM ledger_check(x, '{delta,delta_z,epsilon,rho}', true);
+END
+$$;
+
+CREATE FUNCTION ledger_check_cap(_cap jsonb, _filters jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  PERFORM ledger_check(_cap, '{epsilon,delta}', true);
+  PERFORM ledger_check(value, '{delta,delta_z,epsilon,rho}', false) FROM jsonb_each(_filters);
+END
+$$;
+
+CREATE FUNCTION ledger_last(_account text) RETURNS ledger_entries
+LANGUAGE plpgsql SET enable_sort = off AS $$
+-- The end of an index, also while the statistics of a young table let the planner think that sorting was as cheap.
+DECLARE
+  last ledger_entries;
+BEGIN
+  SELECT * INTO STRICT last FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1;
+  RETURN last;
+END
+$$;
+
+CREATE FUNCTION ledger_write(
+  _last ledger_entries, _account accounts, _kind text, _job text, _actor text, _reason text, _events text, _price jsonb,
+  _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
+) RETURNS ledger_entries
+LANGUAGE plpgsql AS $$
+DECLARE
+  entry ledger_entries;
+BEGIN
+  entry.account_id := _account.id;
+  entry.tenant_id := _account.tenant_id;
+  entry.seq := coalesce(_last.seq, 0) + 1;
+  entry.kind := _kind;
+  entry.job_id := _job;
+  entry.at := clock_timestamp();
+  entry.previous_hash := coalesce(_last.hash, '\x0000000000000000000000000000000000000000000000000000000000000000');
+  entry.totals := _totals;
+  entry.reserved := _reserved;
+  entry.cap := _cap;
+  entry.filters := _filters;
+  entry.body := '{"account":' || to_json(_account.id)
+    || ',"actor":' || coalesce(to_json(_actor)::text, 'null')
+    || ',"at":' || to_json(to_char(entry.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+    || ',"cap":{"delta":"' || (_cap->>'delta') || '","epsilon":"' || (_cap->>'epsilon') || '"}'
+    || ',"events":' || _events
+    || ',"filters":' || _filters
+    || ',"job":' || coalesce(to_json(_job)::text, 'null')
+    || ',"kind":' || to_json(_kind)
+    || ',"price":' || ledger_text(_price)
+    || ',"reason":' || coalesce(to_json(_reason)::text, 'null')
+    || ',"reserved":' || ledger_text(_reserved)
+    || ',"scope":' || to_json(_account.scope)
+    || ',"seq":' || entry.seq
+    || ',"subject":' || to_json(_account.subject)
+    || ',"tenant":' || to_json(_account.tenant_id)
+    || ',"totals":' || ledger_text(_totals)
+    || ',"unit":' || to_json(_account.unit)
+    || '}';
+  entry.hash := sha256(entry.previous_hash || convert_to(entry.body, 'UTF8'));
+  INSERT INTO ledger_entries SELECT entry.*;
+  RETURN entry;
+END
+$$;
+
+CREATE FUNCTION ledger_open(
+  _account text, _tenant text, _scope text, _subject text, _unit text, _cap jsonb, _filters jsonb, _actor text,
+  _reason text
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+  account accounts;
+BEGIN
+  PERFORM ledger_check_cap(_cap, _filters);
+  INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES (_account, _tenant, _scope, _subject, _unit)
+  RETURNING * INTO account;
+  PERFORM ledger_write(NULL, account, 'open', NULL, _actor, _reason, '[]', '{}',
+    ledger_add('{}', '{}', 1), ledger_add('{}', '{}', 1), _cap, ledger_filters_text(_filters));
+END
+$$;
+
+CREATE FUNCTION ledger_grant(_account text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- false, and nothing written, when what is spent or reserved would pass the new cap
+DECLARE
+  account accounts;
+  last ledger_entries;
+BEGIN
+  PERFORM ledger_check_cap(_cap, _filters);
+  SELECT * INTO STRICT account FROM accounts WHERE id = _account FOR UPDATE;
+  last := ledger_last(_account);
+  IF NOT ledger_passes(last.totals, _filters::text) THEN
+    RETURN false;
+  END IF;
+  PERFORM ledger_write(last, account, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
+    ledger_filters_text(_filters));
+  RETURN true;
+END
+$$;
+
+CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
+-- Accounts are locked in the order of their ids, so that no two reservations wait for each other. As in ledger.sql, but for
+-- the single account, which needs no order.
+DECLARE
+  account accounts;
+  last ledger_entries;
+  names text[] := _accounts;
+  held accounts[] := '{}';
+  lasts ledger_entries[] := '{}';
+  sums jsonb[] := '{}';
+  refused boolean := false;
+BEGIN
+  PERFORM ledger_check_price(_price);
+  IF cardinality(_accounts) > 1 THEN
+    names := ARRAY(SELECT DISTINCT name FROM unnest(_accounts) AS name ORDER BY name);
+  END IF;
+  FOREACH account_id IN ARRAY names LOOP
+    SELECT * INTO account FROM accounts AS a WHERE a.id = account_id FOR UPDATE;
+    EXIT WHEN NOT FOUND;
+    last := ledger_last(account_id);
+    held := held || account;
+    lasts := lasts || last;
+    scope := account.scope;
+    subject := account.subject;
+    totals := last.totals;
+    reserved := last.reserved;
+    cap := last.cap;
+    sums := sums || ledger_add(last.totals, _price, 1);
+    admitted := ledger_passes(sums[cardinality(sums)], last.filters);
+    refused := refused OR NOT admitted;
+    RETURN NEXT;
+  END LOOP;
+  IF cardinality(held) <> cardinality(_accounts) OR cardinality(held) = 0 THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  IF refused THEN
+    RETURN;
+  END IF;
+  FOR number IN 1 .. cardinality(held) LOOP
+    last := lasts[number];
+    PERFORM ledger_write(last, held[number], 'reserve', _job, _actor, NULL, _events, _price,
+      sums[number], ledger_add(last.reserved, _price, 1), last.cap, last.filters);
+  END LOOP;
+END
+$$;
+
+CREATE FUNCTION ledger_touch(_job text, _actor text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- From here on the job is charged in full, whatever happens. A second call writes nothing.
+DECLARE
+  account accounts;
+  last ledger_entries;
+  found boolean := false;
+BEGIN
+  FOR account IN
+    SELECT a.* FROM accounts AS a JOIN ledger_entries AS e ON e.account_id = a.id AND e.job_id = _job AND e.kind = 'reserve'
+    ORDER BY a.id FOR UPDATE OF a
+  LOOP
+    found := true;
+    IF EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind IN ('commit', 'release')) THEN
+      RAISE EXCEPTION 'job % is settled already', _job USING ERRCODE = 'DL003';
+    END IF;
+    IF NOT EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched') THEN
+      last := ledger_last(account.id);
+      PERFORM ledger_write(last, account, 'data_touched', _job, _actor, NULL, '[]', '{}', last.totals, last.reserved, last.cap, last.filters);
+    END IF;
+  END LOOP;
+  IF NOT found THEN
+    RAISE EXCEPTION 'job % has reserved nothing', _job USING ERRCODE = 'DL003';
+  END IF;
+END
+$$;
+
+CREATE FUNCTION ledger_settle(_job text, _actor text)
+RETURNS TABLE (account_id text, seq bigint, kind text, hash bytea)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- Commit when data were touched, else release; a second call finds nothing to settle. Returns the entries it wrote.
+DECLARE
+  account accounts;
+  last ledger_entries;
+  entry ledger_entries;
+  price jsonb;
+  touched boolean;
+BEGIN
+  FOR account IN
+    SELECT a.* FROM accounts AS a JOIN ledger_entries AS e ON e.account_id = a.id AND e.job_id = _job AND e.kind = 'reserve'
+    ORDER BY a.id FOR UPDATE OF a
+  LOOP
+    CONTINUE WHEN EXISTS (
+      SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind IN ('commit', 'release'));
+    touched := EXISTS (SELECT FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'data_touched');
+    SELECT e.body::jsonb -> 'price' INTO STRICT price
+      FROM ledger_entries AS e WHERE e.account_id = account.id AND e.job_id = _job AND e.kind = 'reserve';
+    last := ledger_last(account.id);
+    entry := ledger_write(last, account, CASE WHEN touched THEN 'commit' ELSE 'release' END, _job, _actor, NULL, '[]', price,
+      CASE WHEN touched THEN last.totals ELSE ledger_add(last.totals, price, -1) END,
+      ledger_add(last.reserved, price, -1), last.cap, last.filters);
+    account_id := entry.account_id;
+    seq := entry.seq;
+    kind := entry.kind;
+    hash := entry.hash;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+
+CREATE FUNCTION ledger_caps(_tenant text, _principal text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  -- the accounts of the caps that stand on a tenant and on a principal of it; every job of theirs is charged there too
+  SELECT coalesce(array_agg(id), '{}') FROM accounts
+  WHERE tenant_id = _tenant AND (scope, subject) IN (('tenant', _tenant), ('principal', _principal))
+$$;
+
+CREATE FUNCTION ledger_refuse_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+  RAISE EXCEPTION 'the ledger is append-only' USING ERRCODE = 'DL004';
+END
+$$;
+
+CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accounts
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+
+CREATE FUNCTION read_budgets(_tenant text, _account text)
+RETURNS TABLE (id text, scope text, subject text, unit text, totals text, reserved text, cap text, datasets text)
+LANGUAGE plpgsql SET enable_sort = off AS $$
+-- The accounts of a tenant (_account: that one) in the order they were opened, as their last entries say, with their
+-- datasets. Everything as text: equal text is an equal budget.
+BEGIN
+  PERFORM set_config('discreet.tenant', _tenant, true);
+  RETURN QUERY
+    SELECT a.id, a.scope, a.subject, a.unit, e.totals::text, e.reserved::text, e.cap::text,
+      coalesce((SELECT jsonb_agg(jsonb_build_object('id', d.id, 'name', d.name, 'deleted', d.deleted_at IS NOT NULL)
+                                 ORDER BY d.created_at, d.id)
+                FROM datasets AS d WHERE d.account_id = a.id), '[]')::text
+    FROM accounts AS a
+    CROSS JOIN LATERAL (SELECT l.totals, l.reserved, l.cap FROM ledger_entries AS l
+                        WHERE l.account_id = a.id ORDER BY l.seq DESC LIMIT 1) AS e
+    WHERE a.tenant_id = _tenant AND (_account IS NULL OR a.id = _account)
+    ORDER BY a.created_at, a.id;
+END
+$$;
+
+REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), ledger_filters_text(jsonb),
+  ledger_passes(jsonb, text), ledger_check(jsonb, text[], boolean), ledger_check_price(jsonb),
+  ledger_check_cap(jsonb, jsonb), ledger_last(text),
+  ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
+  ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
+  ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
+  ledger_caps(text, text), ledger_refuse_change(), read_budgets(text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+  ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
+  ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
+  ledger_caps(text, text), read_budgets(text, text) TO discreet_app;

@@ -1,0 +1,45 @@
+-- Datasets: what may be known of them, and their content, sealed.
+
+-- A registered dataset. Its content lies sealed in chunks or in an object, and is known by a keyed digest.
+CREATE TABLE datasets (
+  id text PRIMARY KEY,  -- identifies the dataset
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  account_id text NOT NULL REFERENCES accounts,  -- what jobs on it are charged to; datasets of the same data share one
+  name text NOT NULL,  -- what its owner calls it
+  kind text NOT NULL,  -- of problem; it decides the schema of the content
+  public jsonb NOT NULL,  -- the part of the dataset that anybody may know
+  mode text NOT NULL,  -- private: jobs are charged; simulation: the data are public, nothing is charged
+  digest bytea NOT NULL,  -- HMAC-SHA256 of tenant and canonical content, so that the same content is registered once
+  content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the chunks where there is none
+  wrapped_key bytea,  -- the content's own key, bound to this row's terms; null: erased, or registered by schema 0001
+  sealed_bytes bigint,  -- how long the sealed content is; null: registered by schema 0001
+  object_name text,  -- where the sealed content lies in the object storage; null: in dataset_chunks
+  expires_at timestamptz,  -- when the content is erased; null: when somebody deletes it
+  delete_after_job boolean NOT NULL DEFAULT false,  -- the content is erased when its first job has succeeded
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was registered
+  deleted_at timestamptz,  -- since when its content is erased; null: it is there
+  CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation'))
+);
+CREATE UNIQUE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;
+CREATE INDEX datasets_page ON datasets (tenant_id, created_at, id);
+CREATE INDEX datasets_expiry ON datasets (expires_at) WHERE deleted_at IS NULL;
+CREATE INDEX ix_datasets_account_id ON datasets (account_id);
+ALTER TABLE datasets ENABLE ROW LEVEL SECURITY;
+ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, MAINTAIN,
+  UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at)
+  ON datasets TO discreet_app;  -- MAINTAIN to vacuum what was erased; before PostgreSQL 17, which has no such right, not
+
+-- A sealed piece of a dataset's content.
+CREATE TABLE dataset_chunks (
+  dataset_id text NOT NULL REFERENCES datasets,  -- whose content
+  index integer NOT NULL,  -- the piece's number, from 0
+  sealed bytea NOT NULL,  -- its bytes under authenticated encryption, which binds dataset and number
+  PRIMARY KEY (dataset_id, index)
+);
+ALTER TABLE dataset_chunks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dataset_chunks FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON dataset_chunks
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM datasets WHERE datasets.id = dataset_id));
+GRANT SELECT, INSERT, DELETE, MAINTAIN ON dataset_chunks TO discreet_app;

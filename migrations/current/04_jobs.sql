@@ -1,0 +1,253 @@
+-- Jobs: acceptance, turns, events, releases and results.
+
+-- A job: what was asked, what it will do, and how far it is.
+CREATE TABLE jobs (
+  id text PRIMARY KEY,  -- identifies the job
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  dataset_id text REFERENCES datasets,  -- what it reads; null: its data stand in the problem, or agents have them
+  principal text NOT NULL,  -- who asked for it
+  kind text NOT NULL,  -- of problem
+  problem jsonb NOT NULL,  -- what is to be solved, as it was asked
+  plan jsonb NOT NULL,  -- what will be done: mechanisms with their noise, steps, limits
+  price jsonb NOT NULL,  -- what is charged for that, by price column
+  seed bigint,  -- of the noise of a simulation; null: noise is drawn anew, as it always is for private data
+  tamper_seal text,  -- MAC over what it will do: key id, colon, hex (no colon: the digests' key); null: federated
+  traceparent text,  -- the trace that the request came with (W3C Trace Context); null: none
+  state text NOT NULL DEFAULT 'queued',  -- how far it is
+  attempt integer NOT NULL DEFAULT 0,  -- the fencing token: one more each time that somebody takes the job
+  failures integer NOT NULL DEFAULT 0,  -- attempts that ended without a result and are not to be repeated for ever
+  lease_until timestamptz,  -- until when the worker that has the job is left alone; null: nobody has it
+  cancel_requested boolean NOT NULL DEFAULT false,  -- whoever runs it shall stop
+  step integer NOT NULL DEFAULT 0,  -- progress, of total
+  total integer NOT NULL DEFAULT 1,  -- the number of steps that the plan has
+  fair_tag integer NOT NULL DEFAULT 0,  -- its turn: small tags run first; 0 for federated jobs, which wait for agents
+  error_code text,  -- why it failed, as a stable word; null: it did not
+  error_detail text,  -- the same in a sentence
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was accepted
+  started_at timestamptz,  -- when it was first taken
+  finished_at timestamptz,  -- when it reached its final state
+  CONSTRAINT jobs_state CHECK (
+    state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled'))
+);
+CREATE INDEX jobs_page ON jobs (tenant_id, created_at, id);
+CREATE INDEX jobs_state ON jobs (tenant_id, state, created_at, id);
+CREATE INDEX jobs_fair ON jobs (tenant_id, fair_tag) WHERE started_at IS NOT NULL OR state = 'queued';
+CREATE INDEX jobs_turn ON jobs (fair_tag) WHERE started_at IS NOT NULL;
+CREATE INDEX jobs_active ON jobs (fair_tag) WHERE state IN ('queued', 'running');
+CREATE INDEX jobs_dataset ON jobs (dataset_id) WHERE dataset_id IS NOT NULL;
+CREATE INDEX jobs_lease ON jobs (lease_until) WHERE state = 'running';
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE jobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+-- What was accepted stays: neither identity nor problem, seed and MAC. Plan and price become final with a signed roster.
+GRANT SELECT, INSERT,
+  UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
+    started_at, finished_at) ON jobs TO discreet_app;
+
+-- What the event stream of a job tells, in order. Rows are added and never changed.
+CREATE TABLE job_events (
+  job_id text NOT NULL REFERENCES jobs,  -- whose stream
+  seq integer NOT NULL,  -- the event's number in the stream, from 1
+  event text NOT NULL,  -- what it tells: state or progress
+  details jsonb NOT NULL,  -- the state, or step and total
+  PRIMARY KEY (job_id, seq),
+  CONSTRAINT job_events_seq CHECK (seq > 0)
+);
+ALTER TABLE job_events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_events FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON job_events
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
+GRANT SELECT, INSERT ON job_events TO discreet_app;
+
+-- What a job's mechanisms released, written before anything is made of it, so that data are touched once.
+CREATE TABLE releases (
+  job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row goes when the job ends
+  attempt integer NOT NULL,  -- the fencing token of who wrote it
+  content_key_id text NOT NULL,  -- the master key that sealed it
+  sealed bytea NOT NULL,  -- the release under authenticated encryption
+  at timestamptz NOT NULL DEFAULT now()  -- when it was written
+);
+ALTER TABLE releases ENABLE ROW LEVEL SECURITY;
+ALTER TABLE releases FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON releases
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
+GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, sealed) ON releases TO discreet_app;
+
+-- A published result.
+CREATE TABLE job_results (
+  job_id text PRIMARY KEY REFERENCES jobs,  -- whose result
+  result bytea NOT NULL,  -- JSON text, as it is answered
+  certificate jsonb NOT NULL,  -- what was charged and released, with the result's digest, signed
+  at timestamptz NOT NULL DEFAULT now()  -- when it was published
+);
+ALTER TABLE job_results ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_results FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON job_results
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
+GRANT SELECT, INSERT ON job_results TO discreet_app;
+
+-- A large field of a result.
+CREATE TABLE result_tables (
+  job_id text NOT NULL REFERENCES jobs,  -- whose result
+  name text NOT NULL,  -- which field
+  parquet bytea NOT NULL,  -- its rows, as a Parquet file
+  PRIMARY KEY (job_id, name)
+);
+ALTER TABLE result_tables ENABLE ROW LEVEL SECURITY;
+ALTER TABLE result_tables FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON result_tables
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
+GRANT SELECT, INSERT ON result_tables TO discreet_app;
+
+-- An accepted request by its Idempotency-Key: the same key answers the same job again.
+CREATE TABLE idempotent_requests (
+  tenant_id text NOT NULL,  -- who asked
+  principal text NOT NULL,  -- who of them
+  key text NOT NULL,  -- the header's value
+  request_digest bytea NOT NULL,  -- SHA-256 of the body: another request under this key is refused
+  job_id text NOT NULL REFERENCES jobs,  -- the job that it made
+  created_at timestamptz NOT NULL DEFAULT now(),  -- from when on its promised time runs
+  PRIMARY KEY (tenant_id, principal, key)
+);
+CREATE INDEX idempotent_requests_age ON idempotent_requests (created_at);
+ALTER TABLE idempotent_requests ENABLE ROW LEVEL SECURITY;
+ALTER TABLE idempotent_requests FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON idempotent_requests USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, DELETE ON idempotent_requests TO discreet_app;
+
+-- Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, with jobs of equal cost.
+CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
+LANGUAGE plpgsql SET enable_sort = off AS $$
+-- The start tag of a tenant's next job: one more than that of the tenant's last, but at least the virtual time. Small tags
+-- run first. The virtual time is the largest tag that has been started: it only grows, whatever long jobs still run, so that
+-- nobody who comes is served before those who have waited. A tenant's last is the last that has been, or waits to be, started:
+-- jobs that were cancelled before have cost nobody a turn. It looks at the tags of all tenants, in the system's scope.
+DECLARE
+  scope text := current_setting('discreet.tenant', true);
+  virtual_time integer;
+  own integer;
+BEGIN
+  PERFORM set_config('discreet.tenant', '*', true);
+  SELECT j.fair_tag INTO virtual_time FROM jobs AS j WHERE j.started_at IS NOT NULL ORDER BY j.fair_tag DESC LIMIT 1;
+  SELECT j.fair_tag INTO own FROM jobs AS j
+    WHERE j.tenant_id = _tenant AND (j.started_at IS NOT NULL OR j.state = 'queued') ORDER BY j.fair_tag DESC LIMIT 1;
+  PERFORM set_config('discreet.tenant', scope, true);
+  RETURN greatest(coalesce(virtual_time, 0), coalesce(own, 0) + 1);
+END
+$$;
+
+-- A federated job waits for agents, not for a worker: it takes no turn, and its start moves no virtual time.
+CREATE FUNCTION jobs_no_turn() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.fair_tag := 0;
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER jobs_no_turn BEFORE UPDATE OF state ON jobs
+  FOR EACH ROW WHEN (NEW.state = 'awaiting_agents') EXECUTE FUNCTION jobs_no_turn();
+
+-- Acceptance runs with the caller's rights, adds none, and so needs no search path of its own.
+CREATE FUNCTION accept_jobs(
+  _tenant text, _principal text, _accounts text[], _queue text, _task text, _orders jsonb
+)
+RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb)
+LANGUAGE plpgsql AS $$
+-- Jobs of one principal on the same accounts, each on its own: one row for each, in order. outcome, and what was written:
+--   in_flight      another request holds this idempotency key now; nothing
+--   known          the same request was accepted before, as job_id; nothing
+--   reused         the key was used with another request; nothing
+--   dataset_gone   it was deleted, or its time is over; nothing
+--   refused        standings: each account whose cap does not let the price pass; nothing
+--   accepted       everything
+-- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
+-- that they do it in one order. An error writes nothing of any of them.
+-- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
+-- session, terms, budget, traceparent, seal}.
+-- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
+-- principal are added here, so that no caller can forget them.
+-- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
+-- those of the agents, who are known when the owner has signed the roster.
+-- It tells nobody: a NOTIFY takes a lock of the whole database until the commit is on the disk. The caller tells afterwards.
+DECLARE
+  scope text := set_config('discreet.tenant', _tenant, true) || set_config('discreet.tell', 'later', true);
+  payers text[] := CASE WHEN cardinality(_accounts) > 0 THEN _accounts || ledger_caps(_tenant, _principal) END;
+  one jsonb;
+  job text;
+  dataset text;
+  idempotency_key text;
+  request bytea;
+  session text;
+  known bytea;
+  tag integer;
+BEGIN
+  FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
+    one := _orders -> n;
+    job := one ->> 'job';
+    dataset := one ->> 'dataset';
+    idempotency_key := one ->> 'key';
+    request := decode(one ->> 'digest', 'hex');
+    session := one ->> 'session';
+    job_id := NULL;
+    created_at := NULL;
+    standings := NULL;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || idempotency_key, 0)) THEN
+      outcome := 'in_flight';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    SELECT r.request_digest, r.job_id INTO known, job_id FROM idempotent_requests AS r
+      WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = idempotency_key;
+    IF FOUND THEN
+      outcome := CASE WHEN known = request THEN 'known' ELSE 'reused' END;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    IF dataset IS NOT NULL THEN
+      -- Shared, so that the dataset cannot be erased before this transaction ends.
+      PERFORM FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+        AND (d.expires_at IS NULL OR d.expires_at > now())
+        AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
+        FOR SHARE OF d;
+      IF NOT FOUND THEN
+        outcome := 'dataset_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    IF payers IS NOT NULL THEN
+      SELECT jsonb_agg(to_jsonb(r)) FILTER (WHERE NOT r.admitted) INTO standings
+        FROM ledger_reserve(job, payers, one -> 'price', one ->> 'events', _principal) AS r;
+      IF standings IS NOT NULL THEN
+        outcome := 'refused';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
+    INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, tamper_seal, traceparent,
+        total, fair_tag, state)
+      VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
+        (one ->> 'seed')::bigint, one ->> 'seal', one ->> 'traceparent', (one ->> 'total')::integer, tag,
+        CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+      RETURNING jobs.created_at INTO created_at;
+    INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
+      VALUES (_tenant, _principal, idempotency_key, request, job);
+    INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
+    IF session IS NULL THEN
+      PERFORM procrastinate_defer_jobs_v1(ARRAY[
+        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
+    ELSE
+      INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
+        VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');
+      INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 2, 'state', '{"state": "awaiting_agents"}');
+    END IF;
+    outcome := 'accepted';
+    job_id := job;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+
+REVOKE ALL ON FUNCTION fair_tag(text), jobs_no_turn(), accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fair_tag(text), accept_jobs(text, text, text[], text, text, jsonb) TO discreet_app;

@@ -1,0 +1,199 @@
+-- What 0008 replaces or drops, as it was: for its downgrade.
+
+CREATE OR REPLACE FUNCTION find_key(_lookup text) RETURNS TABLE (tenant_id text, principal text, role text, id text, mac bytea)
+LANGUAGE plpgsql AS $$
+DECLARE
+  scope text := current_setting('discreet.tenant', true);
+BEGIN
+  PERFORM set_config('discreet.tenant', '*', true);
+  RETURN QUERY
+    SELECT k.tenant_id, k.principal, k.role, k.id, k.mac FROM keys AS k
+    WHERE k.lookup = _lookup AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now());
+  PERFORM set_config('discreet.tenant', scope, true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION submit_job(
+  _tenant text, _principal text, _key text, _digest bytea, _job text, _dataset text, _kind text, _problem jsonb,
+  _plan jsonb, _seed bigint, _total integer, _accounts text[], _price jsonb, _events text, _queue text, _task text,
+  _channel text, _session text, _terms jsonb, _budget jsonb,
+  OUT outcome text, OUT job_id text, OUT created_at timestamptz, OUT tag integer, OUT standings jsonb
+)
+LANGUAGE plpgsql AS $$
+-- outcome, and what was written:
+--   in_flight      another request holds this idempotency key now; nothing
+--   known          the same request was accepted before, as job_id; nothing
+--   reused         the key was used with another request; nothing
+--   dataset_gone   nothing
+--   refused        standings: each account as it stands, with the cap that does not let the price pass; nothing
+--   accepted       everything
+-- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
+-- principal are added here, so that no caller can forget them.
+-- With _session the job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
+-- those of the agents, who are known when the owner has signed the roster.
+DECLARE
+  known idempotent_requests;
+BEGIN
+  PERFORM set_config('discreet.tenant', _tenant, true);
+  IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || _key, 0)) THEN
+    outcome := 'in_flight';
+    RETURN;
+  END IF;
+  SELECT * INTO known FROM idempotent_requests AS r
+    WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = _key;
+  IF FOUND THEN
+    outcome := CASE WHEN known.request_digest = _digest THEN 'known' ELSE 'reused' END;
+    job_id := known.job_id;
+    RETURN;
+  END IF;
+  IF _dataset IS NOT NULL THEN
+    -- Shared, so that the dataset cannot be erased before this transaction ends.
+    PERFORM FROM datasets AS d WHERE d.id = _dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL FOR SHARE;
+    IF NOT FOUND THEN
+      outcome := 'dataset_gone';
+      RETURN;
+    END IF;
+  END IF;
+  IF cardinality(_accounts) > 0 THEN
+    SELECT jsonb_agg(to_jsonb(one)) FILTER (WHERE NOT all_admitted) INTO standings
+      FROM (SELECT r.*, bool_and(r.admitted) OVER () AS all_admitted
+            FROM ledger_reserve(_job, _accounts || ledger_caps(_tenant, _principal), _price, _events, _principal) AS r) AS one;
+    IF standings IS NOT NULL THEN
+      outcome := 'refused';
+      RETURN;
+    END IF;
+  END IF;
+  tag := fair_tag(_tenant);
+  INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, total, fair_tag)
+    VALUES (_job, _tenant, _dataset, _principal, _kind, _problem, _plan, _price, _seed, _total, tag)
+    RETURNING jobs.created_at INTO submit_job.created_at;
+  INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
+    VALUES (_tenant, _principal, _key, _digest, _job);
+  INSERT INTO job_events (job_id, seq, event, data) VALUES (_job, 1, 'state', '{"state": "queued"}');
+  IF _session IS NULL THEN
+    PERFORM procrastinate_defer_jobs_v1(ARRAY[
+      ROW(_queue, _task, -tag, NULL, _job, jsonb_build_object('job_id', _job), NULL)]::procrastinate_job_to_defer_v1[]);
+  ELSE
+    INSERT INTO sessions (job_id, id, tenant_id, terms, budget) VALUES (_job, _session, _tenant, _terms, _budget);
+    UPDATE jobs SET state = 'awaiting_agents' WHERE id = _job;
+    INSERT INTO job_events (job_id, seq, event, data) VALUES (_job, 2, 'state', '{"state": "awaiting_agents"}');
+  END IF;
+  PERFORM pg_notify(_channel, _job);
+  outcome := 'accepted';
+  job_id := _job;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION accept_jobs(
+  _tenant text, _principal text, _accounts text[], _queue text, _task text, _orders jsonb
+)
+RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb)
+LANGUAGE plpgsql AS $$
+-- Jobs of one principal on the same accounts, each on its own: one row for each, in order. outcome, and what was written:
+--   in_flight      another request holds this idempotency key now; nothing
+--   known          the same request was accepted before, as job_id; nothing
+--   reused         the key was used with another request; nothing
+--   dataset_gone   it was deleted, or its time is over; nothing
+--   refused        standings: each account whose cap does not let the price pass; nothing
+--   accepted       everything
+-- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
+-- that they do it in one order. An error writes nothing of any of them.
+-- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
+-- session, terms, budget, traceparent, seal}.
+-- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
+-- principal are added here, so that no caller can forget them.
+-- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
+-- those of the agents, who are known when the owner has signed the roster.
+-- It tells nobody: a NOTIFY takes a lock of the whole database until the commit is on the disk. The caller tells afterwards.
+DECLARE
+  scope text := set_config('discreet.tenant', _tenant, true) || set_config('discreet.tell', 'later', true);
+  payers text[] := CASE WHEN cardinality(_accounts) > 0 THEN _accounts || ledger_caps(_tenant, _principal) END;
+  one jsonb;
+  job text;
+  dataset text;
+  idempotency_key text;
+  request bytea;
+  session text;
+  traceparent text;
+  seal text;
+  known bytea;
+  tag integer;
+BEGIN
+  FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
+    one := _orders -> n;
+    job := one ->> 'job';
+    dataset := one ->> 'dataset';
+    idempotency_key := one ->> 'key';
+    request := decode(one ->> 'digest', 'hex');
+    session := one ->> 'session';
+    traceparent := one ->> 'traceparent';
+    seal := one ->> 'seal';
+    job_id := NULL;
+    created_at := NULL;
+    standings := NULL;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || idempotency_key, 0)) THEN
+      outcome := 'in_flight';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    SELECT r.request_digest, r.job_id INTO known, job_id FROM idempotent_requests AS r
+      WHERE r.tenant_id = _tenant AND r.principal = _principal AND r.key = idempotency_key;
+    IF FOUND THEN
+      outcome := CASE WHEN known = request THEN 'known' ELSE 'reused' END;
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    IF dataset IS NOT NULL THEN
+      -- Shared, so that the dataset cannot be erased before this transaction ends.
+      PERFORM FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+        AND (d.expires_at IS NULL OR d.expires_at > now())
+        AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
+        FOR SHARE OF d;
+      IF NOT FOUND THEN
+        outcome := 'dataset_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    IF payers IS NOT NULL THEN
+      SELECT jsonb_agg(to_jsonb(r)) FILTER (WHERE NOT r.admitted) INTO standings
+        FROM ledger_reserve(job, payers, one -> 'price', one ->> 'events', _principal) AS r;
+      IF standings IS NOT NULL THEN
+        outcome := 'refused';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
+    INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, total, fair_tag, state)
+      VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
+        (one ->> 'seed')::bigint, (one ->> 'total')::integer, tag,
+        CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+      RETURNING jobs.created_at INTO created_at;
+    INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
+      VALUES (_tenant, _principal, idempotency_key, request, job);
+    INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 1, 'state', '{"state": "queued"}');
+    IF traceparent IS NOT NULL THEN
+      INSERT INTO job_events (job_id, seq, event, data)
+        VALUES (job, 0, 'trace', jsonb_build_object('traceparent', traceparent));
+    END IF;
+    IF seal IS NOT NULL THEN
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, -1, 'seal', jsonb_build_object('mac', seal));
+    END IF;
+    IF session IS NULL THEN
+      PERFORM procrastinate_defer_jobs_v1(ARRAY[
+        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
+    ELSE
+      INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
+        VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');
+      INSERT INTO job_events (job_id, seq, event, data) VALUES (job, 2, 'state', '{"state": "awaiting_agents"}');
+    END IF;
+    outcome := 'accepted';
+    job_id := job;
+    RETURN NEXT;
+  END LOOP;
+END
+$$;
+
+REVOKE ALL ON FUNCTION find_key(text), submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer,
+  text[], jsonb, text, text, text, text, text, jsonb, jsonb) FROM PUBLIC;
