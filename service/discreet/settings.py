@@ -62,9 +62,6 @@ class Settings(BaseSettings):
     )
     json_body_bytes: int = Field(default=32_000_000, gt=0, description="Largest JSON body, that of a dataset")
     job_body_bytes: int = Field(default=16_000_000, gt=0, description="Largest JSON body of a job or plan")
-    json_containers: int = Field(
-        default=1_000_000, gt=0, description="Most objects and arrays in a JSON body: each takes memory of its own"
-    )
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     spool: Path | None = Field(
         default=None, description="Folder of uploads while they come, sealed; unset: the temporary folder"

@@ -9,7 +9,8 @@ and no UTF-8 can hold them.
 
 The time that reading takes grows in proportion to the text, whatever stands in it, and so does that of refusing it.
 `Parser` takes the text in parts and reads it in fragments of about a part: no call into C lasts longer than one
-fragment takes, and rows of a large array can be taken out as they come.
+fragment takes, and rows of a large array can be taken out as they come. It also counts what the value
+may take in memory before that is built: a byte of `[{"a":1},{"a":1},…]` takes 24.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import FieldIssue, InvalidInput, Limit
+from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.field_issues import place
 
 MAX_DEPTH = 64
@@ -37,6 +38,18 @@ MOST_MEMBERS = 10_000
 LONGEST_NUMBER = 4300
 """Characters: Python's own limit for integers."""
 PART_BYTES = 1 << 16
+MEMORY, LEAST_MEMORY = 6, 64 << 20
+"""Bytes of memory that a byte of a body may take, and that any body may."""
+PLACES_BYTES = 25
+"""Of a value's places in an array (9) and in the tuple that a model makes of it, twice while that grows."""
+VALUE_BYTES, ARRAY_BYTES, OBJECT_BYTES = PLACES_BYTES + 64, 160, 96
+"""What a value takes at most in CPython 3.11: its places, a number and the float that a model makes of it, or a short
+text; what an array takes with its first place and its tuple; an object beside its table of members, with the slots of
+a `Link`."""
+KEY_BYTES, NUMBER_BYTES = 64, 80
+"""Of a key, in every fragment in which it stands; and what a `Number` takes beyond a float and its digits."""
+WIDEST = 4
+"""Bytes of a character in a text that has one beyond the basic plane."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Path = tuple[str | int, ...]
@@ -81,14 +94,20 @@ class _TooMany(ValueError):
     """An object with too many members."""
 
 
-def loads(body: bytes) -> Any:
-    """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8."""
-    parser = Parser()
+def loads(body: bytes, most_memory: int | None = None) -> Any:
+    """The value that `body` holds; InvalidInput with a pointer where it is not strict JSON in UTF-8, PayloadTooLarge
+    before it takes more than `most_memory` bytes of memory."""
+    parser = Parser(most_memory=most_memory)
     whole = memoryview(body)
     last = max(0, (len(whole) - 1) // PART_BYTES) * PART_BYTES
     for first in range(0, last, PART_BYTES):
         parser.feed(bytes(whole[first : first + PART_BYTES]))
     return parser.close(bytes(whole[last:]))
+
+
+def memory_of(size: int) -> int:
+    """What a body of so many bytes may take in memory."""
+    return MEMORY * size + LEAST_MEMORY
 
 
 class Structure:
@@ -119,13 +138,18 @@ class Parser:
     """Reads a JSON text that comes in parts. InvalidInput from `feed` or `close`, as soon as it is known.
 
     `drains`: at the path of an array (keys from the top) who takes its items as they come; the array stays empty.
+    `most_memory`: what the value may take at most, with the text while it is read and the models that are made of it;
+    PayloadTooLarge before it does.
 
     The text is read in fragments that end before a comma. What is open at both ends of a fragment is closed for the
     reader: `1], [2, 3` within an array of arrays is read as `[[1], [2, 3]]`, and its items join those that are there.
     """
 
-    def __init__(self, drains: Mapping[Path, Drain] | None = None) -> None:
+    def __init__(self, drains: Mapping[Path, Drain] | None = None, *, most_memory: int | None = None) -> None:
         self._drains = drains or {}
+        self._most_memory = math.inf if most_memory is None else most_memory
+        self._memory = self.most_taken = 0
+        self._keys: set[str] = set()
         self._structure = Structure()
         self._pending: list[bytes] = []
         self._brackets: list[bytes] = []
@@ -142,13 +166,14 @@ class Parser:
         self._taken = dict.fromkeys(self._drains, 0)
         self._repeated = False
         self._decoder = json.JSONDecoder(
-            parse_float=_number, parse_constant=Number, object_pairs_hook=self._members, strict=True
+            parse_float=self._number, parse_constant=Number, object_pairs_hook=self._members, strict=True
         )
 
     def feed(self, part: bytes) -> None:
         """The next part of the text; best of about `PART_BYTES`."""
         codes = self._look(part)
         commas = np.flatnonzero(codes == _COMMA)
+        self._count(part, _brackets(codes), commas.size)
         if not commas.size:
             self._pending.append(part)
             self._brackets.append(_brackets(codes))
@@ -162,6 +187,7 @@ class Parser:
     def close(self, part: bytes = b"") -> Any:
         """The value, after the last part of the text."""
         codes = self._look(part)
+        self._count(part, _brackets(codes), int(np.count_nonzero(codes == _COMMA)))
         self._pending.append(part)
         self._brackets.append(_brackets(codes))
         self._read(at_comma=False)
@@ -175,8 +201,23 @@ class Parser:
             raise InvalidInput(f"JSON nested deeper than {MAX_DEPTH} levels", code="invalid_json", limit=limit)
         return codes
 
+    def _count(self, part: bytes, brackets: bytes, commas: int) -> None:
+        """What this part will take in memory; of objects and what is in them `_members` knows more."""
+        arrays = brackets.count(b"[")
+        self._take(len(part) * _width(part) + ARRAY_BYTES * arrays + VALUE_BYTES * (commas + brackets.count(b"{")))
+
+    def _take(self, size: int, transient: int = 0) -> None:
+        """So many bytes more are taken, and some for now."""
+        self._memory += size
+        self.most_taken = max(self.most_taken, self._memory + transient)
+        if self.most_taken > self._most_memory:
+            limit = Limit("json_memory", "bytes of memory", int(self._most_memory))
+            says = f"what this JSON holds may take more than {limit.allowed} bytes of memory"
+            raise PayloadTooLarge(f"{says}: it has too many short values for its length", limit=limit)
+
     def _read(self, *, at_comma: bool) -> None:
         """Read the fragment that waits into what is there."""
+        self._take(0, sum(map(len, self._pending)) * (1 + 2 * max(map(_width, self._pending))))
         fragment = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending = []
         text = self._text(fragment)
@@ -201,6 +242,8 @@ class Parser:
             after = "".join(closers[one] for one in reversed(opened))
             after += "".join("]" if isinstance(one, list) else "}" for one in reversed(self._stack[: max(kept, 0)]))
         value = self._decoded(before, text, after)
+        self._take(KEY_BYTES * len(self._keys))
+        self._keys.clear()
         if at_comma and kept + len(opened) <= 0:
             self._refuse(text, len(text), "Extra data")
         self._join(value, fragment)
@@ -247,10 +290,22 @@ class Parser:
         self._line, self._column = self._position(text)
         self._column += 1
 
+    def _number(self, text: str) -> float:
+        if len(text) > LONGEST_NUMBER:
+            raise ValueError("too long")
+        value = float(text)
+        # So few digits come back from a float as they were, unless it is beyond the range of normal floats.
+        if len(text) <= EXACT_DIGITS and (LEAST_NORMAL < abs(value) < math.inf or _is_zero(text)):
+            return value
+        self._memory += NUMBER_BYTES
+        return Number(text)
+
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(pairs) > MOST_MEMBERS:
             raise _TooMany
         value = dict(pairs)
+        self._memory += value.__sizeof__() + OBJECT_BYTES - PLACES_BYTES * len(pairs)
+        self._keys.update(value)
         if len(value) == len(pairs):
             return value
         seen: set[str] = set()
@@ -338,13 +393,9 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, list | dict) else 0
 
 
-def _number(text: str) -> float:
-    if len(text) > LONGEST_NUMBER:
-        raise ValueError("too long")
-    value = float(text)
-    # So few digits come back from a float as they were, unless it is beyond the range of normal floats.
-    exact = len(text) <= EXACT_DIGITS and (LEAST_NORMAL < abs(value) < math.inf or _is_zero(text))
-    return value if exact else Number(text)
+def _width(part: bytes) -> int:
+    """The most bytes that a character of its texts may take."""
+    return 1 if part.isascii() and b"\\u" not in part else WIDEST
 
 
 def _is_zero(text: str) -> bool:

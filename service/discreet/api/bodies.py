@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from discreet.errors import InvalidInput, Limit, PayloadTooLarge
 from discreet.field_issues import Schema, issues_of
 from discreet.settings import Settings
-from discreet.strict_json import loads
+from discreet.strict_json import loads, memory_of
 
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between them."""
@@ -27,8 +27,6 @@ ROSTER_BYTES = 9 << 20
 """A roster of 4 MiB of text, and the escapes of its quotes."""
 LARGE_AT_ONCE = 2
 """Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in memory."""
-
-MOST_CONTAINERS: int = Settings.model_fields["json_containers"].default
 
 Model = TypeVar("Model")
 Answer = TypeVar("Answer")
@@ -89,22 +87,20 @@ async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
         raise InvalidInput("the client went away before its body had come", code="invalid_json") from error
 
 
-async def parse(adapter: TypeAdapter[Model], body: bytes, most_containers: int = MOST_CONTAINERS) -> Model:
+async def parse(adapter: TypeAdapter[Model], body: bytes) -> Model:
     """JSON bytes as a validated model."""
-
-    def work() -> Model:
-        # Before anything is made of it: an empty array of two bytes takes sixty in memory. Brackets in texts count too.
-        containers = body.count(b"[") + body.count(b"{")
-        if containers > most_containers:
-            limit = Limit("json_containers", "objects and arrays", most_containers, containers)
-            raise PayloadTooLarge(limit=limit)
-        return validate(adapter, loads(body))
-
-    return await apart(work) if len(body) > THREAD_BYTES else work()
+    return await apart(lambda: validate(adapter, value_of(body)), len(body))
 
 
-async def apart(work: Callable[[], Answer]) -> Answer:
-    """What `work` on a large body gives, in a thread; no more than `LARGE_AT_ONCE` of them run."""
+def value_of(body: bytes) -> Any:
+    """The value of strict JSON that takes no more memory than such a body may."""
+    return loads(body, memory_of(len(body)))
+
+
+async def apart(work: Callable[[], Answer], size: int) -> Answer:
+    """What `work` on so many bytes gives: above `THREAD_BYTES` in a thread, `LARGE_AT_ONCE` of them at a time."""
+    if size <= THREAD_BYTES:
+        return work()
     try:
         limiter = _LIMITER.get()
     except LookupError:
@@ -120,6 +116,6 @@ def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request],
     async def dependency(request: Request) -> Any:
         settings = request.app.state.services.settings
         limit = of_job(settings) if most is None else _least(settings, Limit("body_bytes", "bytes", most))
-        return await parse(adapter, await read(request, limit), settings.json_containers)
+        return await parse(adapter, await read(request, limit))
 
     return dependency

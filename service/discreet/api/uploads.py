@@ -21,7 +21,7 @@ from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset, DatasetSettings
 from discreet.settings import Settings
-from discreet.strict_json import PART_BYTES, Structure, loads
+from discreet.strict_json import PART_BYTES, Structure
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
 from discreet.usecases.uploads import Format, Upload
@@ -301,7 +301,7 @@ def _settled(metadata: bytes, *, content: bool | None = None) -> tuple[str, Any,
 
     `content`: whether the body has one; None for a form, where it is a part of its own.
     """
-    fields = loads(metadata)
+    fields = bodies.value_of(metadata)
     if not isinstance(fields, dict):
         raise InvalidInput("a JSON object is needed", pointer="/metadata" if content is None else "")
     if content is not None:

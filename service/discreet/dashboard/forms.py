@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from urllib.parse import parse_qsl
+from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 
@@ -13,9 +14,16 @@ from discreet.strict_json import loads
 
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
+LARGE = ("/jobs/new", "/datasets/new", "/datasets/content")
+"""Pages whose forms hold a problem or a content, of at most so many bytes: more than people type. What is larger comes
+as a file, or by the API."""
 SMALL_BYTES = 1 << 16
-"""For the forms of people who are not logged in."""
+"""For all other forms, which are read where they come."""
+PIECE_BYTES = 1 << 16
+"""So much is unquoted at once: the library makes an object of every escape."""
 MAX_EXPONENT = 40
+LONGEST_NUMBER = 100
+"""Characters of a number that somebody types."""
 
 Form = dict[str, str]
 
@@ -24,30 +32,46 @@ def is_multipart(request: Request) -> bool:
     return request.headers.get("content-type", "").lower().startswith("multipart/form-data")
 
 
-async def read(request: Request, most: int | None = None) -> Form:
-    """The fields of an urlencoded form, read once; of a field that comes twice the last.
-
-    `most` bytes, or `FORM_BYTES`: more than people type. What is larger comes as a file, or by the API.
-    """
-    known = getattr(request.state, "form", None)
+async def read(request: Request) -> Form:
+    """The fields of an urlencoded form, read once; of a field that comes twice the last."""
+    known: Any = getattr(request.state, "form", None)
     if known is None:
-        body = await bodies.read(request, Limit("form_bytes", "bytes", most or FORM_BYTES))
-        known = await bodies.apart(lambda: _parse(body)) if len(body) > bodies.THREAD_BYTES else _parse(body)
-        request.state.form = known
+        most = FORM_BYTES if request.url.path.endswith(LARGE) else SMALL_BYTES
+        body = await bodies.read(request, Limit("form_bytes", "bytes", most))
+        known = request.state.form = await bodies.apart(lambda: parsed(body), len(body))
     form: Form = known
     return form
 
 
-def _parse(body: bytes) -> Form:
-    try:
-        form = dict(
-            parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, strict_parsing=bool(body))
-        )
-    except ValueError as error:
-        raise InvalidInput("this is not a form", code="invalid_form") from error
+def parsed(body: bytes) -> Form:
+    """The fields of a form as `urllib.parse.parse_qsl` reads it, strictly, and in memory of a few times the body."""
+    fields = [field.partition(b"=") for field in body.split(b"&", MAX_FIELDS)] if body else []
+    if len(fields) > MAX_FIELDS or not all(equals for _, equals, _ in fields) or not _is_text(body):
+        raise InvalidInput("this is not a form", code="invalid_form")
+    form = {_unquoted(name): _unquoted(value) for name, _, value in fields}
     for name, value in form.items():
         refuse_nul(f"/{name}", value)
     return form
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unquoted(text: bytes) -> str:
+    """The text of a name or value, whose escapes are no UTF-8 of necessity."""
+    found, first = bytearray(), 0
+    while first < len(text):
+        end = first + PIECE_BYTES
+        escape = text.rfind(b"%", end - 2, end)  # an escape that the piece's end would cut is the next one's
+        end = end if escape < 0 else escape
+        found += unquote_to_bytes(text[first:end].replace(b"+", b" "))
+        first = end
+    return found.decode(errors="replace")
 
 
 def refuse_nul(pointer: str, text: str) -> None:
@@ -70,8 +94,13 @@ def number(form: Form, name: str, default: str = "") -> object:
     """A field as a body of the API would carry it, with all digits that were typed; the text when it is no number."""
     text = filled(form, name) or default
     try:
-        value = Decimal(text)
-        if not text.isascii() or not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+        value = Decimal(text[:LONGEST_NUMBER])
+        if (
+            len(text) > LONGEST_NUMBER
+            or not text.isascii()
+            or not value.is_finite()
+            or abs(value.adjusted()) > MAX_EXPONENT
+        ):
             return text
     except InvalidOperation:
         return text

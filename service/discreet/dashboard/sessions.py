@@ -84,7 +84,7 @@ async def is_logged_in(request: Request) -> bool:
     return await logins.find(_services(request), cookies.read(request, SESSION_COOKIE)) is not None
 
 
-async def check_form(request: Request, expected: str, most: int | None = None) -> None:
+async def check_form(request: Request, expected: str) -> None:
     """Forbidden unless the request came from a page of this server and of this session.
 
     The token comes in the header of a script, or else in the form. In the address it comes only with a multipart
@@ -96,7 +96,7 @@ async def check_form(request: Request, expected: str, most: int | None = None) -
     if sent is None and forms.is_multipart(request):
         sent = request.query_params.get(FORM_TOKEN, "")
     if sent is None:
-        sent = (await forms.read(request, most)).get(FORM_TOKEN)
+        sent = (await forms.read(request)).get(FORM_TOKEN)
     if sent is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise Forbidden(
             "this form is of another session: go back, load the page again and send it once more", code="stale_form"
@@ -120,7 +120,7 @@ async def check_visitor(request: Request) -> None:
     cookie = cookies.read(request, VISITOR_COOKIE)
     if not cookie:  # a browser that sent no Sec-Fetch-Site with the page got a plain one; `Origin` guards the form too
         cookie = request.cookies.get(VISITOR_COOKIE, "")
-    await check_form(request, logins.form_token(_services(request), cookie), forms.SMALL_BYTES)
+    await check_form(request, logins.form_token(_services(request), cookie))
 
 
 def remember(request: Request, response: Response, opened: Opened) -> None:

@@ -88,7 +88,7 @@ async def submit_job(
             code="idempotency_key_missing",
         )
     body = await bodies.read(request, bodies.of_job(services.settings))
-    parsed = await bodies.parse(_JOB_REQUEST, body, services.settings.json_containers)
+    parsed = await bodies.parse(_JOB_REQUEST, body)
     row = await jobs.submit(
         services,
         principal,

@@ -25,7 +25,6 @@ from discreet.dashboard.sessions import Owner, Reader
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
-from discreet.strict_json import loads
 from discreet.usecases import budgets, datasets
 
 router = APIRouter(include_in_schema=False)
@@ -78,10 +77,10 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
     if kind not in DATASETS:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
     try:
-        metadata = _metadata(kind, form)
+        metadata = await bodies.apart(lambda: _metadata(kind, form), len(form.get("public", "")))
     except InvalidInput as error:
         return await _form(request, services, viewer, kind, form, refused=error)
-    return _content_page(request, metadata)
+    return await _content_page(request, metadata)
 
 
 @router.post("/datasets/upload")
@@ -95,20 +94,22 @@ async def upload(request: Request, services: CurrentServices, viewer: Owner) -> 
 async def paste(request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """Step two with JSON typed into the page."""
     form = await forms.read(request)
-    metadata = loads(form.get("metadata", "").encode())
+    text = form.get("metadata", "").encode()
+    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
     if not isinstance(metadata, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
     try:
-        whole = (await bodies.apart(lambda: _whole(metadata, form))).root
+        size = len(text) + len(form.get("content", ""))
+        whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
         with services.turns.turn(viewer.tenant):
             row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
     except (InvalidInput, Conflict, NotFound) as error:
-        return _content_page(request, metadata, refused=error, content=form.get("content", ""))
+        return await _content_page(request, metadata, refused=error, content=form.get("content", ""))
     return _registered(request, datasets.view(row), new=new)
 
 
 def _whole(metadata: dict[str, Any], form: forms.Form) -> DatasetRequest:
-    content = loads(form.get("content", "").encode())
+    content = bodies.value_of(form.get("content", "").encode())
     return bodies.validate(_WHOLE, {**metadata, "content": content})
 
 
@@ -126,7 +127,7 @@ async def read_example(kind: str, viewer: Owner) -> Response:
 def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
     """What goes into the part `metadata`, checked as far as that is possible without the content."""
     try:
-        public = loads(form.get("public", "").encode())
+        public = bodies.value_of(form.get("public", "").encode())
     except InvalidInput as error:
         raise error.under("/public") from None
     annotation: Any = DATASETS[kind].model_fields["public"].annotation
@@ -175,17 +176,19 @@ async def _form(
     )
 
 
-def _content_page(
+async def _content_page(
     request: Request, metadata: dict[str, Any], *, refused: DiscreetError | None = None, content: str = ""
 ) -> Response:
     kind = str(metadata.get("kind"))
+    text = json.dumps(metadata)
+    public = await bodies.apart(lambda: submissions.as_text(metadata.get("public")), len(text))
     return render(
         request,
         "dataset_content.html",
         status=200 if refused is None else submissions.status_of(refused),
         metadata=metadata,
-        metadata_text=json.dumps(metadata),
-        public_text=submissions.as_text(metadata.get("public")),
+        metadata_text=text,
+        public_text=public,
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
         content=content,

@@ -79,7 +79,7 @@ async def choose_theme(request: Request) -> Response:
     """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and nothing more."""
     if not sessions.is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
-    form = await forms.read(request, forms.SMALL_BYTES)
+    form = await forms.read(request)
     response = go_to(_local(form.get("next", "/")))
     if form.get("theme") in THEMES:
         cookies.put(request, response, THEME_COOKIE, form["theme"], age=YEAR_SECONDS)
