@@ -25,8 +25,9 @@ from discreet.storage import sessions as session_rows
 from discreet.storage import webhooks as webhook_rows
 from discreet.storage.database import libpq_url
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets, rotation, running, sessions, webhooks
+from discreet.usecases import datasets, rotation, running, webhooks
 from discreet.usecases.services import Services
+from discreet.usecases.sessions import rounds
 from tests import bodies
 from tests.reliability.test_forged_rows import attack
 
@@ -127,11 +128,11 @@ def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkey
             session: Any = SimpleNamespace(job_id=job, attempt=held.attempt)  # all that is asked of it here
             round_: Any = {"number": 1, "broadcast": b"all", "transcript": b"t"}
             with retiring_before(session_rows, "keep_round", path, monkeypatch):
-                await sessions.keep(services, session, state=b"state", **round_)
+                await rounds.keep(services, session, state=b"state", **round_)
             assert opened("sessions", "sealed", f"session/{job}") == (5).to_bytes(8, "big") + b"stateall"
 
             with retiring_before(job_rows, "store_release", path, monkeypatch):
-                await sessions.keep_last(services, session, released=b"the end", **round_)
+                await rounds.keep_last(services, session, released=b"the end", **round_)
             assert opened("sessions", "sealed", f"session/{job}") == bytes(8) + b"all"
             assert opened("releases", "sealed", f"release/{job}") == b"the end"
 
