@@ -20,6 +20,7 @@ ALL = (
     "off_policy_evaluation",
     "saddle_point",
     "paillier",
+    "processes",
     "jobs",
     "ledger",
     "api",

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import memory_below
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset
@@ -47,7 +48,7 @@ def run() -> list[dict[str, Any]]:
                 for job in [client.submit(body)["id"] for _ in range(JOBS)]:
                     client.wait(job)
                 rate = JOBS / (time.perf_counter() - begun)
-            memory = _memory_of_tree(ready["pid"])
+            memory = sum(size for _, size in memory_below(ready["pid"]))
         started = time.perf_counter()
         with running(settings):
             start_warm = time.perf_counter() - started
@@ -80,25 +81,3 @@ def _row(name: str, ours: float, unit: str, note: str, peer: tuple[str, float] |
     if peer is not None:
         row.update(peer=peer[0], peer_value=peer[1], ratio=ours / peer[1])
     return row
-
-
-def _memory_of_tree(root: int) -> int:
-    """Bytes of a process and all below it, shared pages divided among those who share them."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    total, waiting = 0, [root]
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
-        try:
-            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1]) * 1024
-        except OSError:
-            continue
-    return total
