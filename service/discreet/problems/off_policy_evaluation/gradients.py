@@ -1,0 +1,144 @@
+"""Gradient steps with noise in each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discreet.privacy import calibration
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Released
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.method import Chosen, Method, coarse
+from discreet.problems.plans import NoiseSummary
+from discreet.solvers import gradient_temporal_difference as gtd
+from discreet.solvers import temporal_difference as td
+
+MAX_STEPS = 10_000_000
+"""Of the noisy methods; `gradient` takes one a trajectory, up to so many."""
+COUNT_SHARE = 20
+"""Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+# Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
+BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
+TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
+DENSE_STEP, DENSE_CLIP = 5.0, 0.03
+GRADIENT_STEP, GRADIENT_CLIP = 3.2, 0.001
+
+
+class Minibatch(Method):
+    """Clipped gradients of Poisson samples of the trajectories, with noise in every step; weights are post-processing
+    of the noised steps."""
+
+    name = "minibatch"
+    takes = frozenset({"clip", "steps", "step_size", "sampling"})
+
+    def parameters(self) -> Chosen:
+        asked, norm = self.asked, self.features.norm_bound
+        tabular = self.public.states is not None
+        return {
+            "clip": asked.clip or self.public.reward_bound * (TABULAR_CLIP if tabular else DENSE_CLIP * norm),
+            "steps": asked.steps or BATCH_STEPS,
+            "step_size": asked.step_size or (TABULAR_STEP if tabular else DENSE_STEP / norm**2),
+            "sampling": asked.sampling or BATCH_SAMPLING,
+        }
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        count: tuple[Event, ...] = ()
+        epsilon = budget.epsilon
+        if not self.public.replaced:
+            share = epsilon // COUNT_SHARE
+            count = (calibration.discrete_laplace(1, share, neighbours=neighbours),)
+            epsilon -= share
+        event = calibration.poisson_subsampled_gaussian(
+            chosen["clip"],
+            epsilon,
+            budget.delta,
+            probability=chosen["sampling"],
+            steps=chosen["steps"],
+            relation="replace" if self.public.replaced else "add_remove",
+            neighbours=neighbours,
+        )
+        coordinates = 2 * self.features.dimension
+        return (
+            event,
+            f"each of {coordinates} coordinates of the gradient sum, in each of {chosen['steps']} steps",
+            count,
+        )
+
+    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
+        return float(chosen["steps"] * chosen["sampling"] * rows * (80 + 20 * dimension) * 1e-9)
+
+    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+        if (m := self.public.trajectories) is None:
+            return ()
+        ratio = NoiseSummary.of(event, "").standard_deviation / (chosen["sampling"] * m * chosen["clip"])
+        says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
+        return self._expected(ratio, says)
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        event, *count = events
+        m = np.array([self.public.trajectories or moved.trajectories])
+        if count:
+            m = noise.add(count[0], m)
+        step = chosen["step_size"] / (chosen["sampling"] * max(int(m[0]), 1))
+        found = gtd.minibatch(
+            moved,
+            self.features,
+            self.asked.discount,
+            probability=chosen["sampling"],
+            steps=chosen["steps"],
+            step_size=step,
+            clip=chosen["clip"],
+            noise_scale=event.scale,
+            generator=noise.generator(),
+        )
+        return {"weights": coarse(found, step * event.scale), "trajectories": m}
+
+
+class Gradient(Method):
+    """GPOPE: one trajectory a step, with steps that fall linearly to nothing, and noise in each."""
+
+    name = "gradient"
+    takes = frozenset({"clip", "steps", "step_size"})
+    needs_population = True
+
+    def parameters(self) -> Chosen:
+        asked, norm = self.asked, self.features.norm_bound
+        return {
+            "clip": asked.clip or self.public.reward_bound * GRADIENT_CLIP * norm,
+            "steps": asked.steps or min(self.public.trajectories or 1, MAX_STEPS),
+            "step_size": asked.step_size or GRADIENT_STEP / norm**2,
+            "sampling": None,
+        }
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        event = calibration.one_draw_gaussian(
+            chosen["clip"],
+            budget.epsilon,
+            budget.delta,
+            population=self.public.trajectories or 1,
+            steps=chosen["steps"],
+            neighbours=neighbours,
+        )
+        coordinates = 2 * self.features.dimension
+        return event, f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} steps", ()
+
+    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
+        return float(chosen["steps"] * min(self.public.horizon, rows) * (80 + 20 * dimension) * 1e-9)
+
+    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+        return ("one trajectory a step: at epsilon below 1 a constant often predicts better; see the docs",)
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        steps, scale = chosen["steps"], events[0].scale
+        found = gtd.gradient(
+            moved,
+            self.features,
+            self.asked.discount,
+            steps=steps,
+            step_sizes=chosen["step_size"] * (1 - np.arange(steps) / steps),
+            clip=chosen["clip"],
+            noise_scale=scale,
+            generator=noise.generator(),
+        )
+        return {"weights": coarse(found, chosen["step_size"] * scale)}

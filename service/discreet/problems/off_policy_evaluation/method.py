@@ -1,0 +1,126 @@
+"""What a method of off-policy evaluation is.
+
+Neighbours add or remove one trajectory, or replace one of a public number. What a method releases is total: it never
+fails on content that registration accepted.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from discreet.errors import FieldIssue
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Content, Released
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic, transitions_of
+from discreet.solvers import temporal_difference as td
+from discreet.solvers.value_features import Features
+
+Chosen = dict[str, Any]
+"""Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""
+
+COARSE_BITS = 22
+
+
+class Asked(Protocol):
+    """What the methods read of a request."""
+
+    @property
+    def discount(self) -> float: ...
+    @property
+    def clip(self) -> float | None: ...
+    @property
+    def steps(self) -> int | None: ...
+    @property
+    def step_size(self) -> float | None: ...
+    @property
+    def sampling(self) -> float | None: ...
+    @property
+    def regularization(self) -> float | None: ...
+
+
+class Method(ABC):
+    """One way to evaluate a policy on a dataset of which only the public part is known here."""
+
+    name: ClassVar[str]
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """Optional fields of the request that mean something to it."""
+    tabular: ClassVar[bool | None] = None
+    """True: for numbered states alone; False: for coordinates alone."""
+    off_policy: ClassVar[bool] = True
+    needs_population: ClassVar[bool] = False
+    """Whether the number of trajectories must be public."""
+    unit: ClassVar[float] = 1.0
+    """What one trajectory counts, where sums are of integers."""
+
+    def __init__(self, asked: Asked, features: Features, max_ratio: float, public: OffPolicyPublic) -> None:
+        """`max_ratio`: the largest importance ratio that counts; 1 where there are none."""
+        self.asked, self.features, self.max_ratio, self.public = asked, features, max_ratio, public
+
+    @classmethod
+    def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
+        """What keeps a request that names this method from being answered by it."""
+        found = []
+        if public.off_policy and not cls.off_policy:
+            says = "Monte Carlo returns are those of the policy that was followed, and this dataset is off-policy"
+            found.append(FieldIssue("/problem/method", f"{says}; use moments"))
+        if cls.needs_population and not public.replaced:
+            says = (
+                "one uniform draw a step needs a public number of trajectories: register the data with "
+                "public.trajectories, or use moments or minibatch"
+            )
+            found.append(FieldIssue("/problem/method", says))
+        return found
+
+    def parameters(self) -> Chosen:
+        """Public constants: the request's, or defaults that follow from public figures."""
+        return {"clip": None, "steps": None, "step_size": None, "sampling": None}
+
+    @abstractmethod
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        """The main mechanism, what its noise is on, and what else is noised: the number of trajectories, where that is
+        needed. ValueError where the budget is too small."""
+
+    @abstractmethod
+    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
+        """Of a release on so many rows; measured on one core of 2024, doubled."""
+
+    def numbers(self) -> int:
+        """How many numbers are summed over trajectories."""
+        return 0
+
+    @abstractmethod
+    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+        """What error to expect, where public figures tell it."""
+
+    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+        """What the mechanisms let out."""
+        moved = td.bounded(transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio)
+        return self._released(events, chosen, moved, noise)
+
+    @abstractmethod
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released: ...
+
+    def solve(self, event: Event, released: Released) -> Floats:
+        """Weights of what was released."""
+        return released["weights"]
+
+    def _expected(self, ratio: float, says: str) -> tuple[str, ...]:
+        if ratio > 0.1:
+            return (f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",)
+        return (says,)
+
+
+def coarse(weights: Floats, unit: float) -> Floats:
+    """`weights` as multiples of about 2^-22 of the public `unit`, and in 24 significant bits.
+
+    Noise in floating point has gaps in its last bits, by which what it was added to could be told; these bits go.
+    """
+    grid = math.ldexp(1.0, math.frexp(unit)[1] - 1 - COARSE_BITS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (np.rint(weights / grid) * grid).astype(np.float32).astype(np.float64)

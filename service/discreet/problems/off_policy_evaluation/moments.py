@@ -1,0 +1,157 @@
+"""Noised sums over trajectories, solved in closed form."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+
+from discreet.privacy import calibration
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Content, Released
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.dataset import Floats, Ints, transitions_of
+from discreet.problems.off_policy_evaluation.method import Chosen, Method
+from discreet.problems.plans import NoiseSummary
+from discreet.solvers import least_squares_temporal_difference as lstd
+from discreet.solvers import temporal_difference as td
+
+# Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
+STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
+STACKED_RIDGE = 0.03  # of the noise matrix's norm
+PSEUDO_COUNT = 0.1  # of the noise's deviation
+
+
+class _Moments(Method):
+    """Exact sums of vectors of bounded norm, then noise; weights in closed form."""
+
+    name = "moments"
+
+    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
+        return float(rows * (60 + 4 * dimension**2) * 1e-9)
+
+    def numbers(self) -> int:
+        return lstd.stacked_size(self.features.dimension)
+
+    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+        if (m := self.public.trajectories) is None:
+            return ()
+        sums = self._sums()
+        deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
+        ratio = deviation * math.sqrt(sums) / ((chosen["clip"] or 1.0) * m)
+        says = f"the noise of all {sums} sums together is {ratio:.2g} of what {m} trajectories can add up to"
+        return self._expected(ratio, says)
+
+    @abstractmethod
+    def _sums(self) -> int: ...
+
+
+class TabularMoments(_Moments):
+    """Visits of transitions and, where these are not public, rewards of states; `lstd.histograms` says what each
+    trajectory moves them by."""
+
+    tabular = True
+    unit = lstd.UNIT
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        public = self.public
+        blocks = 1 if public.rewards is not None else 2
+        # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point anywhere (l2 2).
+        squares = (2 + 4 * (blocks - 1)) if public.replaced else blocks
+        event = calibration.least_variance(
+            sensitivity_l1=lstd.UNIT * blocks * (2 if public.replaced else 1),
+            sensitivity_l2=math.nextafter(lstd.UNIT * math.sqrt(squares), math.inf),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbours=neighbours,
+        )
+        what = f"visits of {self._sums()} transitions"
+        what += f" and rewards of {public.states} states" if blocks == 2 else ""
+        return event, f"{what}, summed over trajectories, each of which counts 1 in all", ()
+
+    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+        # Bounds of rewards and ratios are kept by the sums themselves.
+        return self._released(events, chosen, transitions_of(content, self.max_ratio), noise)
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        public = self.public
+        assert public.states is not None
+        found = lstd.histograms(
+            moved, public.cells(), public.states, reward_bound=public.reward_bound, max_ratio=self.max_ratio
+        )
+        sums: Ints = found.visits if public.rewards is not None else np.concatenate([found.visits, found.rewards])
+        return {"sums": noise.add(events[0], sums)}
+
+    def solve(self, event: Event, released: Released) -> Floats:
+        public, sums, cells = self.public, released["sums"], self.public.cells()
+        assert public.states is not None
+        known = public.topology is not None
+        moments = lstd.tabular_moments(
+            sums[: len(cells)],
+            cells,
+            public.states,
+            self.asked.discount,
+            rewards=None if public.rewards is not None else sums[len(cells) :],
+            cell_rewards=None if public.rewards is None else np.array(public.rewards),
+            reward_bound=public.reward_bound,
+            # Of all pairs of states few occur; of a public topology all may. Of rewards many are 0.
+            threshold=0.0 if known else _cutoff(event, len(cells)),
+            reward_threshold=_cutoff(event, public.states),
+            pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "").standard_deviation if known else 0.0,
+        )
+        return lstd.solve_moments(*moments)
+
+    def _sums(self) -> int:
+        return len(self.public.cells())
+
+
+class StackedMoments(_Moments):
+    """A, b and C of each trajectory in one vector, clipped."""
+
+    takes = frozenset({"clip", "regularization"})
+    tabular = False
+
+    def parameters(self) -> Chosen:
+        largest = lstd.stacked_bound(self.features.norm_bound, self.asked.discount, self.max_ratio)
+        return {**super().parameters(), "clip": self.asked.clip or STACKED_CLIP * largest}
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        size, clip = self.numbers(), chosen["clip"]
+        event = calibration.gaussian(
+            clip * (2 if self.public.replaced else 1),
+            budget.epsilon,
+            budget.delta,
+            neighbours=neighbours,
+            dimension=size,
+        )
+        what = f"{size} entries of A, b and C, summed over trajectories of norm at most {clip:g} each"
+        return event, what, ()
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        sums = lstd.stacked(
+            moved,
+            self.features,
+            self.asked.discount,
+            clip=chosen["clip"],
+            reward_bound=self.public.reward_bound,
+            max_ratio=self.max_ratio,
+        )
+        return {"sums": noise.add(events[0], sums)}
+
+    def solve(self, event: Event, released: Released) -> Floats:
+        dimension, ridge = self.features.dimension, self.asked.regularization
+        moments = lstd.unstacked(released["sums"], dimension, self.public.reward_bound)
+        if ridge is None:
+            ridge = STACKED_RIDGE * NoiseSummary.of(event, "").standard_deviation * math.sqrt(dimension)
+        return lstd.solve_moments(*moments, ridge)
+
+    def _sums(self) -> int:
+        return self.numbers()
+
+
+def _cutoff(event: Event, numbers: int) -> float:
+    """What the noise on one of so many numbers exceeds with probability 1/20 in all."""
+    log = math.log(20 * numbers)
+    return event.scale * (log if event.noise == "discrete_laplace" else math.sqrt(2 * log))

@@ -1,0 +1,102 @@
+"""Monte Carlo regressions of returns on states, with noise in units of a smooth sensitivity."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy import calibration
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Released
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
+from discreet.solvers import monte_carlo_regression as regression
+from discreet.solvers import temporal_difference as td
+
+LEAST_PENALTY = 1e-6
+"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
+LEAST_SMOOTHING = 1e-7
+"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
+COARSE_VALUES = 256
+"""Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their noise."""
+
+
+class _Regression(Method):
+    """Monte Carlo regression of returns on states, with noise in units of a smooth sensitivity."""
+
+    tabular = True
+    off_policy = False
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        dimension = self.features.dimension
+        event = calibration.smooth_sensitivity_gaussian(
+            budget.epsilon, budget.delta, dimension=dimension, neighbours=neighbours
+        )
+        if event.smoothing < LEAST_SMOOTHING:
+            raise InvalidInput(f"{self.name} needs a larger epsilon for so many states", pointer="/privacy/epsilon")
+        what = f"{dimension} weights, times a smooth sensitivity that depends on the data and is not published"
+        return event, what, ()
+
+    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
+        return float(rows * (60 + 4 * dimension**2) * 1e-9)
+
+    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+        return ("the error of this method depends on the data; `moments` is usually orders better",)
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        event: Any = events[0]
+        public = self.public
+        found = self._regress(
+            moved,
+            np.eye(public.states or 1),
+            smoothing=event.smoothing,
+            reward_bound=public.reward_bound,
+            horizon=public.horizon,
+        )
+        deviation = event.scale * found.sensitivity
+        drawn = found.theta + deviation * noise.generator().standard_normal(found.theta.size)
+        return {"weights": coarse(drawn, public.reward_bound / COARSE_VALUES)}
+
+    @abstractmethod
+    def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any: ...
+
+
+class DpLsw(_Regression):
+    """Weighted by visits."""
+
+    name = "dp_lsw"
+
+    def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
+        return regression.dp_lsw(moved, phi, self.asked.discount, **shared)
+
+
+class DpLsl(_Regression):
+    """With a penalty."""
+
+    name = "dp_lsl"
+    takes = frozenset({"regularization"})
+
+    @classmethod
+    def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
+        found, penalty = super().issues(asked, public), asked.regularization
+        if penalty is not None and penalty < LEAST_PENALTY:
+            found.append(FieldIssue("/problem/regularization", f"the penalty of dp_lsl is at least {LEAST_PENALTY:g}"))
+        if penalty is None and not public.replaced:
+            says = "needed: the penalty of dp_lsl is about the number of trajectories, which is private here"
+            found.append(FieldIssue("/problem/regularization", says))
+        return found
+
+    def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
+        return regression.dp_lsl(
+            moved,
+            phi,
+            self.asked.discount,
+            penalty=self.asked.regularization or float(self.public.trajectories or 1),
+            public_trajectories=self.public.trajectories,
+            **shared,
+        )
