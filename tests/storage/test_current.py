@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from typing import Any, LiteralString
+from typing import Any, LiteralString, get_args
 
 import psycopg
 import pytest
 from procrastinate.schema import SchemaManager
 
 from discreet.postgres import EmbeddedPostgres
+from discreet.storage.jobs import FINAL
 from discreet.storage.schema import scripts
-from discreet.storage.tables import Base
+from discreet.storage.tables import Base, JobState
 from tests.postgres_fixture import Database, fresh_database
 
 QUEUE_SHA256 = "c70ec4b400a60ad9592787653aae5ae77ae41bf801d56b5bd2712751a07f2009"
@@ -119,6 +120,14 @@ def test_every_column_is_explained_once(database: Database) -> None:
     assert there == said
     declared = {(table.name, column.name) for table in Base.metadata.tables.values() for column in table.columns}
     assert {name for name in said if name[1] is not None} == declared | {("alembic_version", "version_num")}
+
+
+def test_states_of_jobs_are_those_that_the_code_knows(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        found = connection.execute("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'jobs_state'")
+        ((rule,),) = found.fetchall()
+    assert tuple(re.findall(r"'(\w+)'", rule)) == get_args(JobState)
+    assert set(FINAL) < set(get_args(JobState))
 
 
 def test_the_queues_schema_is_the_one_that_was_migrated() -> None:

@@ -2,8 +2,9 @@
 
 import { refusal, Unreachable } from "./errors.js";
 import { backoff, BUSY, sleep, type Fetch } from "./retries.js";
+import type { components } from "./schema.js";
 
-export type State = "queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled";
+export type State = components["schemas"]["JobAnswer"]["state"];
 
 /** An event of a job; `event` tells which. */
 export type JobEvent =

@@ -15,6 +15,7 @@ from discreet.problems.datasets import Cap, Name
 from discreet.problems.numbers import Frozen, Privacy
 from discreet.problems.plans import NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
+from discreet.storage.tables import JobState
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
 
@@ -224,7 +225,7 @@ class JobAnswer(BaseModel):
     id: str
     kind: str
     dataset: str | None
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: JobState
     progress: JobProgress
     price: Price
     created_by: str
@@ -293,7 +294,7 @@ class SessionAnswer(BaseModel):
     id: str
     job: str
     kind: str
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: JobState
     terms: dict[str, Any]
     parameters: dict[str, Any] | None = Field(description="What the owner signs with the roster, beside the agents")
     owner: str | None

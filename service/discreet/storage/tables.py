@@ -7,7 +7,7 @@ functions that alone write accounts and the ledger (see `storage/ledger.py`), an
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     BigInteger,
@@ -26,6 +26,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NOW = func.now()
+
+JobState = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+"""How far a job is; the last three are final."""
 
 
 class Base(DeclarativeBase):
@@ -176,9 +179,7 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        CheckConstraint(
-            "state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')", name="jobs_state"
-        ),
+        CheckConstraint(f"state IN {get_args(JobState)}", name="jobs_state"),
         Index("jobs_page", "tenant_id", "created_at", "id"),
         Index("jobs_state", "tenant_id", "state", "created_at", "id"),
         Index(

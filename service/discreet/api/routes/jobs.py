@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import TypeAdapter
@@ -18,11 +18,11 @@ from discreet.api.responses import Pages, answer, joined, resource
 from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
 from discreet.api.security import CurrentPrincipal, CurrentServices, bearer
 from discreet.errors import InvalidInput, Unauthenticated
+from discreet.storage.tables import JobState
 from discreet.usecases import jobs
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
-State = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
 MAX_KEY_LENGTH = 255
 KEEPALIVE_SECONDS = 15.0
 LAST_EVENT = 2**31 - 1
@@ -110,7 +110,7 @@ async def submit_job(
 async def list_jobs(
     services: CurrentServices,
     principal: CurrentPrincipal,
-    state: State | None = None,
+    state: JobState | None = None,
     page_size: Annotated[int, Query(ge=1, le=200)] = 50,
     page_token: str | None = None,
 ) -> Response:

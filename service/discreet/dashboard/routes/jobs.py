@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, Request
@@ -22,6 +22,8 @@ from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.problems import DATASETS, KINDS
+from discreet.storage.jobs import FINAL
+from discreet.storage.tables import JobState
 from discreet.usecases import datasets, jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
@@ -29,8 +31,7 @@ from discreet.usecases.sessions import enrolment, rosters
 router = APIRouter(include_in_schema=False)
 
 PAGE = 50
-STATES = ("queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled")
-FINAL = ("succeeded", "failed", "cancelled")
+STATES: tuple[str, ...] = get_args(JobState)
 KEEPALIVE_SECONDS = 15.0
 MOST_DATASETS = 200
 """Of the newest datasets names are shown, of older ones ids."""
