@@ -385,9 +385,16 @@ def test_a_temporary_folder_whose_path_is_too_long_is_passed_over(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = copied(made, tmp_path / ("long" * 40))
-    monkeypatch.setattr(tempfile, "tempdir", str(state))
-    with EmbeddedPostgres(state) as server:
-        assert read(server.owner_url) == ["first"]
+    place = Path(tempfile.mkdtemp(prefix="discreet-test-"))  # open to the server's user, as pytest's are not
+    try:
+        (place / ("long" * 20)).mkdir()
+        for folder in (place, place / ("long" * 20)):
+            folder.chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        with EmbeddedPostgres(state) as server:
+            assert read(server.owner_url) == ["first"]
+    finally:
+        shutil.rmtree(place)
 
 
 def test_folder_in_the_way_of_the_socket_is_not_used(made: Path, tmp_path: Path) -> None:
