@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from discreet import telemetry
+from discreet.observability import telemetry
 from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing.problem import Routing

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from discreet import items
 from discreet.api import schemas
 from discreet.api.bodies import validate
 from discreet.api.schemas import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.errors import InvalidInput
-from discreet.field_issues import issues_of
-from discreet.items import InPieces
+from discreet.intake import items
+from discreet.intake.field_issues import issues_of
+from discreet.intake.items import InPieces
+from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
-from discreet.strict_json import loads
 from tests.growth import LINEAR, growth
 
 JOB: TypeAdapter[Any] = TypeAdapter(JobRequest)

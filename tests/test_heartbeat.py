@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from discreet.heartbeat import beating
+from discreet.observability.heartbeat import beating
 
 BLOCKED = """
 import asyncio, time
-from discreet.heartbeat import beating
+from discreet.observability.heartbeat import beating
 
 async def go():
     async with beating(0.2):

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import faults
 from discreet.errors import Conflict, InvalidInput, PayloadTooLarge, Unavailable
+from discreet.observability import faults
 from discreet.problems.contents import unpack
 from discreet.storage import sealing, tamper_seals
 from discreet.storage.secrets import Kind, stage

@@ -4,9 +4,9 @@
 
 PostgreSQL, an API and two workers of its own run as real processes. While jobs come in, parts are killed with SIGKILL,
 or stopped and continued with SIGSTOP and SIGCONT, and fault points kill the API and the workers between any two
-statements (`discreet.faults`). What has died is started again, as a supervisor would. Clients do what clients should:
-they repeat a request with the same Idempotency-Key until it is answered. Then federated sessions have their own storm
-(`sessions.py`).
+statements (`discreet.observability.faults`). What has died is started again, as a supervisor would. Clients do what
+clients should: they repeat a request with the same Idempotency-Key until it is answered. Then federated sessions have
+their own storm (`sessions.py`).
 
 The seed fixes the order of faults, jobs and draws; what a fault meets depends on the machine, as it does in life.
 """
@@ -35,7 +35,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from discreet.faults import SWITCH
+from discreet.observability.faults import SWITCH
 from discreet.postgres import EmbeddedPostgres
 from discreet.storage.migrations import migrate
 from tests import bodies

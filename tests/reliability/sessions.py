@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 import psycopg
 
-from discreet.faults import SWITCH
+from discreet.observability.faults import SWITCH
 from discreet.postgres import EmbeddedPostgres
 from discreet.storage.migrations import migrate
 from discreet_client.client import ApiError

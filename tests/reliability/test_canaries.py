@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
 
-from discreet import faults
+from discreet.observability import faults
 from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.problems.contents import pack

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from discreet import faults
+from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import ledger
 from discreet.storage.database import SYSTEM

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from discreet.faults import SWITCH, parse
+from discreet.observability.faults import SWITCH, parse
 from tests.reliability.chaos import SHORT, show, storm
 
 JOBS = 12

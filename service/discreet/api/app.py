@@ -22,8 +22,8 @@ from discreet.api.documentation import documentation_page
 from discreet.api.hub import Hub
 from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
-from discreet.heartbeat import beating
 from discreet.isolation.children import ChildFailed
+from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics

@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
 from discreet.errors import InvalidInput, Limit, PayloadTooLarge
-from discreet.field_issues import Schema, issues_of
+from discreet.intake.field_issues import Schema, issues_of
+from discreet.intake.strict_json import loads, memory_of
 from discreet.settings import Settings
-from discreet.strict_json import loads, memory_of
 
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between them."""

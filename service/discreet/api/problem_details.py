@@ -33,7 +33,7 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
-from discreet.field_issues import pointer, sentence
+from discreet.intake.field_issues import pointer, sentence
 from discreet.storage.database import trouble
 from discreet.storage.schema import schema_trouble
 from discreet.usecases.keyring import Rate

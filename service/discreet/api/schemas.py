@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, RootModel, StringConstraints
 
 from discreet.api.problem_details import Binding
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.contents import Mode
 from discreet.problems.datasets import Cap, Name

@@ -17,11 +17,11 @@ from starlette.requests import ClientDisconnect
 from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
+from discreet.intake.strict_json import PART_BYTES, Structure
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset, DatasetSettings
 from discreet.settings import Settings
-from discreet.strict_json import PART_BYTES, Structure
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
 from discreet.usecases.uploads import Format, Upload

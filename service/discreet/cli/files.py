@@ -12,7 +12,7 @@ from discreet_client import canonical
 
 def strict(text: bytes) -> Any:
     """The value of strict JSON. InvalidInput names the place that is wrong."""
-    from discreet.strict_json import loads  # noqa: PLC0415 - loads NumPy, which the supervisor does without
+    from discreet.intake.strict_json import loads  # noqa: PLC0415 - loads NumPy, which the supervisor does without
 
     return loads(text)
 

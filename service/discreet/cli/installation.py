@@ -253,8 +253,8 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
 
 def _part(name: str) -> Settings:
     """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    from discreet.observability.telemetry import configure  # noqa: PLC0415
     from discreet.state import kernel_cache  # noqa: PLC0415
-    from discreet.telemetry import configure  # noqa: PLC0415
 
     faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
     settings = Settings()
@@ -264,7 +264,7 @@ def _part(name: str) -> Settings:
 
 
 def _monitor(host: str, port: int | None, descriptor: int | None) -> socket.socket | None:
-    from discreet.monitoring import listen  # noqa: PLC0415
+    from discreet.observability.monitoring import listen  # noqa: PLC0415
 
     if descriptor is not None:
         return socket.socket(fileno=descriptor)

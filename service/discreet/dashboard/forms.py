@@ -10,7 +10,7 @@ from fastapi import Request
 
 from discreet.api import bodies
 from discreet.errors import InvalidInput, Limit
-from discreet.strict_json import loads
+from discreet.intake.strict_json import loads
 
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20

@@ -115,8 +115,8 @@ def _json(kind: Any, public: Any, file: BinaryIO) -> Any:
     """The content of a JSON text, whose long arrays become columns while they are read."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
-    from discreet.field_issues import issues_of  # noqa: PLC0415
-    from discreet.strict_json import PART_BYTES, Parser  # noqa: PLC0415
+    from discreet.intake.field_issues import issues_of  # noqa: PLC0415
+    from discreet.intake.strict_json import PART_BYTES, Parser  # noqa: PLC0415
 
     annotation: Any = kind.model_fields["content"].annotation
     adapter = TypeAdapter[Any](annotation)
@@ -154,7 +154,7 @@ class Rows:
     def __init__(self, kind: Any, name: str, item: Any) -> None:
         from pydantic import TypeAdapter  # noqa: PLC0415
 
-        from discreet.items import Mistakes  # noqa: PLC0415
+        from discreet.intake.items import Mistakes  # noqa: PLC0415
 
         self.mistakes = Mistakes()
         self.wrong: dict[int, Any] = {}
@@ -167,7 +167,7 @@ class Rows:
     def take(self, items: list[Any], first: int) -> None:
         from pydantic import ValidationError  # noqa: PLC0415
 
-        from discreet.items import PIECE_ITEMS  # noqa: PLC0415
+        from discreet.intake.items import PIECE_ITEMS  # noqa: PLC0415
 
         for start in range(0, len(items), PIECE_ITEMS):
             if self.mistakes.full:

@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import and_more
+from discreet.intake.field_issues import and_more
 
 ROWS_AT_ONCE = 1 << 16
 MAX_ISSUES = 20

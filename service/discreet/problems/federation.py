@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
-from discreet.field_issues import Misfit
+from discreet.intake.field_issues import Misfit
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Problem
 from discreet.problems.contents import Released

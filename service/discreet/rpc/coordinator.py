@@ -23,9 +23,9 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import Counter
 
-from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
 from discreet.isolation.children import Limits, Zygote
+from discreet.observability import faults, telemetry
 from discreet.rpc.admission import FIRST_BYTES, Seats
 from discreet.rpc.interceptors import Checked, Received, signed
 from discreet.rpc.seats import Seat, first_to_end

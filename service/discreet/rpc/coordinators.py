@@ -8,9 +8,9 @@ import traceback
 
 import structlog
 
-from discreet import telemetry
 from discreet.errors import Unavailable
 from discreet.isolation.children import ChildFailed, Zygote
+from discreet.observability import telemetry
 from discreet.rpc.admission import Seats
 from discreet.rpc.coordinator import Coordinator
 from discreet.usecases.services import Services

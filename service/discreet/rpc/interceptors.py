@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 from prometheus_client import Counter
 
-from discreet import telemetry
 from discreet.errors import (
     Conflict,
     DiscreetError,
@@ -37,6 +36,7 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
+from discreet.observability import telemetry
 from discreet.rpc.admission import Messages, WaitingRoom, too_many
 from discreet.storage.database import Database, trouble
 from discreet.storage.schema import schema_trouble

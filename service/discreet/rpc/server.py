@@ -16,9 +16,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from discreet.errors import DiscreetError, InvalidInput, Unavailable
-from discreet.heartbeat import beating
 from discreet.isolation.children import Zygote
-from discreet.monitoring import answering
+from discreet.observability.heartbeat import beating
+from discreet.observability.monitoring import answering
 from discreet.rpc import selfcheck
 from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
 from discreet.rpc.coordinators import Coordinators

@@ -17,8 +17,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
-from discreet import faults
 from discreet.errors import Unavailable
+from discreet.observability import faults
 from discreet.settings import CONNECT_SECONDS, Settings
 
 log = structlog.get_logger()

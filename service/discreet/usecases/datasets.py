@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet import faults
 from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound, PayloadTooLarge, Unavailable
+from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content, canonical_bytes, pack

@@ -12,9 +12,9 @@ import anyio.to_thread
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet import faults, telemetry
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.ledger import certificates
+from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import Problem

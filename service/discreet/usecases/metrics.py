@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import text
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.monitoring import Check
+from discreet.observability.monitoring import Check
 from discreet.storage import metrics
 from discreet.storage.database import SYSTEM
 from discreet.storage.schema import check_schema, revisions

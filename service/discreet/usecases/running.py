@@ -19,9 +19,9 @@ from typing import Any
 import anyio.to_thread
 import structlog
 
-from discreet import faults
 from discreet.errors import DiscreetError
 from discreet.ledger.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
+from discreet.observability import faults
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS

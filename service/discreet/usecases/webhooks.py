@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 import structlog
 
-from discreet import faults
 from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound
+from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import sealing, webhooks
 from discreet.storage.database import SYSTEM

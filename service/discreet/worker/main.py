@@ -11,9 +11,9 @@ from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
-from discreet.heartbeat import beating
 from discreet.isolation.children import Zygote
-from discreet.monitoring import answering
+from discreet.observability.heartbeat import beating
+from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema

@@ -21,7 +21,6 @@ from typing import TypeVar
 import structlog
 from prometheus_client import Counter, Histogram
 
-from discreet import faults, telemetry
 from discreet.errors import Unavailable
 from discreet.isolation.children import (
     ChildFailed,
@@ -36,6 +35,7 @@ from discreet.isolation.children import (
     WallLimit,
     Zygote,
 )
+from discreet.observability import faults, telemetry
 from discreet.storage.database import trouble
 from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken

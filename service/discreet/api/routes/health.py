@@ -12,7 +12,7 @@ from discreet.api.responses import answer
 from discreet.api.schemas import HealthAnswer
 from discreet.api.security import CurrentServices
 from discreet.errors import Unavailable
-from discreet.monitoring import failing, run_checks
+from discreet.observability.monitoring import failing, run_checks
 from discreet.usecases import metrics
 
 HUB_SECONDS = 3.0

@@ -19,7 +19,7 @@ from pydantic import Field
 from scipy.optimize import linprog
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise

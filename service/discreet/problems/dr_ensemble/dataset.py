@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit
-from discreet.items import InPieces
+from discreet.intake.field_issues import Misfit
+from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem

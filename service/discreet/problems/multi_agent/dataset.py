@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit
-from discreet.items import InPieces
+from discreet.intake.field_issues import Misfit
+from discreet.intake.items import InPieces
 from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
 from discreet.problems.datasets import Dataset

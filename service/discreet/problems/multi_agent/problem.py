@@ -18,8 +18,8 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit, issues_of, sentence
-from discreet.items import InPieces
+from discreet.intake.field_issues import Misfit, issues_of, sentence
+from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise

@@ -13,8 +13,8 @@ from pydantic import ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.field_issues import Misfit
-from discreet.items import InPieces
+from discreet.intake.field_issues import Misfit
+from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     Issues,
     check_bounds,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from discreet.errors import FieldIssue
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.off_policy_evaluation.dataset import MAX_COLUMNS, OffPolicyPublic

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Dataset

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from discreet.errors import FieldIssue
-from discreet.items import InPieces
+from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.traffic_assignment import Latency, Network, unreachable_pairs
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet import faults
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput
+from discreet.observability import faults
 from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem, FederationTerms
 from discreet.problems.numbers import Budget

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from discreet import faults
+from discreet.observability import faults
 from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.plans import Plan
 from discreet.storage import jobs, ledger, sealing, sessions

@@ -10,7 +10,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, PydanticKnownError, core_schema
 
-from discreet.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
+from discreet.intake.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
 
 PIECE_ITEMS = 500
 """Items that one call of pydantic validates: none takes long, so other threads have their turn between them."""

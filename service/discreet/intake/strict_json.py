@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
-from discreet.field_issues import place
+from discreet.intake.field_issues import place
 
 MAX_DEPTH = 64
 EXACT_DIGITS = 15
