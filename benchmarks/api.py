@@ -30,11 +30,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.ledger import Measured, row
-from discreet.postgres import APP
+from discreet.installation.postgres import APP
+from discreet.installation.supervisor import embedded, running
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
-from discreet.up import embedded, running
 from discreet_client.client import Client
 
 CROWD = 16

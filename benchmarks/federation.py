@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from discreet.installation.supervisor import embedded
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.settings import Settings
 from discreet.storage import secrets
-from discreet.up import embedded
 from discreet_client.federation import signing
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link

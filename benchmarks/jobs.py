@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import memory_below
+from discreet.installation.supervisor import running
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset
@@ -16,7 +17,6 @@ from discreet.problems.numbers import Budget
 from discreet.problems.rehearsal import read_example
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
-from discreet.up import running
 from discreet_client.client import Client
 
 JOBS = 20

@@ -32,8 +32,9 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
+from discreet.installation.postgres import APP
+from discreet.installation.supervisor import embedded, running
 from discreet.observability import telemetry
-from discreet.postgres import APP
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
@@ -41,7 +42,6 @@ from discreet.storage import acceptance, ledger
 from discreet.storage.database import libpq_url
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.up import embedded, running
 from discreet.usecases import access, budgets
 from discreet.usecases import jobs as job_cases
 from discreet.usecases.services import Services, open_services

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from discreet.installation.supervisor import running
 from discreet.settings import Settings
-from discreet.up import running
 
 GOAL_MEBIBYTES = 500
 NAMES = {

@@ -31,11 +31,11 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from discreet.installation.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+from discreet.installation.supervisor import running
 from discreet.isolation.processes import end
-from discreet.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
-from discreet.up import running
 from discreet_client.client import Client
 
 ENTRIES, JOBS = 1_000_000, 100_000

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from discreet.installation.supervisor import running
 from discreet.settings import Settings
-from discreet.up import running
 
 MEGABYTES = 1000
 BLOCK_ROWS = 200_000

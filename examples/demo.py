@@ -27,6 +27,7 @@ from rich.table import Table
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.figures.network import draw_link_flows
+from discreet.installation.supervisor import running
 from discreet.problems.routing.problem import Routing
 from discreet.reproduce.event_capacity import job_body
 from discreet.reproduce.load_ensemble import generate
@@ -34,7 +35,6 @@ from discreet.reproduce.networks import sioux_falls_figures
 from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, Rows, chain, chain_cell_rewards, chain_topology
 from discreet.settings import Settings
 from discreet.solvers.traffic_assignment import Policy, assign, link_flows_of, total_travel_time
-from discreet.up import running
 from discreet_client.agent import Agent
 from discreet_client.agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client

@@ -25,10 +25,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from discreet.api.app import create_app
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
 from discreet.isolation.children import Limits, Zygote
 from discreet.isolation.sandbox import Level
-from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
 from discreet.storage.database import SYSTEM
@@ -313,7 +313,7 @@ FULL_DATABASE = """
 import json, subprocess, sys
 from pathlib import Path
 from discreet.errors import DiscreetError
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.migrations import migrate

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck
 from hypothesis.internal.conjecture import providers
 
 from discreet import problems
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.migrations import migrate

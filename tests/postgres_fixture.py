@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from discreet.postgres import APP, OWNER, EmbeddedPostgres
+from discreet.installation.postgres import APP, OWNER, EmbeddedPostgres
 
 TEMPLATE = "migrated"
 _numbers = itertools.count(1)

@@ -17,19 +17,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from discreet import backup
 from discreet.api.bodies import validate
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError
+from discreet.installation import backup
+from discreet.installation.local import _DATASET, _JOB
+from discreet.installation.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.installation.state import RESTORING
+from discreet.installation.supervisor import embedded
 from discreet.ledger.entries import Broken
 from discreet.ledger.verification import Verified
-from discreet.postgres import SUPERUSER, EmbeddedPostgres
 from discreet.settings import Settings
-from discreet.solve import _DATASET, _JOB
-from discreet.state import RESTORING
 from discreet.storage import secrets
 from discreet.storage.tenants import Principal
-from discreet.up import embedded
 from discreet.usecases import access, datasets, jobs, restoring, running
 from discreet.usecases import ledger as exports
 from discreet.usecases.services import Services, open_services

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet import solve
+from discreet.installation import local as solve
 from discreet.problems.routing.network import RoadNetwork
 from discreet.solvers.traffic_assignment import Latency, assign
 

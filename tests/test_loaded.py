@@ -16,7 +16,7 @@ PROCESSES = {
         "from discreet.api.app import create_app; from discreet.dashboard.app import install\n"
         "from discreet.settings import Settings; create_app(Settings(), install)"
     ),
-    "supervisor": "import discreet.up",
+    "supervisor": "import discreet.installation.supervisor",
 }
 """What they load as they start, the parts together."""
 NEVER = ("alembic", "cvxpy", "discreet_client.client", "discreet_client.rest", "matplotlib", "plotly.graph_objs")

@@ -20,11 +20,11 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from discreet import postgres as module
 from discreet.errors import DiscreetError, StateHeld, Unavailable
+from discreet.installation import postgres as module
+from discreet.installation.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
+from discreet.installation.state import LogFile, StateLock, private_folder, write_private
 from discreet.isolation.processes import end
-from discreet.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
-from discreet.state import LogFile, StateLock, private_folder, write_private
 from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import Database, fresh_database, make_template
 from tests.processes import alive, family, until
@@ -33,7 +33,7 @@ SUPERVISOR = """
     import json, sys
     from pathlib import Path
     from discreet.errors import DiscreetError
-    from discreet.postgres import EmbeddedPostgres
+    from discreet.installation.postgres import EmbeddedPostgres
     server = EmbeddedPostgres(Path(sys.argv[1]))
     try:
         server.start()
@@ -455,7 +455,7 @@ UNPRIVILEGED = """
     import json, os, sys
     from pathlib import Path
     import psycopg
-    from discreet.postgres import Binaries, EmbeddedPostgres, User
+    from discreet.installation.postgres import Binaries, EmbeddedPostgres, User
     place, user = Path(sys.argv[1]), User(65534, 65534)
     if os.geteuid() == 0:
         programs = Binaries.find()

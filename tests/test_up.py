@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
-from discreet import up
 from discreet.errors import StateHeld
+from discreet.installation import supervisor as up
+from discreet.installation.postgres import EmbeddedPostgres, User
+from discreet.installation.state import StateLock
 from discreet.isolation.processes import end
-from discreet.postgres import EmbeddedPostgres, User
 from discreet.settings import Settings
-from discreet.state import StateLock
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from tests.conftest import Installation
 from tests.postgres_fixture import Database
 from tests.stored import stored_installation

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import Zygote
-from discreet.postgres import EmbeddedPostgres
 from discreet.usecases import running
 from discreet.usecases.jobs import CANCELLATIONS
 from discreet.usecases.services import Services, open_services

@@ -28,7 +28,7 @@ from schemathesis.config import SchemathesisConfig
 
 from discreet.api import examples
 from discreet.api.contract import contract
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from tests.conftest import DEADLINE_SECONDS, Installation, settings_for
 from tests.postgres_fixture import fresh_database
 

@@ -18,9 +18,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.certificates import is_signed
 from discreet.observability import faults
-from discreet.postgres import EmbeddedPostgres
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import event
 
 from discreet.errors import NotFound
+from discreet.installation.local import whole_registration
 from discreet.problems import DATASETS
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
-from discreet.solve import whole_registration
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs
 from discreet.usecases.services import Services, open_services

@@ -16,8 +16,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser
 
+from discreet.installation.supervisor import running
 from discreet.settings import Settings
-from discreet.up import running
 from discreet_client.client import Client
 from tests.dashboard.chromium import Watched, chromium, chromium_path, tab
 from tests.dashboard.seed import tenant

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.client import Client
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser, Page

@@ -23,8 +23,8 @@ import pytest
 import typer
 import yaml
 
-from discreet import up
 from discreet.cli import app
+from discreet.installation import supervisor as up
 from discreet.settings import CREDENTIALS, Settings
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.migrations import migrate
 from tests import hostile

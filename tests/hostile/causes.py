@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.schema import revisions
 from discreet.storage.tenants import Principal

@@ -24,11 +24,11 @@ import numba
 import numpy as np
 import pytest
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children, kernels, sandbox, zygote
 from discreet.isolation.children import Limits, NotIsolated, Zygote
 from discreet.isolation.processes import keep_memory_private
 from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
-from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.problems.contents import pack, unpack
 from discreet.problems.numbers import Budget

@@ -25,8 +25,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability import telemetry
-from discreet.postgres import EmbeddedPostgres
 from tests import bodies
 from tests.conftest import Installation, eventually, settings_for
 from tests.postgres_fixture import Database, fresh_database

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from discreet import cli, solve
+from discreet import cli
 from discreet.errors import InvalidInput
+from discreet.installation import local as solve
 from discreet.problems.routing import tntp
 
 NETWORK = """<NUMBER OF ZONES> 2

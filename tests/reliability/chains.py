@@ -13,7 +13,7 @@ import rfc8785
 from psycopg.rows import dict_row
 from sqlalchemy import make_url
 
-from discreet.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.installation.postgres import SUPERUSER, EmbeddedPostgres
 from discreet.settings import Settings
 
 ENDS = ("commit", "release")

@@ -35,8 +35,8 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
-from discreet.postgres import EmbeddedPostgres
 from discreet.storage.migrations import migrate
 from tests import bodies
 from tests.conftest import Installation, settings_for

@@ -37,7 +37,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.storage.migrations import migrate
 from tests.conftest import Installation, settings_for

@@ -21,8 +21,8 @@ from pathlib import Path
 import httpx
 import psycopg
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
-from discreet.postgres import EmbeddedPostgres
 from discreet.storage.migrations import migrate
 from discreet_client.client import ApiError
 from tests.conftest import settings_for

@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability import faults
-from discreet.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.problems.contents import pack
 from tests import bodies

@@ -24,8 +24,8 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet.api import problem_details
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import NotStarted, Zygote
-from discreet.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
 from discreet.storage.database import SYSTEM, trouble

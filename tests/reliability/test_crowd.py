@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from discreet.api.bodies import validate
 from discreet.api.uploads import whole_registration
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.local import _DATASET, _JOB
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
-from discreet.solve import _DATASET, _JOB
 from discreet.storage import sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM, libpq_url
 from discreet.storage.tenants import Principal

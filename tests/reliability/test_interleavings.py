@@ -13,11 +13,11 @@ import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.api.bodies import validate
+from discreet.installation.local import _JOB
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.verification import verify
-from discreet.postgres import EmbeddedPostgres
 from discreet.privacy.filters import Cap
 from discreet.settings import Settings
-from discreet.solve import _JOB
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, budgets, jobs, ledger
 from discreet.usecases.services import Services, open_services

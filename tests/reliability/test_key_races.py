@@ -16,8 +16,8 @@ from sqlalchemy.exc import OperationalError
 from discreet.api.bodies import validate
 from discreet.api.uploads import whole_registration
 from discreet.errors import Conflict, Unavailable
+from discreet.installation.local import _DATASET
 from discreet.settings import Settings
-from discreet.solve import _DATASET
 from discreet.storage import datasets as rows
 from discreet.storage import jobs as job_rows
 from discreet.storage import sealing, secrets

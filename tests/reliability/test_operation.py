@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation

@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from discreet import up
 from discreet.errors import DiscreetError
+from discreet.installation import supervisor as up
+from discreet.installation.state import FORMAT, StateLock, claim_format, private_folder
 from discreet.settings import Settings
-from discreet.state import FORMAT, StateLock, claim_format, private_folder
 from discreet.storage import secrets
 from discreet.storage.schema import revisions
 from tests.causes import FULL_DATABASE, on_a_small_disk
@@ -42,7 +42,7 @@ def kill(*arguments, **named):
 setattr(owner, name, property(kill, kill) if isinstance(before, property) else kill)
 """
 FIRST_START = """
-from discreet import up
+from discreet.installation import supervisor as up
 from discreet.settings import Settings
 settings = Settings(state=Path(sys.argv[1]), database_url=None, migration_database_url=None, secrets_file=None)
 with up.embedded(settings):
@@ -70,13 +70,13 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     """One folder that is killed at one step after the other: every start finds what the last one left."""
     state = tmp_path / "state"
     for where, word in (
-        ("discreet.state:Path.replace", "format.json"),  # the format is written and not in its place
+        ("discreet.installation.state:Path.replace", "format.json"),  # the format is written and not in its place
         ("os:link", "secrets.json"),  # the secrets are written and not in their place
-        ("discreet.state:Path.replace", "postgres.json"),  # the passwords are not in their place
-        ("discreet.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
-        ("discreet.postgres:_guard", ""),  # roles and database are made, anybody may connect
+        ("discreet.installation.state:Path.replace", "postgres.json"),  # the passwords are not in their place
+        ("discreet.installation.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
+        ("discreet.installation.postgres:_guard", ""),  # roles and database are made, anybody may connect
         ("discreet.storage.migrations:oldest_code", ""),  # all tables are made and not committed
-        ("discreet.postgres:EmbeddedPostgres.mark", ""),  # it is migrated and does not know it
+        ("discreet.installation.postgres:EmbeddedPostgres.mark", ""),  # it is migrated and does not know it
     ):
         killed(FIRST_START, state, where, word)
     kept = json.loads((state / "postgres.json").read_text())
@@ -101,8 +101,8 @@ def test_first_keys_are_not_lost_between_database_and_disk(database: Database, t
     }
     for where, word in (
         ("discreet.usecases.access:bootstrap", ""),  # drafted, not in the database
-        ("discreet.state:Path.replace", "operator.key"),  # in the database, in no file
-        ("discreet.state:Path.replace", "owner.key"),
+        ("discreet.installation.state:Path.replace", "operator.key"),  # in the database, in no file
+        ("discreet.installation.state:Path.replace", "owner.key"),
     ):
         killed(FIRST_KEYS, state, where, word, **environment)
         assert not (state / "owner.key").exists()
@@ -165,7 +165,7 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
     from sqlalchemy import text
     from sqlalchemy.exc import DBAPIError
 
-    from discreet.postgres import EmbeddedPostgres
+    from discreet.installation.postgres import EmbeddedPostgres
     from discreet.storage.database import trouble
     from discreet.usecases import access, restoring
     from discreet.usecases.services import open_services

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.processes import end
-from discreet.postgres import EmbeddedPostgres
 from discreet.problems.numbers import Privacy
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal

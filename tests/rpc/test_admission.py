@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from discreet.errors import DiscreetError, PayloadTooLarge, Unavailable
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.rpc import admission, server
 from discreet.rpc.admission import Messages, Seats, WaitingRoom
 from discreet.rpc.interceptors import Checked, Received

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.agent import Link
 from tests.conftest import DEADLINE_SECONDS, eventually
 from tests.rpc.conftest import Federation, Proxy, federation, free_port

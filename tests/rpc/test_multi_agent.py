@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
 from tests.rpc.helpers import entries, final

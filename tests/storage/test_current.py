@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from procrastinate.schema import SchemaManager
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.jobs import FINAL
 from discreet.storage.schema import scripts
 from discreet.storage.tables import Base, JobState

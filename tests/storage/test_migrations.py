@@ -22,9 +22,9 @@ from psycopg import sql
 from discreet.api.bodies import validate
 from discreet.api.uploads import whole_registration
 from discreet.errors import Unavailable
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.local import _DATASET, _JOB
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
-from discreet.solve import _DATASET, _JOB
 from discreet.storage import migrations
 from discreet.storage.database import Database as Pool
 from discreet.storage.database import may_be_other_schema

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discreet import state
+from discreet.installation import state
 from discreet.storage import secrets
 
 

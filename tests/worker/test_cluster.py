@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.routing.problem import Routing
 from discreet.solvers.traffic_assignment import Assignment, assign
 from tests import bodies

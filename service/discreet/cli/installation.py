@@ -46,7 +46,7 @@ def up(
     as_json: JsonFlag = False,
 ) -> None:
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
-    from discreet.up import run as run_supervisor  # noqa: PLC0415
+    from discreet.installation.supervisor import run as run_supervisor  # noqa: PLC0415
 
     if rpc_port is None:  # who takes any port for one does so because a service runs here already
         rpc_port = 8081 if port else 0
@@ -117,7 +117,7 @@ def backup(
     as_json: JsonFlag = False,
 ) -> None:
     """Back up an embedded installation, running or not: database, secrets, keys, and the heads of its ledgers."""
-    from discreet.backup import backup as write_backup  # noqa: PLC0415
+    from discreet.installation.backup import backup as write_backup  # noqa: PLC0415
 
     made = write_backup(settings_of(state), folder)
     entries = sum(head["seq"] for head in made["heads"])
@@ -143,7 +143,7 @@ def restore(
     Without a head that was kept elsewhere, what was spent after the backup could be spent again: it is refused unless
     --forget-spending accepts that.
     """
-    from discreet.backup import restore as read_backup  # noqa: PLC0415
+    from discreet.installation.backup import restore as read_backup  # noqa: PLC0415
 
     heads = [read_json(one) for one in head or ()]
     found = read_backup(settings_of(state), folder, heads, forget_spending=forget_spending)
@@ -229,7 +229,7 @@ def create_secrets(
 @app.command(hidden=True)
 def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")]) -> None:
     """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
-    from discreet.state import write_private  # noqa: PLC0415
+    from discreet.installation.state import write_private  # noqa: PLC0415
     from discreet.usecases import access  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
@@ -253,8 +253,8 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
 
 def _part(name: str) -> Settings:
     """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    from discreet.installation.state import kernel_cache  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
-    from discreet.state import kernel_cache  # noqa: PLC0415
 
     faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
     settings = Settings()

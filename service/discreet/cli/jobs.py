@@ -32,13 +32,13 @@ def solve(
     as_json: JsonFlag = False,
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
+    from discreet.installation.state import kernel_cache  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
-    from discreet.state import kernel_cache  # noqa: PLC0415
 
     settings = settings_of(state)
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
     configure(level=logging.WARNING)
-    from discreet import solve as local  # noqa: PLC0415 - loads numba
+    from discreet.installation import local  # noqa: PLC0415 - loads numba
 
     body = read_body(file)
     holder = running_server(settings)
@@ -62,7 +62,7 @@ def plan(
     as_json: JsonFlag = False,
 ) -> None:
     """The price and the noise of a job; nothing is spent, no data are touched."""
-    from discreet import solve as local  # noqa: PLC0415
+    from discreet.installation import local  # noqa: PLC0415
 
     body = read_body(file)
     answer: Mapping[str, Any]

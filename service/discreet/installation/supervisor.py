@@ -35,10 +35,10 @@ from rich.console import Console
 from rich.text import Text
 
 from discreet.errors import DiscreetError, Unavailable
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.installation.state import LogFile, StateLock, claim_format, kernel_cache, private_folder, write_private
 from discreet.isolation.processes import dies_with_parent, end
-from discreet.postgres import EmbeddedPostgres
 from discreet.settings import CREDENTIALS, Settings
-from discreet.state import LogFile, StateLock, claim_format, kernel_cache, private_folder, write_private
 
 READY_FILE = "ready.json"
 OWNER_KEY_FILE = "owner.key"

@@ -40,9 +40,9 @@ import psycopg
 from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
+from discreet.installation.state import LogFile, StateLock, private_folder, sync_folder, write_private
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.settings import CONNECT_SECONDS
-from discreet.state import LogFile, StateLock, private_folder, sync_folder, write_private
 
 DATABASE = "discreet"
 SUPERUSER = "postgres"

@@ -16,13 +16,13 @@ from discreet.api.responses import plain
 from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
+from discreet.installation.supervisor import embedded
 from discreet.isolation.children import Zygote
 from discreet.problems import DATASETS
 from discreet.problems.datasets import Dataset
 from discreet.problems.federation import FederatedProblem
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.up import embedded
 from discreet.usecases import access, datasets, jobs
 from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
