@@ -333,7 +333,7 @@ class Engine:
 
 def start_postgres(compose: dict[str, Any], work: Path, python: Path, network: list[str]) -> subprocess.Popen[bytes]:
     """A server of its own, not embedded, as its image would start it: on TCP, with the roles script run once."""
-    find = "from discreet.installation.postgres import Binaries; print(Binaries.find().folder)"
+    find = "from discreet.installation.binaries import Binaries; print(Binaries.find().folder)"
     programs = Path(run([str(python), "-c", find]).strip()) / "bin"
     data = work / "postgres"
     data.mkdir()

@@ -31,7 +31,7 @@ from rich.table import Table
 
 from benchmarks.ledger import Measured, row
 from discreet.installation.postgres import APP
-from discreet.installation.supervisor import embedded, running
+from discreet.installation.prepared import embedded, running
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url

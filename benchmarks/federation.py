@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from discreet.installation.supervisor import embedded
+from discreet.installation.prepared import embedded
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.settings import Settings
 from discreet.storage import secrets

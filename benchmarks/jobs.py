@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes import memory_below
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset

@@ -33,7 +33,7 @@ from rich.table import Table
 from sqlalchemy import text
 
 from discreet.installation.postgres import APP
-from discreet.installation.supervisor import embedded, running
+from discreet.installation.prepared import embedded, running
 from discreet.observability import telemetry
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing.problem import Routing

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.settings import Settings
 
 GOAL_MEBIBYTES = 500

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.installation.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.isolation.processes import end
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings

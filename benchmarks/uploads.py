@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.settings import Settings
 
 MEGABYTES = 1000

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.figures.network import draw_link_flows
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.problems.routing.problem import Routing
 from discreet.reproduce.event_capacity import job_body
 from discreet.reproduce.load_ensemble import generate

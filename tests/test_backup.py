@@ -23,8 +23,8 @@ from discreet.errors import DiscreetError
 from discreet.installation import backup
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.installation.prepared import embedded
 from discreet.installation.state import RESTORING
-from discreet.installation.supervisor import embedded
 from discreet.ledger.entries import Broken
 from discreet.ledger.verification import Verified
 from discreet.settings import Settings

@@ -21,10 +21,12 @@ import pytest
 import sqlalchemy
 
 from discreet.errors import DiscreetError, StateHeld, Unavailable
-from discreet.installation import postgres as module
-from discreet.installation.postgres import APP, OWNER, SUPERUSER, Binaries, EmbeddedPostgres, User
-from discreet.installation.state import LogFile, StateLock, private_folder, write_private
+from discreet.installation import leftovers
+from discreet.installation.binaries import Binaries, User
+from discreet.installation.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+from discreet.installation.state import LogFile, StateLock
 from discreet.isolation.processes import end
+from discreet.private_files import private_folder, write_private
 from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import Database, fresh_database, make_template
 from tests.processes import alive, family, until
@@ -283,9 +285,9 @@ def test_successor_of_a_killed_supervisor_need_not_wait(state: Path) -> None:
 def test_server_that_does_not_end_by_itself_is_stopped(
     state: Path, monkeypatch: pytest.MonkeyPatch, frozen: str
 ) -> None:
-    *stages, last = module.LEFTOVER_STAGES
+    *stages, last = leftovers.LEFTOVER_STAGES
     quick = tuple((signum, min(patience, 2.0)) for signum, patience in stages)
-    monkeypatch.setattr(module, "LEFTOVER_STAGES", (*quick, last))
+    monkeypatch.setattr(leftovers, "LEFTOVER_STAGES", (*quick, last))
     with supervised(state) as (supervisor, answer):
         write(answer["owner_url"], "second")
         processes = family(answer["pid"])
@@ -455,7 +457,8 @@ UNPRIVILEGED = """
     import json, os, sys
     from pathlib import Path
     import psycopg
-    from discreet.installation.postgres import Binaries, EmbeddedPostgres, User
+    from discreet.installation.binaries import Binaries, User
+    from discreet.installation.postgres import EmbeddedPostgres
     place, user = Path(sys.argv[1]), User(65534, 65534)
     if os.geteuid() == 0:
         programs = Binaries.find()

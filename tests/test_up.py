@@ -23,8 +23,9 @@ import psycopg
 import pytest
 
 from discreet.errors import StateHeld
-from discreet.installation import supervisor as up
-from discreet.installation.postgres import EmbeddedPostgres, User
+from discreet.installation import parts, ports, prepared
+from discreet.installation.binaries import User
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.state import StateLock
 from discreet.isolation.processes import end
 from discreet.settings import Settings
@@ -145,7 +146,7 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
     if request.param == "same":
         return None
     nobody = User(65534, 65534)
-    if os.geteuid() != 0 or not all(nobody.reaches(Path(place)) for place in (sys.executable, up.__file__)):
+    if os.geteuid() != 0 or not all(nobody.reaches(Path(place)) for place in (sys.executable, prepared.__file__)):
         pytest.skip("only root can be somebody else, and only where others can reach the code")
     return nobody.uid
 
@@ -375,7 +376,7 @@ def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> Non
 def test_embedded_database_for_one_program(tmp_path: Path) -> None:
     settings = Settings(state=tmp_path / "state", database_url=None, migration_database_url=None, secrets_file=None)
     for _ in range(2):
-        with up.embedded(settings) as ready:
+        with prepared.embedded(settings) as ready:
             assert ready.state == settings.state
             assert ready.secrets_path.exists()
             assert ready.database_url is not None
@@ -383,13 +384,13 @@ def test_embedded_database_for_one_program(tmp_path: Path) -> None:
                 assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute("CREATE TABLE mine (x int)")
-            with pytest.raises(StateHeld, match=f"process {os.getpid()}"), up.embedded(settings):
+            with pytest.raises(StateHeld, match=f"process {os.getpid()}"), prepared.embedded(settings):
                 pass
 
 
 def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
     settings = Settings(state=copied(made, tmp_path / "state"), workers=0)
-    with up.running(settings) as ready:
+    with prepared.running(settings) as ready:
         assert alive(ready["pid"])
         connection = http.client.HTTPConnection(ready["api"].removeprefix("http://"), timeout=DEADLINE_SECONDS)
         connection.request("GET", "/readyz")
@@ -402,7 +403,7 @@ def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
 
 
 def test_pauses_double_up_to_a_limit_and_are_forgotten() -> None:
-    pause, now, waits = up.Pause(), 1000.0, []
+    pause, now, waits = parts.Pause(), 1000.0, []
     for _ in range(8):
         pause.started(now)
         now += 1.0
@@ -411,7 +412,7 @@ def test_pauses_double_up_to_a_limit_and_are_forgotten() -> None:
         now = pause.until
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     pause.started(now)
-    now += up.SETTLED_SECONDS
+    now += parts.SETTLED_SECONDS
     pause.ended(now)
     assert pause.until - now == pytest.approx(0.1)
 
@@ -433,14 +434,14 @@ def test_bad_addresses(tmp_path: Path, host: str, port: int, message: str) -> No
     [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("127.0.0.1", "127.0.0.1")],
 )
 def test_wildcard_addresses_are_reached_on_loopback(host: str, reached: str) -> None:
-    assert up._reachable(host) == reached
+    assert ports.reachable(host) == reached
 
 
 def test_children_get_exactly_these_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DISCREET_MIGRATION_DATABASE_URL", "postgresql://owner:secret@/x")
     monkeypatch.setenv("DISCREET_WORKERS", "7")
     settings = Settings(state=tmp_path, migration_database_url=None, workers=3, lease_seconds=2.5)
-    given = up._environment(settings)
+    given = prepared.environment_of(settings)
     assert "DISCREET_MIGRATION_DATABASE_URL" not in given
     for name in list(os.environ):
         if name.startswith("DISCREET_"):
@@ -457,7 +458,7 @@ def test_kernels_are_cached_in_the_state_where_the_package_is_read_only(
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     for writable, cache in ((True, None), (False, str(tmp_path / "cache"))):
         monkeypatch.setattr(os, "access", lambda _path, _mode, answer=writable: answer)
-        assert up._environment(Settings(state=tmp_path)).get("NUMBA_CACHE_DIR") == cache
+        assert prepared.environment_of(Settings(state=tmp_path)).get("NUMBA_CACHE_DIR") == cache
 
 
 def test_state_in_a_place_that_cannot_be(tmp_path: Path) -> None:
@@ -493,10 +494,10 @@ def test_silence_counts_from_the_first_answer_whoever_asked() -> None:
 
         def close(self) -> None: ...
 
-    def found(pulse: up.Pulse) -> list[str | None]:
-        return [pulse.lost(up.PULSE_SECONDS * count) for count in (1, 2, 3)]
+    def found(pulse: parts.Pulse) -> list[str | None]:
+        return [pulse.lost(parts.PULSE_SECONDS * count) for count in (1, 2, 3)]
 
-    pulse = up.Pulse(Silent())  # type: ignore[arg-type]
+    pulse = parts.Pulse(Silent())  # type: ignore[arg-type]
     pulse.started(0)
     assert found(pulse) == [None, None, None]
     pulse.started(0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser
 
-from discreet.installation.supervisor import running
+from discreet.installation.prepared import running
 from discreet.settings import Settings
 from discreet_client.client import Client
 from tests.dashboard.chromium import Watched, chromium, chromium_path, tab

@@ -24,7 +24,7 @@ import typer
 import yaml
 
 from discreet.cli import app
-from discreet.installation import supervisor as up
+from discreet.installation import prepared
 from discreet.settings import CREDENTIALS, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +264,7 @@ def test_settings_from_a_folder_of_credentials(monkeypatch: pytest.MonkeyPatch, 
             assert Settings().database_url == "postgresql://other@db/discreet"
             assert Settings(database_url=None).database_url is None
             # The parts of `discreet up` are told what they may know, and no folder where more stands.
-            given = up._environment(settings.model_copy(update={"migration_database_url": None}))
+            given = prepared.environment_of(settings.model_copy(update={"migration_database_url": None}))
             assert not [name for name in CREDENTIALS if name in given]
             assert "more" not in " ".join(given.values())
     monkeypatch.setenv("DISCREET_CREDENTIALS", str(tmp_path / "missing"))

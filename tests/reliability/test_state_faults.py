@@ -15,8 +15,9 @@ import psycopg
 import pytest
 
 from discreet.errors import DiscreetError
-from discreet.installation import supervisor as up
-from discreet.installation.state import FORMAT, StateLock, claim_format, private_folder
+from discreet.installation import prepared
+from discreet.installation.state import FORMAT, StateLock, claim_format
+from discreet.private_files import private_folder
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.schema import revisions
@@ -42,10 +43,10 @@ def kill(*arguments, **named):
 setattr(owner, name, property(kill, kill) if isinstance(before, property) else kill)
 """
 FIRST_START = """
-from discreet.installation import supervisor as up
+from discreet.installation import prepared
 from discreet.settings import Settings
 settings = Settings(state=Path(sys.argv[1]), database_url=None, migration_database_url=None, secrets_file=None)
-with up.embedded(settings):
+with prepared.embedded(settings):
     pass
 """
 FIRST_KEYS = """
@@ -81,7 +82,7 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
         killed(FIRST_START, state, where, word)
     kept = json.loads((state / "postgres.json").read_text())
     settings = Settings(state=state, database_url=None, migration_database_url=None, secrets_file=None)
-    with up.embedded(settings) as ready:
+    with prepared.embedded(settings) as ready:
         assert secrets.load(settings.secrets_path)
         assert json.loads((state / "postgres.json").read_text()) == kept
         assert json.loads((state / "format.json").read_text())["format"] == FORMAT

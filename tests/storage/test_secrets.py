@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from discreet.installation import state
+from discreet import private_files
 from discreet.storage import secrets
 
 
@@ -85,7 +85,7 @@ def test_a_death_after_the_change_leaves_the_file_to_its_owner(tmp_path: Path, m
     def dies(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(state, "sync_folder", dies)
+    monkeypatch.setattr(private_files, "sync_folder", dies)
     with pytest.raises(KeyboardInterrupt):
         secrets.rotate(path, "content")
     assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777) == (65534, 65534, 0o600)

@@ -229,7 +229,7 @@ def create_secrets(
 @app.command(hidden=True)
 def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")]) -> None:
     """Make tenant `default` with its first keys, once: the owner's, and beside it the operator's."""
-    from discreet.installation.state import write_private  # noqa: PLC0415
+    from discreet.private_files import write_private  # noqa: PLC0415
     from discreet.usecases import access  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
@@ -253,8 +253,8 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
 
 def _part(name: str) -> Settings:
     """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
-    from discreet.installation.state import kernel_cache  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
+    from discreet.private_files import kernel_cache  # noqa: PLC0415
 
     faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
     settings = Settings()

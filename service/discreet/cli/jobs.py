@@ -32,8 +32,8 @@ def solve(
     as_json: JsonFlag = False,
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
-    from discreet.installation.state import kernel_cache  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
+    from discreet.private_files import kernel_cache  # noqa: PLC0415
 
     settings = settings_of(state)
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))

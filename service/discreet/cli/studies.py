@@ -29,7 +29,7 @@ def audit(
     as_json: JsonFlag = False,
 ) -> None:
     """Attack every mechanism and every kind's whole release; a lower bound above the price is a fault. Exit 1 then."""
-    from discreet.installation.state import private_folder  # noqa: PLC0415
+    from discreet.private_files import private_folder  # noqa: PLC0415
     from discreet.usecases import audits  # noqa: PLC0415
 
     rows = list(audits.run_audits(names or [], short=short, faults=faults))

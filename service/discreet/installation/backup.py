@@ -30,17 +30,18 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from discreet.errors import DiscreetError, StateHeld
+from discreet.installation.binaries import Binaries
 from discreet.installation.postgres import (
     APP,
     DATABASE,
     ENVIRONMENT,
     OWNER,
     SUPERUSER,
-    Binaries,
     EmbeddedPostgres,
     running_url,
 )
-from discreet.installation.state import RESTORING, StateLock, claim_format, private_folder, sync_folder, write_private
+from discreet.installation.state import RESTORING, StateLock, claim_format
+from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.storage import secrets
 from discreet.storage.schema import revisions

@@ -16,7 +16,7 @@ from discreet.api.responses import plain
 from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.installation.supervisor import embedded
+from discreet.installation.prepared import embedded
 from discreet.isolation.children import Zygote
 from discreet.problems import DATASETS
 from discreet.problems.datasets import Dataset

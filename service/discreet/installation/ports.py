@@ -1,0 +1,57 @@
+"""Ports of this machine: taken, held for a part, and where others reach them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from discreet.errors import DiscreetError
+
+
+class PortTaken(DiscreetError):
+    """The port is taken by another program."""
+
+    code = "port_taken"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening TCP socket; failures name address and port in one line."""
+    if not 0 <= port < 1 << 16:  # getaddrinfo would cut the upper bits off
+        raise DiscreetError(f"{port} is not a port")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (socket.gaierror, UnicodeError) as error:
+        raise DiscreetError(f"{host!r} is not an address of this machine") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(f"port {port} of {host} is taken by another program; --port chooses another") from error
+        raise DiscreetError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
+    return listener
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """A port for gRPC, which cannot be given a socket: bound here with SO_REUSEPORT and never listened on, so that the
+    kernel keeps it for this user and gives its connections to whoever does listen."""
+    with listen(host, port) as free:  # without SO_REUSEPORT: another program's port is refused here
+        address = free.getsockname()
+    reserved = socket.socket(free.family, socket.SOCK_STREAM)
+    try:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(address)
+    except OSError as error:
+        reserved.close()
+        raise PortTaken(f"port {address[1]} of {host} is taken by another program") from error
+    return reserved
+
+
+def reachable(host: str) -> str:
+    """Where a program on this machine finds a server that listens on `host`."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound

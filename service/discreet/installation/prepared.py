@@ -1,0 +1,118 @@
+"""A state folder made ready for a program: secrets, the migrated database, and the environment of its parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from discreet.errors import Unavailable
+from discreet.installation.parts import command
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.installation.state import StateLock, claim_format
+from discreet.isolation.processes import dies_with_parent, end
+from discreet.private_files import kernel_cache, private_folder
+from discreet.settings import CREDENTIALS, Settings
+
+READY_FILE = "ready.json"
+
+
+@contextmanager
+def embedded(settings: Settings) -> Iterator[Settings]:
+    """The state folder for one program, with no service: its lock, its secrets and its migrated database.
+
+    Yields settings with the URLs set. A database that `settings` names already is used instead of the embedded one.
+    """
+    # Loaded here: the supervisor itself stays small, its parts do the work.
+    from discreet.storage.migrations import migrate  # noqa: PLC0415
+
+    state = private_folder(settings.state)
+    with StateLock(state) as lock, ExitStack() as stack:
+        claim_format(state)
+        settings = settings.model_copy(update={"state": state})
+        ensure_secrets(settings)
+        if settings.database_url is None:
+            server = stack.enter_context(EmbeddedPostgres(state, lock=lock))
+            settings = with_database(settings, server)
+            if server.mark != (schema := schema_digest()):
+                migrate(settings)
+                server.mark = schema
+        else:
+            migrate(settings)
+        yield settings
+
+
+@contextmanager
+def running(settings: Settings, host: str = "127.0.0.1", port: int = 0, rpc_port: int = 0) -> Iterator[dict[str, Any]]:
+    """`discreet up` as a child process, for demonstrations and tests; yields the content of `ready.json`."""
+    ready = settings.state / READY_FILE
+    process = subprocess.Popen(
+        command("up", "--host", host, "--port", str(port), "--rpc-port", str(rpc_port)),
+        env=environment_of(settings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
+    )
+    try:
+        while True:
+            if process.poll() is not None:
+                raise Unavailable("discreet up ended before it was ready")
+            with suppress(OSError, ValueError):
+                answer: dict[str, Any] = json.loads(ready.read_text(encoding="utf-8"))
+                if answer["pid"] == process.pid:
+                    break
+            time.sleep(0.05)
+        yield answer
+    finally:
+        end(process, (signal.SIGTERM, 120.0))
+
+
+def ensure_secrets(settings: Settings) -> None:
+    from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
+
+    if not settings.secrets_path.exists():
+        secrets.create(settings.secrets_path)
+    else:
+        secrets.upgrade(settings.secrets_path)
+
+
+def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
+    return settings.model_copy(update={"database_url": server.app_url, "migration_database_url": server.owner_url})
+
+
+def schema_digest() -> str:
+    """Names what `discreet migrate` would do. A database that bears this mark needs no migration, which saves the
+    second that the tools for it take to load."""
+    package = resources.files("discreet")
+    scripts = Path(str(package)) / "_migrations"  # in a wheel
+    if not scripts.is_dir():
+        scripts = Path(__file__).parents[3] / "migrations"  # in a source tree
+    files = sorted(path for path in scripts.rglob("*") if path.suffix in (".py", ".sql", ".mako"))
+    digest = hashlib.sha256(version("procrastinate").encode())  # its schema is in its package
+    for path in (*files, Path(str(package / "storage" / "migrations.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """This process's environment with exactly these settings in it."""
+    environment = dict(os.environ)
+    for name, value in settings.model_dump(mode="json").items():
+        variable = f"DISCREET_{name.upper()}"
+        environment.pop(variable, None)
+        if value is not None:
+            environment[variable] = value if isinstance(value, str) else json.dumps(value)
+    environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
+    for variable in CREDENTIALS:  # what is in there and not in these settings is not for the child
+        environment.pop(variable, None)
+    return kernel_cache(settings.state) | environment
