@@ -306,7 +306,7 @@ def test_backup_is_private_and_whole(history: History) -> None:
 def test_state_whose_restore_was_killed_is_refused(history: History, tmp_path: Path) -> None:
     settings = settings_of(tmp_path / "restored")
     code = (
-        "import os, signal, sys; from pathlib import Path; from discreet import backup\n"
+        "import os, signal, sys; from pathlib import Path; from discreet.installation import backup\n"
         "from tests.test_backup import settings_of\n"
         "backup.EmbeddedPostgres = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
         "backup.restore(settings_of(Path(sys.argv[1])), Path(sys.argv[2]), forget_spending=True)"

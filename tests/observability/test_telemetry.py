@@ -423,7 +423,7 @@ def test_traceparents_that_say_nothing(text: str) -> None:
 
 def test_without_a_collector_nothing_is_loaded_to_send() -> None:
     code = (
-        "import sys; from discreet import telemetry; telemetry.configure('api')\n"
+        "import sys; from discreet.observability import telemetry; telemetry.configure('api')\n"
         "with telemetry.span('x'): assert telemetry.traceparent() is None\n"
         "assert not [name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))]"
     )

@@ -30,7 +30,7 @@ def run_point(tmp_path: Path, **environment: str) -> tuple[int, str]:
     """A process that passes the point `a.b`: its status, and what it logged."""
     log = tmp_path / "log"
     status = subprocess.run(
-        [sys.executable, "-c", "from discreet import faults; faults.point('a.b')"],
+        [sys.executable, "-c", "from discreet.observability import faults; faults.point('a.b')"],
         env={**os.environ, "DISCREET_FAULTS_LOG": str(log), **environment},
         check=False,
     ).returncode
