@@ -71,9 +71,9 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     """One folder that is killed at one step after the other: every start finds what the last one left."""
     state = tmp_path / "state"
     for where, word in (
-        ("discreet.installation.state:Path.replace", "format.json"),  # the format is written and not in its place
+        ("discreet.private_files:Path.replace", "format.json"),  # the format is written and not in its place
         ("os:link", "secrets.json"),  # the secrets are written and not in their place
-        ("discreet.installation.state:Path.replace", "postgres.json"),  # the passwords are not in their place
+        ("discreet.private_files:Path.replace", "postgres.json"),  # the passwords are not in their place
         ("discreet.installation.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
         ("discreet.installation.postgres:_guard", ""),  # roles and database are made, anybody may connect
         ("discreet.storage.migrations:oldest_code", ""),  # all tables are made and not committed
@@ -102,8 +102,8 @@ def test_first_keys_are_not_lost_between_database_and_disk(database: Database, t
     }
     for where, word in (
         ("discreet.usecases.access:bootstrap", ""),  # drafted, not in the database
-        ("discreet.installation.state:Path.replace", "operator.key"),  # in the database, in no file
-        ("discreet.installation.state:Path.replace", "owner.key"),
+        ("discreet.private_files:Path.replace", "operator.key"),  # in the database, in no file
+        ("discreet.private_files:Path.replace", "owner.key"),
     ):
         killed(FIRST_KEYS, state, where, word, **environment)
         assert not (state / "owner.key").exists()

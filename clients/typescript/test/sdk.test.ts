@@ -45,7 +45,7 @@ for (const kind of Object.keys(examples) as Kind[]) {
   test(`${kind} runs end to end`, async () => {
     const { problem, privacy } = examples[kind];
     const seen: JobEvent[] = [];
-    const answer = await discreet.installation.local(problem, { ...privacy, onEvent: (event) => seen.push(event) });
+    const answer = await discreet.solve(problem, { ...privacy, onEvent: (event) => seen.push(event) });
     assert.equal(answer.kind, kind);
     for (const field of FIELDS[kind]) assert.ok(field in answer.result, `${kind}: ${String(field)}`);
     assert.deepEqual(answer.result.tables, []);
@@ -72,7 +72,7 @@ function dataOf(kind: "routing") {
 
 test("refusals are typed, name the field and the cap", async () => {
   const { problem } = examples.routing;
-  await assert.rejects(discreet.installation.local(problem, { epsilon: 1000 }), (error) => {
+  await assert.rejects(discreet.solve(problem, { epsilon: 1000 }), (error) => {
     assert.ok(error instanceof BudgetExhausted);
     assert.equal(error.code, "budget_exhausted");
     assert.equal(error.binding?.requested.epsilon, 1000);

@@ -26,7 +26,7 @@ export function narrows(problem: Problem, answer: AnyAnswer, event: JobEvent): u
 
 export async function solves(discreet: Discreet): Promise<unknown> {
   const links = [{ tail: 1, head: 2, free_flow_time: 1, capacity: 10 }];
-  const answer = await discreet.installation.local({ kind: "routing", dataset: "dst_1", network: { nodes: 2, links } }, { epsilon: 0.1 });
+  const answer = await discreet.solve({ kind: "routing", dataset: "dst_1", network: { nodes: 2, links } }, { epsilon: 0.1 });
   const flows: number[] = answer.result.link_flows;
   // @ts-expect-error - not a field of this kind's result
   const weights: unknown = answer.result.weights;
