@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from discreet.api.problem_details import CODES
+from tests import rooms
 from tests.conftest import Installation
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,19 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = (ROOT / ".ci/mkdocs.yml").read_text()
     missing = [str(page.relative_to(ROOT / "docs")) for page in DOCS if str(page.relative_to(ROOT / "docs")) not in nav]
     assert not missing
+
+
+def test_the_map_is_true() -> None:
+    page, known = text("architecture"), {name for layer in rooms.layers() for name in layer} - {"__main__"}
+    table = page[page.index("| room |") : page.index("The clients are")]
+    named = {
+        name for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert named == known
+    for name in re.findall(r"`((?:[a-z_]+/)+[a-z0-9_]+\.(?:py|sql))`", page):
+        places = (ROOT / "service/discreet" / name, ROOT / name)
+        assert any(place.exists() for place in places), name
+    assert rooms.PICTURE.read_text() == rooms.drawing(), "python -m tests.rooms draws it again"
 
 
 def test_papers_name_modules_that_exist() -> None:
