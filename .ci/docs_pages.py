@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 CONTRACT = Path(__file__).parents[1] / "openapi" / "openapi.json"
 
 
+DOCS = CONTRACT.parents[1] / "docs"
+
+
+def on_config(config: Any) -> Any:
+    """Every kind of problem has its page: they stand behind the first in the navigation."""
+    config.nav.insert(1, {"Problems": problem_pages(DOCS)})
+    return config
+
+
+def problem_pages(docs: Path) -> list[str]:
+    """The pages of the kinds, in the order of their names; their headings are their titles."""
+    return sorted(str(page.relative_to(docs)) for page in (docs / "problems").glob("*.md"))
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the page of the HTTP API."""
+    from mkdocs.structure.files import File  # noqa: PLC0415 - tests read this file where mkdocs is not installed
+
     files.append(File.generated(config, "reference/api.md", content=api_page(json.loads(CONTRACT.read_text()))))
     return files
 

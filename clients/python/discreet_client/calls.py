@@ -18,7 +18,7 @@ import httpx
 
 from discreet_client import certificates, progress
 from discreet_client.answers import Answer, answer_of
-from discreet_client.contents import File, content_of, dumps
+from discreet_client.contents import File, content_of, dumps, fields_in, known_fields
 from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
 from discreet_client.rest import Operation, models, operations
 
@@ -134,7 +134,13 @@ def dataset_body(
 
 def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
     """The same content again is the same dataset, so this may be repeated."""
-    content = content_of(str(dataset.get("kind")), dataset["content"]) if "content" in dataset else None
+    content = None
+    if "content" in dataset:
+        kind = str(dataset.get("kind"))
+        fields = known_fields().get(kind)
+        if fields is None and isinstance(dataset["content"], Mapping):  # the service may know more kinds
+            fields = fields_in((yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True)), kind)
+        content = content_of(kind, dataset["content"], fields)
     registered: models.DatasetAnswer
     if isinstance(content, File):
         metadata = {name: value for name, value in dataset.items() if name != "content"}

@@ -2,8 +2,8 @@
 
 What may be given as the content of a dataset:
 
-    a mapping of the contract's own fields (`trips`, `trajectories`, `transitions`, `objectives`, …), whose values may
-    be arrays or frames                                                              -> JSON
+    a mapping of the fields that the contract names for the kind (`trips`, `trajectories`, …), whose values may be
+    arrays or frames                                                                 -> JSON
     a pandas DataFrame, a pyarrow Table, or a mapping of columns of equal length     -> Parquet, or CSV without pyarrow
     for dr_ensemble int[participants, steps] (trajectories) or float[n, n] (with public `row_change`)
     for routing int[periods, zones, zones], the trips of every pair
@@ -17,14 +17,14 @@ import io
 import json
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-FIELDS = frozenset({"trips", "trajectories", "transitions", "objectives", "initial"})
-"""Names of the fields of contents in JSON."""
+from discreet_client.rest import models
 
 
 class File(NamedTuple):
@@ -56,15 +56,40 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
 
 
-def content_of(kind: str, content: Any) -> Any:
-    """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell what it is."""
+@cache
+def known_fields() -> dict[str, frozenset[str]]:
+    """By kind, the fields of a content in JSON, as the contract had them when this client was made."""
+    found = {}
+    for model in vars(models).values():
+        hints = get_type_hints(model) if isinstance(model, type) else {}
+        if {"kind", "public", "content"} <= hints.keys():
+            (kind,) = get_args(hints["kind"])
+            found[kind] = frozenset(hints["content"].__annotations__)
+    return found
+
+
+def fields_in(document: Mapping[str, Any], kind: str) -> frozenset[str] | None:
+    """The fields of a content in JSON by the service's own contract; None for a kind that it does not know either."""
+    schemas = document["components"]["schemas"]
+    for schema in schemas.values():
+        properties = schema.get("properties", {})
+        if {"public", "content"} <= properties.keys() and properties.get("kind", {}).get("const") == kind:
+            return frozenset(schemas[properties["content"]["$ref"].rpartition("/")[2]]["properties"])
+    return None
+
+
+def content_of(kind: str, content: Any, fields: frozenset[str] | None) -> Any:
+    """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell what it is.
+
+    `fields`: those of the kind's content in JSON; None where nobody knows the kind, and the service shall say so.
+    """
     if isinstance(content, str | Path):
         path = Path(content)
         return File(path.name, path.open("rb"))
     if isinstance(content, np.ndarray):
         return _of_array(kind, content)
     if isinstance(content, Mapping):
-        return content if content.keys() & FIELDS else _file(_columns(content))
+        return content if fields is None or content.keys() & fields else _file(_columns(content, fields))
     if hasattr(content, "to_parquet") or hasattr(content, "column_names"):
         return _file(content)
     raise TypeError(f"content of type {type(content).__name__}: see discreet_client.contents")
@@ -89,7 +114,7 @@ def _of_array(kind: str, array: NDArray[Any]) -> Any:
     raise TypeError(f"an array of {array.ndim} dimensions is no content of {kind}: see discreet_client.contents")
 
 
-def _columns(content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def _columns(content: Mapping[str, Any], fields: frozenset[str]) -> dict[str, NDArray[Any]]:
     """Columns of equal length; one of two dimensions `x` becomes `x_0, x_1, …`, as the service reads it."""
     columns: dict[str, NDArray[Any]] = {}
     for name, given in content.items():
@@ -101,7 +126,7 @@ def _columns(content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         else:
             raise TypeError(f"column {name!r} has {values.ndim} dimensions")
     if len({len(values) for values in columns.values()}) != 1:
-        raise TypeError(f"a content has one of the fields {', '.join(sorted(FIELDS))}, or columns of one length")
+        raise TypeError(f"a content has one of the fields {', '.join(sorted(fields))}, or columns of one length")
     return columns
 
 

@@ -1,4 +1,4 @@
-/** The five kinds: what is sent comes from the contract, what comes back is named here (the contract leaves it open). */
+/** The kinds: what is sent comes from the contract, what comes back is named here (the contract leaves it open). */
 
 import type { components } from "./schema.js";
 
@@ -83,7 +83,8 @@ export interface Answer<K extends Kind> {
   kind: K;
   job: Job;
   price: Price;
-  result: Results[K] & { tables: string[] };
+  /** Of a kind that is not named above, whatever its page says. */
+  result: (K extends keyof Results ? Results[K] : Record<string, unknown>) & { tables: string[] };
   certificate: Certificate;
 }
 

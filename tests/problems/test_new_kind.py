@@ -1,0 +1,174 @@
+"""A new kind needs its folder, one line, one test and one page: a toy kind is put into a copy of the tree and used.
+
+In the copy there is no other kind. So everything that is used here also shows that it rests on none of them, and
+processes are warm soon. What is made from the contract (openapi/, the SDKs' models) is not made again: the Python SDK
+asks the service for what it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.postgres import EmbeddedPostgres
+from discreet.problems import KINDS
+from tests.conftest import Installation, fresh_database, settings_for
+from tests.dashboard.browsing import Browser
+
+ROOT = Path(__file__).parents[2]
+TOY = Path(__file__).parent / "toy"
+REGISTRY = "service/discreet/problems/__init__.py"
+LINE = '        "toy_sum",\n'
+PUBLIC = {"unit": "person", "most": 9}
+
+
+def files_in(tree: Path) -> dict[str, bytes]:
+    found = (path for path in tree.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(tree)): path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what kinds are used through, with the toy kind for its only one."""
+    tree = tmp_path_factory.mktemp("tree")
+    ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
+    for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
+        shutil.copytree(ROOT / part, tree / part, ignore=ignored)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tree)
+    registry = tree / REGISTRY
+    lines = registry.read_text().splitlines(keepends=True)
+    names = [f'        "{kind}",\n' for kind in KINDS]
+    place = lines.index(names[0])
+    registry.write_text("".join(line for line in lines if line not in names))
+    for kind in KINDS:
+        shutil.rmtree(tree / "service/discreet/problems" / kind)
+    before = files_in(tree)
+
+    shutil.copytree(TOY / "toy_sum", tree / "service/discreet/problems/toy_sum", ignore=ignored)
+    # Under another name here, where pytest does not look for it: there is no toy kind in this tree.
+    shutil.copy(TOY / "toy_sum_checked.py", tree / "tests/problems/test_toy_sum.py")
+    shutil.copy(TOY / "toy_sum.md", tree / "docs/problems")
+    lines = registry.read_text().splitlines(keepends=True)
+    registry.write_text("".join([*lines[:place], LINE, *lines[place:]]))
+
+    after = files_in(tree)
+    touched = {name for name in after if after[name] != before.get(name)}
+    parts = {name if "toy_sum/" not in name else f"{name.partition('toy_sum/')[0]}toy_sum/" for name in touched}
+    assert parts == {
+        "service/discreet/problems/toy_sum/",
+        REGISTRY,
+        "tests/problems/test_toy_sum.py",
+        "docs/problems/toy_sum.md",
+    }
+    assert after[REGISTRY].decode().replace(LINE, "", 1) == before[REGISTRY].decode()
+    return tree
+
+
+@pytest.fixture(scope="module")
+def environment(tree: Path) -> dict[str, str]:
+    paths = os.pathsep.join(str(tree / part) for part in ("service", "clients/python", ""))
+    return {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture(scope="module")
+def service(
+    postgres: EmbeddedPostgres, template: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """API and worker of the copy."""
+    with fresh_database(postgres, template) as database:
+        running = Installation(settings_for(database, tmp_path_factory.mktemp("state")), extra=environment)
+        try:
+            running.make_keys()
+            running.start_api()
+            running.start_worker()
+            yield running
+        finally:
+            running.stop()
+
+
+def discreet(service: Installation, *arguments: str) -> str:
+    server = {"DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key}
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet", *arguments],
+        env={**service.environment(), **server},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path: Path) -> None:
+    body: dict[str, Any] = {
+        "problem": {
+            "kind": "toy_sum",
+            "dataset": {
+                "name": "numbers",
+                "kind": "toy_sum",
+                "public": PUBLIC,
+                "content": {"numbers": [1, 2, 3, 9]},
+                "cap": {"epsilon": 10},
+            },
+        },
+        "privacy": {"epsilon": 1},
+    }
+    file, out, picture = (tmp_path / name for name in ("job.json", "result.json", "picture.png"))
+    file.write_text(json.dumps(body))
+    with service.http() as http:  # the contract
+        schemas = http.get("/openapi.json").json()["components"]["schemas"]
+        assert schemas["ToySumContent"]["properties"].keys() == {"numbers"}
+    # The command line
+    assert "one person's number added or removed" in discreet(service, "plan", str(file))
+    discreet(service, "submit", str(file), "--wait", "--out", str(out))
+    total = json.loads(out.read_text())["result"]["total"]
+    discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's contract.
+    with service.client() as client:
+        assert "toy_sum" not in KINDS
+        fields = {"numbers": np.array([1, 2, 3, 9])}
+        dataset = client.register("toy_sum", PUBLIC, fields, cap=10, name="numbers")
+        columns = client.register("toy_sum", PUBLIC, {"number": np.array([9, 3, 2, 1])}, cap=10, name="numbers")
+        assert columns["id"] == dataset["id"] == client.job(json.loads(out.read_text())["job"]["id"])["dataset"]
+        answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1)
+        assert answer.fields == ("total",)
+        assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
+    # The dashboard
+    with Browser.logged_in(service, service.owner_key) as visitor:
+        page = visitor.get(f"/jobs/{json.loads(out.read_text())['job']['id']}")
+        assert "Toy sum" in page.text
+        assert "Sum of all numbers" in page.text
+        assert str(total) in page.text
+        chart = visitor.http.get(f"{page.response.url.path}/charts/total.json")
+        assert chart.json()["title"] == "The sum"
+        form = visitor.get("/jobs/new?kind=toy_sum")
+        assert "toy_sum" in form.response.text
+
+
+def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(tree: Path, environment: dict[str, str]) -> None:
+    """Its own test, the contract of all kinds, and the check of the navigation, in the copy."""
+    tests = ("tests/problems/test_toy_sum.py", "tests/problems/test_contract.py", "tests/test_docs.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", KEPT, *tests],
+        cwd=tree,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+KEPT = "sum_is_near or every_folder or its_page or example_runs or in_the_navigation"

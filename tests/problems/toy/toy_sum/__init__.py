@@ -1,0 +1,1 @@
+"""A toy kind: the sum of everybody's number."""

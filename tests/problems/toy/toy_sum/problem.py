@@ -1,0 +1,72 @@
+"""The sum of everybody's number, with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from discreet.privacy import calibration
+from discreet.privacy.noise import Noise
+from discreet.problems.base import Neighbours, Problem
+from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.datasets import DatasetId
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import NoiseSummary, Plan, Resources
+from discreet.problems.results import Output, Result
+from discreet.problems.toy_sum.dataset import ToySumDataset, ToySumPublic
+
+
+class ToySum(Problem):
+    """The sum of everybody's number."""
+
+    title: ClassVar[str] = "Toy sum"
+    words: ClassVar[Mapping[str, str]] = {"total": "Sum of all numbers"}
+    Dataset: ClassVar[type[ToySumDataset]] = ToySumDataset
+
+    kind: Literal["toy_sum"]
+    dataset: DatasetId = Field(description="Id of a dataset of kind toy_sum")
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        dataset = {
+            "name": "toy numbers",
+            "kind": "toy_sum",
+            "public": {"unit": "person", "most": 9},
+            "content": {"numbers": [1, 2, 3, 9]},
+            "cap": {"epsilon": 10},
+        }
+        return {"problem": {"kind": "toy_sum", "dataset": dataset}, "privacy": {"epsilon": 1}}
+
+    @classmethod
+    def vary(cls, content: dict[str, Any]) -> None:
+        content["numbers"][0] = 4
+
+    @classmethod
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
+        public = ToySumPublic(unit="person", most=9)
+        problem = cls(kind="toy_sum", dataset="example")
+        plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+        left, right = ({"numbers": np.array(numbers)} for numbers in ([0, 9], [0]))
+        return (Neighbours("toy_sum", problem, public, plan, left, right),)
+
+    def plan(self, public: ToySumPublic, budget: Budget) -> Plan:
+        neighbours = "one person's number added or removed"
+        event = calibration.discrete_laplace(public.most, budget.epsilon, neighbours=neighbours)
+        return Plan.priced(
+            [event],
+            noise=(NoiseSummary.of(event, "the sum"),),
+            iterations={},
+            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=1),
+            unit=public.unit,
+            neighbours=neighbours,
+        )
+
+    def release(self, public: ToySumPublic, plan: Plan, content: Content, noise: Noise) -> Released:
+        return {"sum": noise.add(plan.events[0], content["numbers"].sum(keepdims=True))}
+
+    def finish(self, public: ToySumPublic, plan: Plan, released: Released, progress: Progress) -> Result:
+        progress(1, 1)
+        return Result({"total": Output(lambda: int(released["sum"][0]))})
