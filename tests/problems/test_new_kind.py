@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.postgres import EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
