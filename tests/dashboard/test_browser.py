@@ -326,7 +326,7 @@ def test_other_tenants_have_no_pages_here(people: Tenant) -> None:
         seen.login(people.running.owner_key)
         for place in ("", "/certificate", "/policy?origin=1&destination=2", "/charts/network.json", "/result.json"):
             assert seen.go(address + place) == 404
-            assert "there is no such job" in seen.page.content()
+            assert "there is no such job" in seen.page.content().lower()
 
 
 def test_first_paint_is_light_and_plotly_comes_once(people: Tenant) -> None:
