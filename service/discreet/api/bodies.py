@@ -21,7 +21,7 @@ from discreet.settings import Settings
 THREAD_BYTES = 1 << 16
 """Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between them."""
 SMALL_BYTES = 1 << 18
-"""Of a body that holds a few fields."""
+"""The most that a body of a few fields may hold."""
 CERTIFICATE_BYTES = 4 << 20
 ROSTER_BYTES = 9 << 20
 """A roster of 4 MiB of text, and the escapes of its quotes."""

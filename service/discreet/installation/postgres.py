@@ -133,7 +133,7 @@ class EmbeddedPostgres:
 
     @property
     def superuser_url(self) -> str:
-        """For this supervisor and for tests."""
+        """For the supervisor itself, and for tests: the role that may do everything."""
         return self.url(SUPERUSER, "postgres")
 
     @property

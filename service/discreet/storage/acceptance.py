@@ -45,9 +45,9 @@ class JobOrder:
     """A job to accept, with what is written of it."""
 
     key: str
-    """Of idempotency."""
+    """The Idempotency-Key of the request."""
     digest: bytes
-    """Of the request."""
+    """SHA-256 of the request: the same key with another one is refused."""
     job_id: str
     dataset_id: str | None
     kind: str
@@ -65,9 +65,9 @@ class JobOrder:
     terms: Mapping[str, Any] | None = None
     budget: Mapping[str, str] | None = None
     traceparent: str | None = None
-    """Goes with the job to whoever runs it."""
+    """The trace of the request, which goes on with whoever runs the job."""
     seal: str | None = None
-    """So does this: what `tamper_seals` makes of the job; None of a federated one."""
+    """The MAC that `tamper_seals` makes of the job; a federated job has none."""
 
 
 @dataclass(frozen=True)

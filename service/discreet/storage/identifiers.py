@@ -7,7 +7,7 @@ from typing import Literal
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS = _ALPHABET.encode() * 8
-"""Of each byte its last five bits."""
+"""The letter for the last five bits of each byte."""
 
 Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten", "whk"]
 

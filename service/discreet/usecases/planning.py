@@ -40,8 +40,8 @@ MOST_KEPT = 256
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What never changes of a dataset."""
+class DatasetFacts:
+    """What a plan needs to know of a dataset, and what never changes."""
 
     dataset_id: str
     kind: str
@@ -71,7 +71,7 @@ class Planned:
     """A request with its plan and the public figures that it was made of."""
 
     problem: Problem
-    dataset: Facts | None
+    dataset: DatasetFacts | None
     """None: the data are the agents', or stand in the problem and are public."""
     texts: Texts
     seed: int | None
@@ -119,7 +119,7 @@ class _Kept(Generic[Key, Value]):
 class Planner:
     """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
 
-    _facts: _Kept[tuple[str, str], Facts] = field(default_factory=_Kept)
+    _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
     _texts: _Kept[tuple[str, str | None, bytes, int, int], Texts] = field(default_factory=_Kept)
 
     _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
@@ -170,7 +170,7 @@ class Planner:
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
         return Planned(problem, None, texts, seed)
 
-    async def _dataset(self, database: Database, principal: Principal, dataset_id: str, offered: bool) -> Facts:
+    async def _dataset(self, database: Database, principal: Principal, dataset_id: str, offered: bool) -> DatasetFacts:
         key = (principal.tenant_id, dataset_id)
         if not offered and (facts := self._facts.get(key)) is not None:
             return facts
@@ -179,13 +179,13 @@ class Planner:
         if row is None:
             raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
         public = DATASETS[row["kind"]].read_public(row["public"])
-        facts = Facts(dataset_id, row["kind"], row["mode"], row["account_id"], row["public"]["unit"], public)
+        facts = DatasetFacts(dataset_id, row["kind"], row["mode"], row["account_id"], row["public"]["unit"], public)
         if len(str(row["public"])) <= SMALL_CHARACTERS:
             self._facts.keep(key, facts)
         return facts
 
     async def _made(
-        self, principal: Principal, problem: Problem, dataset: Facts | None, budget: Budget, large: bool
+        self, principal: Principal, problem: Problem, dataset: DatasetFacts | None, budget: Budget, large: bool
     ) -> Texts:
         dump = problem.model_dump_json
         text = await anyio.to_thread.run_sync(dump) if large else dump()
@@ -200,7 +200,7 @@ class Planner:
         return texts
 
 
-def _make(problem: Problem, dataset: Facts | None, budget: Budget, text: str) -> Texts:
+def _make(problem: Problem, dataset: DatasetFacts | None, budget: Budget, text: str) -> Texts:
     if isinstance(problem, FederatedProblem) and problem.terms is not None:
         plan = problem.plan_federation((), budget)
     else:

@@ -29,7 +29,7 @@ def uses_tls(settings: Settings, host: str) -> bool:
 
 
 def certificate_paths(settings: Settings) -> tuple[Path, Path]:
-    """Where certificate and key are."""
+    """The paths of certificate and key."""
     return (
         settings.rpc_certificate or settings.state / "rpc.crt",
         settings.rpc_certificate_key or settings.state / "rpc.key",

@@ -36,7 +36,7 @@ log = structlog.get_logger()
 Format = Literal["parquet", "csv", "json"]
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
-"""Of reading one upload."""
+"""The most that reading one upload may take."""
 ANSWER_BYTES = 1 << 28
 """Of the reader's answer, which the API holds: the public part with what is described of the content."""
 
