@@ -51,7 +51,7 @@ def test_a_simulation_repeats_with_its_seed_and_costs_nothing(service: Installat
     with service.client() as client:
         # Other content than the private example's, which is registered under another mode.
         dataset = {**dataset, "mode": "simulation", "name": f"simulated {kind}"}
-        KINDS[kind].vary(dataset["content"])
+        KINDS[kind].vary(dataset["content"], 900)
         first = run(client, dataset, body, seed=5)
         second = run(client, dataset, body, seed=5)
         assert first["result"] == second["result"]

@@ -21,7 +21,8 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.contents import pack, unpack
-from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp, _part
+from discreet.problems.coupled_qp.data import part_of
+from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp
 from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
@@ -123,7 +124,7 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
     body = random_instance(seed)
     result = run(body)
     problem, _ = planned(body)
-    parts = [_part(agent) for agent in problem._data()]
+    parts = [part_of(agent) for agent in problem._data()]
     x, objective = by_cvxpy(parts, np.array(body["operator"]["c"]), np.array(body["operator"]["d"]))
     assert np.concatenate(result["x"]) == pytest.approx(x, abs=2e-4)
     assert result["objective"] == pytest.approx(objective, abs=1e-4)
@@ -142,7 +143,7 @@ def test_vehicles_fill_the_valley() -> None:
     x = np.array(result["x"])
     load = np.array(example.BASELINE_KW) + x.mean(axis=0)
     assert load.max() < example.LIMIT_KW + 2e-3
-    parts = [_part(agent) for agent in CoupledQp.model_validate(body)._data()]
+    parts = [part_of(agent) for agent in CoupledQp.model_validate(body)._data()]
     _, objective = by_cvxpy(parts, np.array(body["operator"]["c"]), np.array(body["operator"]["d"]))
     assert result["objective"] == pytest.approx(objective, rel=1e-3)
 

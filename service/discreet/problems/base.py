@@ -4,7 +4,8 @@
     release(public, plan, content, noise)   the only place where private data and noise meet; total
     finish(public, plan, released, …)       pure post-processing of what was released
 
-A kind is one subclass of `Problem` with its `Dataset`, one line in `problems.KINDS`, one test and its docs page.
+A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `charts.py`, what is its own),
+one line in `problems.KINDS`, one test and its docs page: `tests/problems/test_new_kind.py` adds one.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Problem(Frozen):
         """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
 
     @classmethod
-    def vary(cls, content: dict[str, Any]) -> None:
-        """Change one record of the content of the example's dataset, so that it is another dataset and still a good
-        one. Not asked of a kind without datasets."""
+    def vary(cls, content: dict[str, Any], number: int) -> None:
+        """Change one record of the content of the example's dataset, to another for each number of 1..999. Not asked
+        of a kind without datasets."""
 
     @classmethod
     @abstractmethod
@@ -73,6 +74,10 @@ class Problem(Frozen):
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         """Everything that follows from what was released. Sees no private data; may be run again."""
+
+    def pairs_to_assign(self, public: Any) -> int:
+        """Ordered pairs of zones whose trips `finish` assigns to a network, which a cluster can do as well."""
+        return 0
 
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any] | None:
         """The section `cryptographic` of the certificate, from the published result (JSON text); None where only noise

@@ -47,9 +47,7 @@ class ClusterFinisher:
 
     def takes(self, held: Claim) -> bool:
         """Huge, and not a simulation: what a simulation adds to its result is not worked on in blocks."""
-        if held.problem.kind != "routing" or held.simulation:
-            return False
-        return bool(held.public.zones * (held.public.zones - 1) >= self._least_pairs)
+        return not held.simulation and held.problem.pairs_to_assign(held.public) >= self._least_pairs
 
     async def run(
         self, header: dict[str, Any], payload: bytes, limits: Limits, on_progress: OnProgress | None = None

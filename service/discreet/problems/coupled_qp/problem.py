@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import Field
 from scipy.optimize import linprog
 
 from discreet.errors import FieldIssue, InvalidInput
@@ -25,21 +23,32 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.columns import MAX_ISSUES
-from discreet.problems.contents import Content, Mode, Progress, Released, pack, unpack
-from discreet.problems.coupled_qp.session import Floats, SumSession, TwoRounds, evidence_result
+from discreet.problems.contents import Content, Mode, Progress, Released
+from discreet.problems.coupled_qp import examples
+from discreet.problems.coupled_qp.data import (
+    MAX_DIMENSION,
+    AgentData,
+    Encryption,
+    FederatedAgents,
+    OperatorData,
+    QpSteps,
+    SumNoise,
+    part_of,
+    sides_of,
+)
+from discreet.problems.coupled_qp.session import SumSession, evidence_result
 from discreet.problems.federation import FederatedProblem, Member, Session
-from discreet.problems.numbers import Budget, Delta, Epsilon, Frozen, Positive, Privacy, Real
+from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.spds import Part, step_sizes
 from discreet_client import secure_sum
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS
-from discreet_client.updates import Box, Participant, QuadraticCost, Rounds, Steps
+from discreet_client.updates import Participant, Rounds, Steps
 
 FEWEST_AGENTS = 3
 MAX_AGENTS = 1000
-MAX_DIMENSION = 16_384
 MAX_COEFFICIENTS = 20_000_000
 MAX_KEY_BITS = 8192
 MAX_SECONDS = 600
@@ -56,71 +65,6 @@ FEASIBILITY_TOLERANCE = 1e-9
 
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
-
-Step = Annotated[Real, Field(gt=0)]
-Vector = Annotated[tuple[Real, ...], InPieces()]
-Matrix = Annotated[tuple[Vector, ...], InPieces()]
-Side = Vector | Real
-
-
-class OperatorData(Frozen):
-    """What the operator holds: c of the coupled objective, d of the constraints. Not published, nor told to agents."""
-
-    c: Vector
-    d: Vector
-
-
-class AgentData(Frozen):
-    """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k; a_l: k."""
-
-    A_u: Matrix
-    A_g: Matrix
-    A_q: Matrix = ()
-    a_l: Annotated[tuple[Real, ...], InPieces(min_length=1)]
-    lower: Side = 0.0
-    upper: Side
-
-
-class FederatedAgents(Frozen):
-    """How many agents there will be, and public dimensions of what they sum."""
-
-    count: Positive
-    coupled: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_u, entries of c")]
-    constraints: Annotated[int, Field(strict=True, ge=0, le=MAX_DIMENSION, description="Rows of A_g, entries of d")]
-
-
-class QpSteps(Frozen):
-    """Steps of the shrunken primal-dual subgradient method."""
-
-    primal: Step | Annotated[tuple[Step, ...], InPieces()] | None = Field(
-        default=None, description="alpha, for all or one an agent; from the problem's constants when not given"
-    )
-    dual: Annotated[Real, Field(gt=0)] | None = Field(default=None, description="beta; given whenever primal is")
-    shrink: Annotated[Real, Field(gt=0, le=1, description="tau")] = 1.0
-    regularization: Annotated[Real, Field(ge=0, description="Added curvature; moves the answer by as much")] = 0.0
-    iterations: Annotated[int, Field(strict=True, ge=1, le=100_000)]
-
-
-class Encryption(Frozen):
-    """How the sums are hidden."""
-
-    scheme: secure_sum.Scheme = "paillier"
-    key_bits: Annotated[int, Field(strict=True, description="Of the Paillier modulus; masking has none")] = 3072
-    fraction_bits: Annotated[int, Field(strict=True, ge=0, le=62)] = 32
-    slot_bits: Annotated[int, Field(strict=True, ge=16, le=64, multiple_of=8)] = 64
-    colluding: Annotated[int, Field(strict=True, ge=1, description="Agents that may pool what they know")] = 1
-
-
-class SumNoise(Frozen):
-    """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
-
-    epsilon: Epsilon
-    delta: Annotated[Delta, Field(gt=0)]
-    clip: Annotated[Real, Field(gt=0)] | None = Field(
-        default=None,
-        description="Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes when "
-        "not given, which a federated job cannot",
-    )
 
 
 class CoupledQp(FederatedProblem):
@@ -156,43 +100,7 @@ class CoupledQp(FederatedProblem):
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        """The example of the paper (Huo & Liu, section V-A) with masks, which take no time."""
-        return {
-            "problem": {
-                "kind": "coupled_qp",
-                "mode": "simulation",
-                "operator": {"c": [1, 1], "d": [-1, 1]},
-                "agents": [
-                    {
-                        "A_u": [[-0.2, 0], [1, -0.5]],
-                        "A_g": [[0, 1], [1, -1]],
-                        "A_q": [[1, 0], [1, 1]],
-                        "a_l": [1, 1],
-                        "lower": [0, 0],
-                        "upper": [1, 1],
-                    },
-                    {
-                        "A_u": [[0, -2], [0, -10]],
-                        "A_g": [[0, 1], [-1, 1]],
-                        "A_q": [[0, 1], [1, 1]],
-                        "a_l": [1, 0],
-                        "lower": [0, 0],
-                        "upper": [1, 1],
-                    },
-                    {
-                        "A_u": [[1, 0], [0, 1]],
-                        "A_g": [[0, 0], [-1, 1]],
-                        "A_q": [[-1, 1], [-2, 1]],
-                        "a_l": [0, 1],
-                        "lower": [0, 0],
-                        "upper": [1, 1],
-                    },
-                ],
-                "steps": {"primal": [0.1, 0.016, 0.1], "dual": 0.8, "shrink": 0.99, "iterations": 200},
-                "encryption": {"scheme": "masking"},
-                "protocol": "job",
-            }
-        }
+        return examples.example()
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
@@ -227,9 +135,9 @@ class CoupledQp(FederatedProblem):
         self._refuse_few(len(agents))
         self._check_shapes(agents)
         self._check_steps(len(agents))
-        parts = [_part(agent) for agent in agents]
+        parts = [part_of(agent) for agent in agents]
         reach = [
-            box_bound(np.vstack([part.A_u, part.A_g]), *_sides(agent))
+            box_bound(np.vstack([part.A_u, part.A_g]), *sides_of(agent))
             for part, agent in zip(parts, agents, strict=True)
         ]
         bound = max(float(np.max(np.abs([*self.operator.c, *self.operator.d]))), *(float(one.max()) for one in reach))
@@ -420,44 +328,7 @@ class CoupledQp(FederatedProblem):
 
     @classmethod
     def rehearse_session(cls) -> None:
-        """Three agents and two rounds; masks alone, for keys take time and need no other code."""
-        problem = cls.model_validate(
-            {
-                "kind": "coupled_qp",
-                "operator": {"c": [1], "d": [-1]},
-                "agents": {"count": 3, "coupled": 1, "constraints": 1},
-                "steps": {"primal": 0.1, "dual": 0.1, "iterations": 2},
-                "encryption": {"scheme": "masking"},
-                "protocol": "federated",
-                "federation": {"agents": 3},
-            }
-        )
-        plan = problem.plan_federation((), problem.budget(None))
-        keys = sorted(
-            (Ed25519PrivateKey.generate() for _ in range(3)), key=lambda key: key.public_key().public_bytes_raw()
-        )
-        members = [
-            Member(key.public_key().public_bytes_raw().hex(), "", key.public_key().public_bytes_raw(), {})
-            for key in keys
-        ]
-        session = problem.open_session(plan, members)
-        machines = [
-            secure_sum.Agent(key, lambda document: True, TwoRounds(), secure_sum.MemoryJournal(), window=4)
-            for key in keys
-        ]
-        noise = Noise.secure()
-        broadcast = session.opening(noise)
-        for number in range(session.rounds):
-            answers = {
-                member.fingerprint: machine.answer(broadcast) for member, machine in zip(members, machines, strict=True)
-            }
-            restored = problem.open_session(plan, members)
-            restored.restore(session.state())
-            session = restored
-            assert all(session.accepts(number, *answer) for answer in answers.items())
-            broadcast = session.step(number, answers, noise)
-        result = problem.finish(None, plan, unpack(pack(session.released())), lambda step, total: None)
-        assert problem.evidence(plan, json.dumps(result.to_json()).encode())["rounds"] == 2
+        examples.rehearse_session(cls)
 
     # Checks of the request
 
@@ -504,7 +375,7 @@ class CoupledQp(FederatedProblem):
             for name in ragged:
                 found.append(FieldIssue(f"{where}/{name}", f"{len(sides[name])} entries for {k} variables"))
             if not ragged:
-                low, high = _sides(agent)
+                low, high = sides_of(agent)
                 for entry in np.flatnonzero(low > high):
                     says = f"lower {low[entry]:g} is above upper {high[entry]:g}"
                     found.append(
@@ -532,7 +403,7 @@ class CoupledQp(FederatedProblem):
         if rows == 0:
             return
         A = np.hstack([part.A_g for part in parts])
-        sides = [(low, high) for agent in agents for low, high in zip(*_sides(agent), strict=True)]
+        sides = [(low, high) for agent in agents for low, high in zip(*sides_of(agent), strict=True)]
         answer = linprog(
             np.append(np.zeros(A.shape[1]), 1.0),
             A_ub=np.hstack([A, -np.ones((rows, 1))]),
@@ -584,7 +455,7 @@ class CoupledQp(FederatedProblem):
 
     def plain_parts(self) -> tuple[list[Part], list[Steps]]:
         """The agents' data and steps as the plaintext solver reads them, with protocol `job`."""
-        parts = [_part(agent) for agent in self._data()]
+        parts = [part_of(agent) for agent in self._data()]
         return parts, self._steps(parts)
 
     # Running
@@ -593,7 +464,7 @@ class CoupledQp(FederatedProblem):
         """The protocol itself, operator and agents in this process; keys, masks and noise are drawn from the operating
         system, never from `noise`.
         """
-        parts = [_part(agent) for agent in self._data()]
+        parts = [part_of(agent) for agent in self._data()]
         participants = [
             Participant(part.A_u, part.A_g, part.cost, part.domain, steps)
             for part, steps in zip(parts, self._steps(parts), strict=True)
@@ -617,7 +488,7 @@ class CoupledQp(FederatedProblem):
         if self.terms is not None:
             progress(plan.resources.steps, plan.resources.steps)
             return evidence_result(released)
-        parts = [_part(agent) for agent in self._data()]
+        parts = [part_of(agent) for agent in self._data()]
         ends = np.cumsum([part.A_u.shape[1] for part in parts])[:-1]
         x = np.split(released["x"], ends)
         coupled = sum((part.A_u @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.c))
@@ -647,22 +518,3 @@ class CoupledQp(FederatedProblem):
             **secure_sum.guarantee(parameters, plan.parameters["agents"], published["rounds"]),
             "transcript": published["transcript"],
         }
-
-
-def _part(agent: AgentData) -> Part:
-    """Raises nothing once `_check_shapes` has passed."""
-    k = len(agent.a_l)
-
-    def matrix(rows: Matrix) -> Floats:
-        return np.array(rows, dtype=np.float64).reshape(len(rows), k)
-
-    cost = QuadraticCost(matrix(agent.A_q), np.array(agent.a_l))
-    return Part(matrix(agent.A_u), matrix(agent.A_g), cost, Box(*_sides(agent)))
-
-
-def _sides(agent: AgentData) -> tuple[Floats, Floats]:
-    """lower and upper, float64[k] each."""
-    low, high = (
-        np.broadcast_to(np.asarray(side, dtype=np.float64), len(agent.a_l)) for side in (agent.lower, agent.upper)
-    )
-    return low, high

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from numpy.typing import NDArray
 
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released
+from discreet.problems.coupled_qp.data import Floats
 from discreet.problems.federation import Member, Session, SessionFailed
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet_client import secure_sum
-
-Floats = NDArray[np.float64]
 
 
 class SumSession(Session):

@@ -24,9 +24,10 @@ from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
-from discreet.problems.contents import Content, Progress, Released, pack, unpack
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.federation import FederatedProblem, Member, Session
+from discreet.problems.multi_agent import examples
 from discreet.problems.multi_agent.dataset import (
     MAX_CONSTRAINTS,
     MAX_PROGRAM,
@@ -109,53 +110,15 @@ class MultiAgent(FederatedProblem):
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        """Two synthetic neighbours share a feeder: each wants power, together they may take 4."""
-        return {
-            "problem": {
-                "kind": "multi_agent",
-                "dataset": {
-                    "name": "synthetic neighbours",
-                    "kind": "multi_agent",
-                    "public": {
-                        "unit": "trajectory",
-                        "agents": [
-                            {"name": "left", "lower": 0, "upper": 5, "radius": 0.5},
-                            {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
-                        ],
-                    },
-                    "content": {"objectives": {"left": "(left - 3)^2", "right": "2 * (right - 4)^2"}},
-                    "cap": {"epsilon": 10, "delta": 1e-2},
-                },
-                "constraints": ["left + right - 4", "0.1 * left^2 + 0.1 * right^2 - 2"],
-                "schedule": {"gamma": 0.05, "alpha": 0.05, "c1": 0.3333, "c2": 0.25, "iterations": 2000},
-            },
-            "privacy": {"epsilon": 1, "delta": 1e-3},
-        }
+        return examples.example()
 
     @classmethod
-    def vary(cls, content: dict[str, Any]) -> None:
-        content["objectives"]["left"] += " + left"
+    def vary(cls, content: dict[str, Any], number: int) -> None:
+        content["objectives"]["left"] += f" + {number} * left"
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
-        """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart."""
-        body = cls.example()
-        public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
-        problem = cls.model_validate(
-            {
-                **body["problem"],
-                "dataset": "example",
-                "constraints": ["left + right - 4"],
-                "schedule": {**body["problem"]["schedule"], "iterations": 1},
-            }
-        )
-        plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**15))
-        _, low, high = plan.parameters["box"][0]
-        start = (low + high) / 2
-        contents = [
-            {"objectives": np.array(["0", "0"]), "initial": np.array([left, 1.0])} for left in (start, start + 0.5)
-        ]
-        return (Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
+        return examples.worst_cases(cls)
 
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
         g = self._constraints(public)
@@ -456,17 +419,4 @@ class MultiAgent(FederatedProblem):
 
     @classmethod
     def rehearse_session(cls) -> None:
-        body = cls.example()["problem"]
-        figures = body.pop("dataset")["public"]["agents"]
-        schedule = {**body["schedule"], "iterations": 2}
-        terms = {"agents": len(figures)}
-        problem = cls.model_validate({**body, "schedule": schedule, "protocol": "federated", "federation": terms})
-        members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
-        plan = problem.plan_federation(members, Budget(epsilon=10**9, delta=10**15))
-        session = problem.open_session(plan, members)
-        session.opening(Noise.secure())
-        for number in range(session.rounds):
-            session.step(number, {member.fingerprint: STATE.pack(1.0) for member in members}, Noise.secure())
-            session.restore(session.state())
-        released = unpack(pack(session.released()))
-        problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
+        examples.rehearse_session(cls)

@@ -30,7 +30,8 @@ from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing import examples
+from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingDataset, RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers import simplex
 from discreet.solvers import unit_flow_descent as descent
@@ -84,82 +85,15 @@ class Routing(Problem):
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        """Two zones joined by two routes: Pigou's network (1920), with 30 synthetic mornings."""
-        links = [(1, 3, 0.0, 1000.0), (1, 2, 10.0, 1e6), (3, 2, 5.0, 100.0), (2, 1, 10.0, 1000.0)]
-        return {
-            "problem": {
-                "kind": "routing",
-                "dataset": {
-                    "name": "synthetic mornings",
-                    "kind": "routing",
-                    "public": {"unit": "request", "zones": 2, "periods": 30, "period_minutes": 60},
-                    "content": {
-                        "trips": [
-                            {"period": period, "origin": 1, "destination": 2, "count": 90 + period % 7}
-                            for period in range(30)
-                        ]
-                    },
-                    "cap": {"epsilon": 1, "delta": 0},
-                },
-                "network": {
-                    "nodes": 3,
-                    "links": [
-                        {"tail": tail, "head": head, "free_flow_time": time, "capacity": capacity}
-                        for tail, head, time, capacity in links
-                    ],
-                },
-            },
-            "privacy": {"epsilon": 0.1},
-        }
+        return examples.example()
 
     @classmethod
-    def vary(cls, content: dict[str, Any]) -> None:
-        content["trips"][0]["count"] += 1
+    def vary(cls, content: dict[str, Any], number: int) -> None:
+        content["trips"][0]["count"] += number
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
-        """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
-        cases = []
-        for unit, most in (("request", None), ("person", 5)):
-            public = RoutingPublic(unit=unit, zones=2, periods=3, period_minutes=60)
-            problem = cls.model_validate(
-                {**cls.example()["problem"], "dataset": "example", "max_trips_per_person": most}
-            )
-            others = [
-                Trip(period=0, origin=1, destination=2, count=4),
-                Trip(period=1, origin=2, destination=1, count=2),
-            ]
-            more = Trip(period=2, origin=1, destination=2, count=1 if most is None else 3 * most)
-            rows = [others, [*others, more]]
-            if unit == "person":
-                rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
-            left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
-            plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
-            cases.append(Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
-        return (*cases, cls._gradient_case())
-
-    @classmethod
-    def _gradient_case(cls) -> Neighbours:
-        """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
-        to the gradient lies, but for its mean over the links, along the unit flows."""
-        public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
-        links = [
-            {"tail": tail, "head": head, "free_flow_time": time, "capacity": 1e6}
-            for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 2, (2, 1, 0.0))
-        ]
-        problem = cls.model_validate(
-            {
-                "kind": "routing",
-                "dataset": "example",
-                "network": {"nodes": 2, "links": links},
-                "method": "gradient",
-                "regularization": 10,
-            }
-        )
-        plan = problem.plan(public, Budget(epsilon=3 * 10**9, delta=10**13))
-        trip = Trip(period=0, origin=1, destination=2, count=1)
-        left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
-        return Neighbours("routing, gradient", problem, public, plan, left, right)
+        return examples.worst_cases(cls)
 
     # Planning -------------------------------------------------------------------------------------------------------
 
@@ -350,6 +284,9 @@ class Routing(Problem):
         return {"true_trips": _sums(content["trips"], public.zones)}
 
     # Finish ---------------------------------------------------------------------------------------------------------
+
+    def pairs_to_assign(self, public: RoutingPublic) -> int:
+        return public.zones * (public.zones - 1)
 
     def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         network = self.network.arrays(public.zones)

@@ -41,8 +41,8 @@ class ToySum(Problem):
         return {"problem": {"kind": "toy_sum", "dataset": dataset}, "privacy": {"epsilon": 1}}
 
     @classmethod
-    def vary(cls, content: dict[str, Any]) -> None:
-        content["numbers"][0] = 4
+    def vary(cls, content: dict[str, Any], number: int) -> None:
+        content["numbers"][0] = number % 10
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

@@ -1,0 +1,81 @@
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.problems.base import Neighbours, Problem
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.numbers import Budget
+
+
+def example() -> dict[str, Any]:
+    """Eighty synthetic loads that are off, low or high; power is dear in the middle of the day."""
+    day = [0, 0, 1, 1, 2, 2, 2, 1, 2, 2, 1, 0]
+    trajectories = [[max(0, state - ((load + step) % 5 == 0)) for step, state in enumerate(day)] for load in range(80)]
+    return {
+        "problem": {
+            "kind": "dr_ensemble",
+            "dataset": {
+                "name": "synthetic loads",
+                "kind": "dr_ensemble",
+                "public": {"unit": "participant", "states": 3, "participants": 80, "steps": 12},
+                "content": {"trajectories": trajectories},
+                "cap": {"epsilon": 10, "delta": 1e-4},
+            },
+            "power": [0.0, 1.5, 4.0],
+            "price": [0.1, 0.1, 0.1, 0.6, 0.6, 0.6, 0.1, 0.1],
+            "discomfort_weight": 1.0,
+            "initial": [0.5, 0.3, 0.2],
+        },
+        "privacy": {"epsilon": 1},
+    }
+
+
+def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
+    """One participant more, replaced, or beyond the clip; two entries of one row moved."""
+    fields = {**kind.example()["problem"], "dataset": "example"}
+    still, moving = [0] * 5, [1] * 5
+    others = [[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+    cases = []
+    # Policies are post-processing: other ones here so that a rehearsal meets all of their kernels.
+    average: dict[str, Any] = {"policy": "average", "concentration": 10}
+    for name, extra, left, right, delta, policy in (
+        ("participant added", {}, others, [*others, moving], 0, {}),
+        ("participant replaced", {"participants": 3}, [*others, still], [*others, moving], 0, average),
+        (
+            "participant clipped",
+            {"participants": 3},
+            [*others, still],
+            [*others, moving],
+            10**13,
+            {**average, "samples": 2},
+        ),
+    ):
+        public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, "steps": 5, **extra})
+        small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None, **policy}
+        problem = kind.model_validate(small)
+        plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
+        one, other = (
+            DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=each)) for each in (left, right)
+        )
+        cases.append(Neighbours(f"dr_ensemble, counts, {name}", problem, public, plan, one, other))
+    floor, change = 0.1, 0.03
+    row = [floor + change / 2, floor, 1 - 2 * floor - change / 2]
+    moved = [floor, floor + change / 2, 1 - 2 * floor - change / 2]
+    end = [0.0, 0.0, 1.0]
+    for unit, rows, others_rows in (
+        ("row", [row, end, end], [moved, end, end]),
+        ("participant", [row, row, end], [moved, moved, end]),
+    ):
+        support = [(origin, to) for origin, part in enumerate(rows) for to in range(3) if part[to] > 0]
+        public = DrEnsemblePublic.model_validate(
+            {"unit": unit, "states": 3, "min_probability": floor, "row_change": change, "support": support}
+        )
+        problem = kind.model_validate(fields)
+        plan = problem.plan(public, Budget(epsilon=4 * 10**9, delta=10**13))
+        one, other = (
+            DrEnsembleDataset.read_rows(public, DrEnsembleContent(transitions=each)) for each in (rows, others_rows)
+        )
+        cases.append(Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
+    return tuple(cases)

@@ -1,0 +1,77 @@
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.privacy.noise import Noise
+from discreet.problems.base import Neighbours
+from discreet.problems.contents import pack, unpack
+from discreet.problems.federation import FederatedProblem, Member
+from discreet.problems.multi_agent.dataset import MultiAgentPublic
+from discreet.problems.multi_agent.session import STATE
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import Plan
+
+
+def example() -> dict[str, Any]:
+    """Two synthetic neighbours share a feeder: each wants power, together they may take 4."""
+    return {
+        "problem": {
+            "kind": "multi_agent",
+            "dataset": {
+                "name": "synthetic neighbours",
+                "kind": "multi_agent",
+                "public": {
+                    "unit": "trajectory",
+                    "agents": [
+                        {"name": "left", "lower": 0, "upper": 5, "radius": 0.5},
+                        {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
+                    ],
+                },
+                "content": {"objectives": {"left": "(left - 3)^2", "right": "2 * (right - 4)^2"}},
+                "cap": {"epsilon": 10, "delta": 1e-2},
+            },
+            "constraints": ["left + right - 4", "0.1 * left^2 + 0.1 * right^2 - 2"],
+            "schedule": {"gamma": 0.05, "alpha": 0.05, "c1": 0.3333, "c2": 0.25, "iterations": 2000},
+        },
+        "privacy": {"epsilon": 1, "delta": 1e-3},
+    }
+
+
+def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
+    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart."""
+    body = kind.example()
+    public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
+    problem = kind.model_validate(
+        {
+            **body["problem"],
+            "dataset": "example",
+            "constraints": ["left + right - 4"],
+            "schedule": {**body["problem"]["schedule"], "iterations": 1},
+        }
+    )
+    plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**15))
+    _, low, high = plan.parameters["box"][0]
+    start = (low + high) / 2
+    contents = [{"objectives": np.array(["0", "0"]), "initial": np.array([left, 1.0])} for left in (start, start + 0.5)]
+    return (Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
+
+
+def rehearse_session(kind: type[FederatedProblem]) -> None:
+    body = kind.example()["problem"]
+    figures = body.pop("dataset")["public"]["agents"]
+    schedule = {**body["schedule"], "iterations": 2}
+    terms = {"agents": len(figures)}
+    problem = kind.model_validate({**body, "schedule": schedule, "protocol": "federated", "federation": terms})
+    members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
+    plan = problem.plan_federation(members, Budget(epsilon=10**9, delta=10**15))
+    session = problem.open_session(plan, members)
+    session.opening(Noise.secure())
+    for number in range(session.rounds):
+        session.step(number, {member.fingerprint: STATE.pack(1.0) for member in members}, Noise.secure())
+        session.restore(session.state())
+    released = unpack(pack(session.released()))
+    problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)

@@ -1,0 +1,82 @@
+"""The example of the kind, which is small and really runs, and what else its code is rehearsed and attacked with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.problems.base import Neighbours, Problem
+from discreet.problems.numbers import Budget
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
+
+
+def example() -> dict[str, Any]:
+    """Two zones joined by two routes: Pigou's network (1920), with 30 synthetic mornings."""
+    links = [(1, 3, 0.0, 1000.0), (1, 2, 10.0, 1e6), (3, 2, 5.0, 100.0), (2, 1, 10.0, 1000.0)]
+    return {
+        "problem": {
+            "kind": "routing",
+            "dataset": {
+                "name": "synthetic mornings",
+                "kind": "routing",
+                "public": {"unit": "request", "zones": 2, "periods": 30, "period_minutes": 60},
+                "content": {
+                    "trips": [
+                        {"period": period, "origin": 1, "destination": 2, "count": 90 + period % 7}
+                        for period in range(30)
+                    ]
+                },
+                "cap": {"epsilon": 1, "delta": 0},
+            },
+            "network": {
+                "nodes": 3,
+                "links": [
+                    {"tail": tail, "head": head, "free_flow_time": time, "capacity": capacity}
+                    for tail, head, time, capacity in links
+                ],
+            },
+        },
+        "privacy": {"epsilon": 0.1},
+    }
+
+
+def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
+    """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
+    cases = []
+    for unit, most in (("request", None), ("person", 5)):
+        public = RoutingPublic(unit=unit, zones=2, periods=3, period_minutes=60)
+        problem = kind.model_validate({**kind.example()["problem"], "dataset": "example", "max_trips_per_person": most})
+        others = [
+            Trip(period=0, origin=1, destination=2, count=4),
+            Trip(period=1, origin=2, destination=1, count=2),
+        ]
+        more = Trip(period=2, origin=1, destination=2, count=1 if most is None else 3 * most)
+        rows = [others, [*others, more]]
+        if unit == "person":
+            rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
+        left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
+        plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+        cases.append(Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
+    return (*cases, _gradient_case(kind))
+
+
+def _gradient_case(kind: type[Problem]) -> Neighbours:
+    """One period with one trip or none, on three parallel links of which one alone takes time: what the trip adds
+    to the gradient lies, but for its mean over the links, along the unit flows."""
+    public = RoutingPublic(unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1)
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": time, "capacity": 1e6}
+        for tail, head, time in ((1, 2, 1.0), *[(1, 2, 0.0)] * 2, (2, 1, 0.0))
+    ]
+    problem = kind.model_validate(
+        {
+            "kind": "routing",
+            "dataset": "example",
+            "network": {"nodes": 2, "links": links},
+            "method": "gradient",
+            "regularization": 10,
+        }
+    )
+    plan = problem.plan(public, Budget(epsilon=3 * 10**9, delta=10**13))
+    trip = Trip(period=0, origin=1, destination=2, count=1)
+    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
+    return Neighbours("routing, gradient", problem, public, plan, left, right)
