@@ -43,6 +43,7 @@ def test_every_folder_is_registered() -> None:
         assert set(get_args(members) or [members]) == set(registered.values())
     for name, kind in problems.KINDS.items():
         assert get_args(kind.model_fields["kind"].annotation) == (name,)
+        assert kind.title
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -30,6 +30,7 @@ class NoisySum(FederatedProblem):
     """Sums of the agents' integers. `forbidden`: a sum that ends the job, as a kind's own failure; `crash_at`: the
     round whose step ends by a signal; `exact`: no noise, as a kind whose guarantee is cryptographic."""
 
+    title = "Noisy sum"
     kind: Literal["noisy_sum"] = "noisy_sum"
     failures = {"forbidden_sum": "the sum is not allowed"}  # noqa: RUF012
     mode: Literal["private", "simulation"] = "private"

@@ -101,7 +101,7 @@ def _is_federated(row: Mapping[str, Any]) -> bool:
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
     shown = await rosters.show(services, viewer.principal, row["id"])
-    return session_chart(shown, row, getattr(KINDS[row["kind"]], "seen_by_the_server", ""))
+    return session_chart(shown, row, getattr(KINDS.get(row["kind"]), "seen_by_the_server", ""))
 
 
 def chart_answer(chart: Chart) -> Response:

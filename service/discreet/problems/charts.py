@@ -9,26 +9,31 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Chart
-from discreet.problems import KINDS
 
 
-def charts_module(kind: str) -> ModuleType:
-    """What draws a kind: loaded when it is first asked for, so that no worker loads what it never draws."""
-    assert kind in KINDS
-    return import_module(f"discreet.problems.{kind}.charts")
+def charts_module(kind: str) -> Any:
+    """What draws a kind, loaded when it is first asked for, so that no worker loads what it never draws; None for a
+    kind that has nothing that draws."""
+    name = f"discreet.problems.{kind}.charts"
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in (name, name.removesuffix(".charts")):
+            raise
+        return None
 
 
 def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     """The charts of a result. `problem` as stored with the job, `plan` and `result` as the API gives them; fields that
     the result names in `tables` are not drawn."""
-    charts: list[Chart] = charts_module(problem["kind"]).charts_of(problem, plan, result)
+    drawing = charts_module(problem["kind"])
+    charts: list[Chart] = [] if drawing is None else drawing.charts_of(problem, plan, result)
     return charts
 
 
@@ -40,7 +45,7 @@ def draw_result(
     InvalidInput for kinds that have no picture, and for fields that are too large for JSON.
     """
     kind = problem["kind"]
-    drawn = getattr(charts_module(kind), "draw", None) if kind in KINDS else None
+    drawn = getattr(charts_module(kind), "draw", None)
     if drawn is None:
         raise InvalidInput(f"there is no picture of a result of kind {kind}")
     drawn(problem, result, path, coordinates=coordinates)
