@@ -25,7 +25,7 @@ def stored_installation(
             "object_url": f"file://{state}/objects",  # fsspec reads no %20
             "object_bytes": 0,
             "spool": state / "spool",
-            "json_body_bytes": 1_000_000,
+            "json_body_bytes": 8_000_000,
             "webhook_allow_http": True,
             "webhook_allow_private": True,
             "webhook_ports": "1024-65535",

@@ -136,7 +136,7 @@ def test_parts_of_the_form(stored: Installation) -> None:
     body = bodies.dataset()
     metadata = json.dumps({name: value for name, value in body.items() if name != "content"})
     content = csv(body["content"]["trips"])
-    too_long = b'{"trips": [' + b" " * 1_100_000 + b"]}"
+    too_long = b'{"trips": [' + b" " * 8_100_000 + b"]}"
     with stored.http() as http:
         for files, status, pointer in (
             ([("content", ("x.csv", content))], 422, "/metadata"),

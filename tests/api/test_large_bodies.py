@@ -94,11 +94,12 @@ def test_large_bodies_that_are_no_json(stored: Installation, text: bytes, says: 
 
 
 def test_memory_does_not_grow_with_the_rows(stored: Installation) -> None:
-    """900 kB of rows pass through the API in less memory than that of their objects, 4 MB and more."""
+    """6 MB of rows pass through the API in less memory than that of their objects, which is 29 MB beside the text. What
+    a process happens to hold differs by a few MB from run to run."""
     assert stored.api is not None
     body = bodies.dataset(periods=1000)
     row = body["content"]["trips"][0]
-    body["content"]["trips"] = [{**row, "period": i % 1000, "count": i} for i in range(15_000)]
+    body["content"]["trips"] = [{**row, "period": i % 1000, "count": i} for i in range(100_000)]
     status = Path(f"/proc/{stored.api.pid}/status")
 
     def highest() -> int:
@@ -106,13 +107,13 @@ def test_memory_does_not_grow_with_the_rows(stored: Installation) -> None:
 
     with stored.http() as http:
         text = json.dumps(body).encode()
-        assert 900_000 < len(text) < 1_000_000
+        assert 6_000_000 < len(text) < 7_000_000
         http.post("/v1/datasets", json={**body, "content": {"trips": [row] * 2000}})  # whatever a first one loads
         Path(f"/proc/{stored.api.pid}/clear_refs").write_text("5")
         before = highest()
         answer = http.post("/v1/datasets", content=text, timeout=DEADLINE_SECONDS)
         assert answer.status_code == 201, answer.text
-    assert highest() - before < 5_000_000
+    assert highest() - before < 20_000_000
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DATASETS if DATASETS[kind].ROWS])
