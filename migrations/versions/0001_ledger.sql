@@ -193,50 +193,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _events text, _actor text)
-RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
--- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
--- Accounts are locked in the order of their ids, so that no two reservations wait for each other.
-DECLARE
-  account accounts;
-  last ledger_entries;
-  held accounts[] := '{}';
-  lasts ledger_entries[] := '{}';
-  sums jsonb[] := '{}';
-  refused boolean := false;
-BEGIN
-  PERFORM ledger_check_price(_price);
-  FOREACH account_id IN ARRAY ARRAY(SELECT DISTINCT name FROM unnest(_accounts) AS name ORDER BY name) LOOP
-    SELECT * INTO account FROM accounts AS a WHERE a.id = account_id FOR UPDATE;
-    EXIT WHEN NOT FOUND;
-    last := ledger_last(account_id);
-    held := held || account;
-    lasts := lasts || last;
-    scope := account.scope;
-    subject := account.subject;
-    totals := last.totals;
-    reserved := last.reserved;
-    cap := last.cap;
-    sums := sums || ledger_add(last.totals, _price, 1);
-    admitted := ledger_passes(sums[cardinality(sums)], last.filters);
-    refused := refused OR NOT admitted;
-    RETURN NEXT;
-  END LOOP;
-  IF cardinality(held) <> cardinality(_accounts) OR cardinality(held) = 0 THEN
-    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
-  END IF;
-  IF refused THEN
-    RETURN;
-  END IF;
-  FOR number IN 1 .. cardinality(held) LOOP
-    last := lasts[number];
-    PERFORM ledger_write(last, held[number], 'reserve', _job, _actor, NULL, _events, _price,
-      sums[number], ledger_add(last.reserved, _price, 1), last.cap, last.filters);
-  END LOOP;
-END
-$$;
-
 CREATE FUNCTION ledger_touch(_job text, _actor text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- From here on the job is charged in full, whatever happens. A second call writes nothing.

@@ -40,7 +40,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    execute_script(Path(__file__).with_name("0005_fairness_before.sql").read_text())
+    execute_script("DROP TRIGGER jobs_no_turn ON jobs; DROP FUNCTION jobs_no_turn()")
+    execute_script(Path(__file__).with_name("0001_fair_tag.sql").read_text())
     op.drop_index("jobs_state", "jobs")
     op.drop_index("jobs_fair", "jobs")
     op.drop_index("jobs_turn", "jobs")

@@ -26,11 +26,12 @@ def execute_script(sql: str) -> None:
 
 
 def script(name: str) -> str:
-    return Path(__file__).with_name(f"0006_{name}.sql").read_text()
+    return Path(__file__).with_name(f"{name}.sql").read_text()
 
 
 def upgrade() -> None:
-    execute_script(script("acceptance"))
+    execute_script(script("0006_acceptance"))
+    execute_script(script("0006_accept_jobs"))
     role = context.config.attributes["application_role"]
     if role is not None:
         quoted = op.get_bind().dialect.identifier_preparer.quote(role)
@@ -42,4 +43,4 @@ def downgrade() -> None:
     execute_script(TRIGGER)
     execute_script("ALTER FUNCTION read_budgets(text, text) RESET enable_sort")
     execute_script(f"DROP FUNCTION {SIGNATURE}")
-    execute_script(script("ledger_reserve_before"))
+    execute_script(script("0001_ledger_reserve"))

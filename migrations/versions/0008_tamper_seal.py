@@ -65,7 +65,7 @@ def execute_script(sql: str) -> None:
 
 
 def script(name: str) -> str:
-    return Path(__file__).with_name(f"0008_{name}.sql").read_text()
+    return Path(__file__).with_name(f"{name}.sql").read_text()
 
 
 def grant(statements: str) -> None:
@@ -76,13 +76,14 @@ def grant(statements: str) -> None:
 
 def upgrade() -> None:
     execute_script(UPGRADE)
-    execute_script(script("accept_jobs"))
-    execute_script(script("comments"))
+    execute_script(script("0008_accept_jobs"))
+    execute_script(script("0008_comments"))
     grant(GRANTS)
 
 
 def downgrade() -> None:
     """Comments stay: they are true of the columns that stay."""
     execute_script(DOWNGRADE)
-    execute_script(script("before"))
+    for name in ("0001_find_key", "0001_submit_job", "0006_accept_jobs"):
+        execute_script(script(name))
     grant(GRANTS_BEFORE)

@@ -1,28 +1,7 @@
 -- Accepting a job: idempotency, reservation, job, queue entry and first event in one statement, hence in one round trip
 -- and one transaction. It runs with the caller's rights, adds none, and so needs no search path of its own.
 
-CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
-LANGUAGE plpgsql SET enable_sort = off AS $$
--- The start tag of a tenant's next job in start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: one more
--- than the tenant's last, but at least the virtual time, which is the smallest tag that is active, or the last of all when none
--- is. Small tags run first. It looks at the tags of all tenants, in the system's scope.
-DECLARE
-  scope text := current_setting('discreet.tenant', true);
-  virtual_time integer;
-  own integer;
-BEGIN
-  PERFORM set_config('discreet.tenant', '*', true);
-  SELECT j.fair_tag INTO virtual_time FROM jobs AS j WHERE j.state IN ('queued', 'running') ORDER BY j.fair_tag LIMIT 1;
-  IF NOT FOUND THEN
-    SELECT j.fair_tag INTO virtual_time FROM jobs AS j ORDER BY j.fair_tag DESC LIMIT 1;
-  END IF;
-  SELECT j.fair_tag INTO own FROM jobs AS j WHERE j.tenant_id = _tenant ORDER BY j.fair_tag DESC LIMIT 1;
-  PERFORM set_config('discreet.tenant', scope, true);
-  RETURN greatest(coalesce(virtual_time, 0), coalesce(own, 0) + 1);
-END
-$$;
-
-CREATE FUNCTION submit_job(
+CREATE OR REPLACE FUNCTION submit_job(
   _tenant text, _principal text, _key text, _digest bytea, _job text, _dataset text, _kind text, _problem jsonb,
   _plan jsonb, _seed bigint, _total integer, _accounts text[], _price jsonb, _events text, _queue text, _task text,
   _channel text, _session text, _terms jsonb, _budget jsonb,
@@ -92,5 +71,5 @@ BEGIN
   job_id := _job;
 END
 $$;
-REVOKE ALL ON FUNCTION fair_tag(text), submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer,
-  text[], jsonb, text, text, text, text, text, jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION submit_job(text, text, text, bytea, text, text, text, jsonb, jsonb, bigint, integer, text[], jsonb,
+  text, text, text, text, text, jsonb, jsonb) FROM PUBLIC;

@@ -1,8 +1,3 @@
--- Turns as they were before fairness.sql: what a downgrade restores.
-
-DROP TRIGGER jobs_no_turn ON jobs;
-DROP FUNCTION jobs_no_turn();
-
 CREATE OR REPLACE FUNCTION fair_tag(_tenant text) RETURNS integer
 LANGUAGE plpgsql SET enable_sort = off AS $$
 -- The start tag of a tenant's next job in start-time fair queueing (Goyal, Vin, Cheng 1996) with jobs of equal cost: one more
@@ -23,3 +18,4 @@ BEGIN
   RETURN greatest(coalesce(virtual_time, 0), coalesce(own, 0) + 1);
 END
 $$;
+REVOKE ALL ON FUNCTION fair_tag(text) FROM PUBLIC;
