@@ -55,31 +55,22 @@ class Dataset(DatasetSettings):
     """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {}
-    """Arrays of a JSON content that may be long, by name with the type of an item: they are read in pieces."""
+    """Arrays of a JSON content that are read in pieces, by name with the type of an item: see `DatasetOfRows`."""
 
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    @abstractmethod
     def read_public(cls, public: Any) -> Any:
         """The public part as its model; pydantic's ValidationError when it is not valid."""
+        model: Any = cls.model_fields["public"].annotation
+        return model.model_validate(public)
 
     @classmethod
     @abstractmethod
     def read_rows(cls, public: Any, content: Any) -> Content:
         """Canonical content from the validated `content` of a JSON body. InvalidInput with pointers below /content."""
-
-    @classmethod
-    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
-        raise NotImplementedError  # only a kind that names rows in `ROWS` is asked, and it says how
-
-    @classmethod
-    def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
-        """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
-        raise NotImplementedError  # as `pack`
 
     @classmethod
     @abstractmethod
@@ -120,3 +111,24 @@ class Dataset(DatasetSettings):
     def described(self) -> Self:
         """This dataset with its public part completed."""
         return self.model_copy(update={"public": self.describe(self.public, self.rows())})
+
+
+class DatasetOfRows(Dataset):
+    """A dataset whose JSON content has arrays that may be long: they become columns while they are read."""
+
+    ROWS: ClassVar[Mapping[str, Any]]
+
+    @classmethod
+    @abstractmethod
+    def pack(cls, name: str, items: Sequence[Any]) -> Packed:
+        """Validated items of one of `ROWS` as arrays. Of several pieces each array is put behind that of the other."""
+
+    @classmethod
+    @abstractmethod
+    def read_packed(cls, public: Any, packed: Mapping[str, Packed]) -> Content:
+        """Canonical content from the packed arrays of a JSON body, of those that it has. Like `read_rows`."""
+
+    @classmethod
+    def read_rows(cls, public: Any, content: Any) -> Content:
+        given = {name: getattr(content, name) for name in cls.ROWS}
+        return cls.read_packed(public, {name: cls.pack(name, rows) for name, rows in given.items() if rows is not None})

@@ -25,7 +25,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Dataset
+from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Real
 
 Floats = NDArray[np.float64]
@@ -110,7 +110,7 @@ class DrEnsembleContent(Frozen):
         return self
 
 
-class DrEnsembleDataset(Dataset):
+class DrEnsembleDataset(DatasetOfRows):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
@@ -121,24 +121,10 @@ class DrEnsembleDataset(Dataset):
     content: DrEnsembleContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> DrEnsemblePublic:
-        return DrEnsemblePublic.model_validate(public)
-
-    @classmethod
     def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:
         if public.row_change is not None:
             return {"neighbours": "rows moved", "row_change": public.row_change}
         return {"neighbours": "added or removed" if public.participants is None else "replaced"}
-
-    @classmethod
-    def read_rows(cls, public: DrEnsemblePublic, content: DrEnsembleContent) -> Content:
-        if public.row_change is not None:
-            if content.transitions is None:
-                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
-            return _matrix_content(public, content.transitions)
-        if content.trajectories is None:
-            raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
-        return cls.read_packed(public, {"trajectories": cls.pack("trajectories", content.trajectories)})
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:

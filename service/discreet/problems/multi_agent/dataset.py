@@ -90,10 +90,6 @@ class MultiAgentDataset(Dataset):
     content: MultiAgentContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> MultiAgentPublic:
-        return MultiAgentPublic.model_validate(public)
-
-    @classmethod
     def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:
         radii = {f"radius of {agent.name}": agent.radius for agent in public.agents}
         return {"neighbours": "states moved", **radii}

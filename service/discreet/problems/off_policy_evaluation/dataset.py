@@ -27,7 +27,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Dataset
+from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
 from discreet.solvers import least_squares_temporal_difference as lstd
 from discreet.solvers import temporal_difference as td
@@ -132,7 +132,7 @@ class OffPolicyContent(Frozen):
     transitions: Annotated[list[TransitionRow], InPieces()]
 
 
-class OffPolicyDataset(Dataset):
+class OffPolicyDataset(DatasetOfRows):
     """Trajectories of people under a behaviour policy."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
@@ -143,16 +143,8 @@ class OffPolicyDataset(Dataset):
     content: OffPolicyContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> OffPolicyPublic:
-        return OffPolicyPublic.model_validate(public)
-
-    @classmethod
     def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
         return {"neighbours": "replaced" if public.replaced else "added or removed"}
-
-    @classmethod
-    def read_rows(cls, public: OffPolicyPublic, content: OffPolicyContent) -> Content:
-        return cls.read_packed(public, {"transitions": cls.pack("transitions", content.transitions)})
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -22,8 +23,9 @@ LEAST_BOUND = 1e-100
 
 
 class _Features(Frozen):
+    @abstractmethod
     def solver_form(self, public: OffPolicyPublic) -> vf.Features:
-        raise NotImplementedError
+        """The features as functions of states."""
 
     def issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         """What keeps these features from fitting the dataset, beside numbered states or coordinates."""

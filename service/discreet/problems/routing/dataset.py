@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Dataset
+from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 
 MAX_COUNT = 10**9
@@ -63,7 +63,7 @@ class RoutingContent(Frozen):
     trips: Annotated[list[Trip], InPieces()]
 
 
-class RoutingDataset(Dataset):
+class RoutingDataset(DatasetOfRows):
     """Trips of the users of a network."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
@@ -73,16 +73,8 @@ class RoutingDataset(Dataset):
     content: RoutingContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> RoutingPublic:
-        return RoutingPublic.model_validate(public)
-
-    @classmethod
     def relation(cls, public: RoutingPublic) -> dict[str, Any]:
         return {"neighbours": "added or removed"}
-
-    @classmethod
-    def read_rows(cls, public: RoutingPublic, content: RoutingContent) -> Content:
-        return cls.read_packed(public, {"trips": cls.pack("trips", content.trips)})
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:

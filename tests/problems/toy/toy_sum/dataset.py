@@ -36,10 +36,6 @@ class ToySumDataset(Dataset):
     content: ToySumContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> ToySumPublic:
-        return ToySumPublic.model_validate(public)
-
-    @classmethod
     def read_rows(cls, public: ToySumPublic, content: ToySumContent) -> Content:
         numbers = np.array(content.numbers, dtype=np.int64)
         check_bounds({"numbers": numbers}, {"numbers": (0, public.most)}, "/content")
