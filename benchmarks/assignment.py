@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from discreet.reproduce.networks import sioux_falls
-from discreet.solvers.traffic_assignment import Assignment, Latency, Network, Objective, assign
+from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, assign
 
 Floats = NDArray[np.float64]
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)

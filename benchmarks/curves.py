@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks.linearly_solvable_mdp import GAMMA, dense
 from discreet.figures.curves import Curve, draw_curves
 from discreet.reproduce.xie import chain_setting
-from discreet.solvers.linearly_solvable_mdp import solve
-from discreet.solvers.spds import Part
-from discreet.solvers.spds import solve as descend
-from discreet.solvers.traffic_assignment import Latency, Network, assign
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.control.linearly_solvable_mdp import solve
+from discreet.solvers.saddle.spds import Part
+from discreet.solvers.saddle.spds import solve as descend
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, assign
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 from discreet_client.updates import Box, QuadraticCost, Steps
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "scaling-curves.png"

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.linearly_solvable_mdp import solve, solve_many
+from discreet.solvers.control.linearly_solvable_mdp import solve, solve_many
 
 Floats = NDArray[np.float64]
 GAMMA = 15.0

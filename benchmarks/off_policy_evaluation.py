@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.reproduce import simulators
-from discreet.solvers.gradient_temporal_difference import gradient
-from discreet.solvers.temporal_difference import Transitions, grouped, mspbe
-from discreet.solvers.value_features import Tabular
+from discreet.solvers.evaluation.gradient_temporal_difference import gradient
+from discreet.solvers.evaluation.temporal_difference import Transitions, grouped, mspbe
+from discreet.solvers.evaluation.value_features import Tabular
 
 Floats = NDArray[np.float64]
 TRAJECTORIES = 100_000

@@ -19,8 +19,8 @@ from scipy import sparse
 
 from benchmarks.assignment import AFFINE
 from discreet.reproduce.networks import sioux_falls
-from discreet.solvers import unit_flow_descent as descent
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 Floats = NDArray[np.float64]
 

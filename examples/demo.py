@@ -34,7 +34,7 @@ from discreet.reproduce.load_ensemble import generate
 from discreet.reproduce.networks import sioux_falls_figures
 from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, Rows, chain, chain_cell_rewards, chain_topology
 from discreet.settings import Settings
-from discreet.solvers.traffic_assignment import Policy, assign, link_flows_of, total_travel_time
+from discreet.solvers.traffic.traffic_assignment import Policy, assign, link_flows_of, total_travel_time
 from discreet_client.agent import Agent
 from discreet_client.agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client

@@ -17,8 +17,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from discreet.api.bodies import validate
-from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError
 from discreet.installation import backup
 from discreet.installation.local import _DATASET, _JOB
@@ -33,6 +31,8 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs, restoring, running
 from discreet.usecases import ledger as exports
 from discreet.usecases.services import Services, open_services
+from discreet.web.bodies import validate
+from discreet.web.uploads import whole_registration
 from tests import bodies
 from tests.postgres_fixture import fresh_database
 from tests.test_up import clean_environment

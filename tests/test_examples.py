@@ -13,7 +13,7 @@ import pytest
 
 from discreet.installation import local as solve
 from discreet.problems.routing.network import RoadNetwork
-from discreet.solvers.traffic_assignment import Latency, assign
+from discreet.solvers.traffic.traffic_assignment import Latency, assign
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

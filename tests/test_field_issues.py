@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from discreet.api import schemas
-from discreet.api.bodies import validate
 from discreet.api.schemas import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.errors import InvalidInput
 from discreet.intake import items
@@ -18,6 +17,7 @@ from discreet.intake.field_issues import issues_of
 from discreet.intake.items import InPieces
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
+from discreet.web.bodies import validate
 from tests.growth import LINEAR, growth
 
 JOB: TypeAdapter[Any] = TypeAdapter(JobRequest)

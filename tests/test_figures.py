@@ -15,7 +15,7 @@ from discreet import cli
 from discreet.errors import InvalidInput
 from discreet.figures import geometry
 from discreet.figures import network as figures
-from discreet.solvers.traffic_assignment import Network
+from discreet.solvers.traffic.traffic_assignment import Network
 from tests import bodies
 
 INCH = figures.DOTS_PER_INCH

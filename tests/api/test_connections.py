@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from discreet.api import problem_details
 from discreet.api.connections import bounded_protocol
 from discreet.settings import Settings
+from discreet.web import problem_details
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n"

@@ -24,12 +24,12 @@ from discreet.api import examples
 from discreet.api.app import create_app
 from discreet.api.contract import contract
 from discreet.api.operations import operation
-from discreet.api.problem_details import CODES, example
 from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
 from discreet.usecases import access, running
 from discreet.usecases.services import open_services
+from discreet.web.problem_details import CODES, example
 from tests import bodies
 from tests.conftest import Installation, eventually
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from discreet.api.bodies import THREAD_BYTES
 from discreet.isolation.reading import Rows
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.datasets import DatasetOfRows
+from discreet.web.bodies import THREAD_BYTES
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 

@@ -174,10 +174,10 @@ def test_a_route_without_a_role_is_for_nobody() -> None:
 
     from starlette.requests import Request
 
-    from discreet.api.security import principal
     from discreet.errors import Forbidden
     from discreet.storage.tenants import Principal
     from discreet.usecases.keyring import Keyring, Rate
+    from discreet.web.security import principal
 
     class Anybody(Keyring):
         def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers.expression_programs import compiled, evaluate
+from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet_client.expressions import (
     FUNCTIONS,
     MAX_DEPTH,

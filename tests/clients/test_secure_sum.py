@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare
 
-from discreet.solvers.spds import solve
+from discreet.solvers.saddle.spds import solve
 from discreet_client import paillier, secure_sum
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import (

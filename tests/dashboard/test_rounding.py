@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.dashboard import rounding, words
+from discreet.privacy.attacks.examples import examples
 from discreet.privacy.events import REGISTRY
-from discreet.privacy.examples import examples
 
 FIGURES = st.one_of(
     st.decimals(min_value=0, max_value=1000, places=9), st.decimals(min_value=0, max_value=1, places=18)

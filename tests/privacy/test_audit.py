@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.privacy import audit, calibration
-from discreet.privacy.audit import Attack, at_least, at_most, audit_event
-from discreet.privacy.examples import examples
+from discreet.privacy import calibration
+from discreet.privacy.attacks import audit
+from discreet.privacy.attacks.audit import Attack, at_least, at_most, audit_event
+from discreet.privacy.attacks.examples import examples
+from discreet.privacy.attacks.planted import FAULTS, Fault, half_noise
 from discreet.privacy.noise import Noise
-from discreet.privacy.planted import FAULTS, Fault, half_noise
 
 EXAMPLES = examples()
 SAMPLES = 40_000

@@ -169,7 +169,7 @@ def test_one_draw_of_one_unit_is_the_gaussian_mechanism() -> None:
 
 
 def test_smooth_sensitivity_needs_a_fraction_of_the_printed_noise() -> None:
-    from discreet.privacy.printed import smooth_sensitivity_scale
+    from discreet.privacy.attacks.printed import smooth_sensitivity_scale
 
     event = calibration.smooth_sensitivity_gaussian(EPSILON_UNIT // 10, 10**13, dimension=40, neighbours=X)
     assert event.scale < smooth_sensitivity_scale(0.1, 1e-5) / 6

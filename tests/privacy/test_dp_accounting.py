@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from benchmarks import noise
 from discreet.privacy import calibration
-from discreet.privacy.examples import examples
+from discreet.privacy.attacks.examples import examples
 from discreet.privacy.mechanism import OneDrawSampling, PoissonSampling
 from discreet.privacy.mechanisms.discrete_gaussian import exact_delta
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from discreet.ledger import certificates
 from discreet.ledger.verification import verify
 from discreet.privacy import events, mechanisms
+from discreet.privacy.attacks.examples import examples
 from discreet.privacy.events import Event
-from discreet.privacy.examples import examples
 from discreet.privacy.mechanism import REGISTRY, MechanismEvent, NotCertified, register
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace

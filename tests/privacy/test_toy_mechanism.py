@@ -65,8 +65,9 @@ USE = """
 import json
 import numpy as np
 from discreet.dashboard import words
-from discreet.privacy import audit, events, planted
-from discreet.privacy.examples import examples
+from discreet.privacy import events
+from discreet.privacy.attacks import audit, planted
+from discreet.privacy.attacks.examples import examples
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.plans import NoiseSummary, Plan

@@ -26,7 +26,7 @@ from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp
 from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
-from discreet.solvers.spds import solve
+from discreet.solvers.saddle.spds import solve
 from discreet_client import secure_sum
 from discreet_client.agent import coupled_qp as agents_part
 from discreet_client.federation.errors import AgentError

@@ -20,7 +20,7 @@ from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentD
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
-from discreet.solvers.saddle_point import cloud_outputs, noise_width
+from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet_client.agent import multi_agent
 from discreet_client.agent.rounds import Round
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy import calibration
-from discreet.privacy.audit import Attack
+from discreet.privacy.attacks.audit import Attack
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
@@ -27,9 +27,9 @@ from discreet.problems.off_policy_evaluation.dataset import (
     transitions_of,
 )
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
-from discreet.solvers import gradient_temporal_difference as gtd
-from discreet.solvers import monte_carlo_regression as regression
-from discreet.solvers.value_features import Features, Fourier, Identity
+from discreet.solvers.evaluation import gradient_temporal_difference as gtd
+from discreet.solvers.evaluation import monte_carlo_regression as regression
+from discreet.solvers.evaluation.value_features import Features, Fourier, Identity
 from tests.problems.exact import NoNoise
 
 EPSILON, DELTA = 10**9, 10**13

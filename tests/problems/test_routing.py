@@ -18,7 +18,7 @@ from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
 from discreet.problems.routing.problem import Routing, _clip
-from discreet.solvers.traffic_assignment import assign, link_flows_of, total_travel_time
+from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies
 from tests.problems.exact import NoNoise
 

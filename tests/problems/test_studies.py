@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.privacy import calibration, printed
+from discreet.privacy import calibration
+from discreet.privacy.attacks import printed
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.reproduce import event_capacity, hassan, load_ensemble, simulators, xie
 

@@ -23,7 +23,6 @@ from fsspec.registry import _registry as drivers
 from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from discreet.api import problem_details
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import NotStarted, Zygote
 from discreet.settings import Settings
@@ -35,6 +34,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import endings, running
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services, open_services
+from discreet.web import problem_details
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside

@@ -19,8 +19,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from discreet.api.bodies import validate
-from discreet.api.uploads import whole_registration
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
@@ -29,6 +27,8 @@ from discreet.storage.database import SYSTEM, libpq_url
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs, rotation, running
 from discreet.usecases.services import Services, open_services
+from discreet.web.bodies import validate
+from discreet.web.uploads import whole_registration
 from tests import bodies
 from tests.reliability.chains import superuser_url
 

@@ -12,7 +12,6 @@ from typing import Any
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.api.bodies import validate
 from discreet.installation.local import _JOB
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.verification import verify
@@ -22,6 +21,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access, budgets, jobs, ledger
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import enrolment, rosters, rounds
+from discreet.web.bodies import validate
 from discreet_client.federation import signing
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document

@@ -13,8 +13,6 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy.exc import OperationalError
 
-from discreet.api.bodies import validate
-from discreet.api.uploads import whole_registration
 from discreet.errors import Conflict, Unavailable
 from discreet.installation.local import _DATASET
 from discreet.settings import Settings
@@ -28,6 +26,8 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import datasets, rotation, running, webhooks
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
+from discreet.web.bodies import validate
+from discreet.web.uploads import whole_registration
 from tests import bodies
 from tests.reliability.test_forged_rows import attack
 

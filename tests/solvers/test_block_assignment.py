@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.solvers.block_assignment import Block, Part, assign_in_blocks
-from discreet.solvers.traffic_assignment import Latency, Network, Objective, assign, elsewhere, link_flows_of
+from discreet.solvers.traffic.block_assignment import Block, Part, assign_in_blocks
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, Objective, assign, elsewhere, link_flows_of
 from tests.solvers.test_traffic_assignment import random_network, sioux_falls
 
 __all__ = ["sioux_falls"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from discreet.solvers.convexity import (
+from discreet.solvers.saddle.convexity import (
     NoSlaterPoint,
     NotConvex,
     prove_convex,
@@ -26,10 +26,10 @@ from discreet.solvers.convexity import (
     to_cvxpy,
     variables,
 )
-from discreet.solvers.expression_programs import compiled, evaluate
-from discreet.solvers.intervals import Box, Interval, Work, bounds, supremum, value_bounds
-from discreet.solvers.lipschitz import NotLipschitz, jacobian_norm_bound, norm_bound, sensitivities
-from discreet.solvers.noise_split import equal_split, joint_distance, split
+from discreet.solvers.saddle.expression_programs import compiled, evaluate
+from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, supremum, value_bounds
+from discreet.solvers.saddle.lipschitz import NotLipschitz, jacobian_norm_bound, norm_bound, sensitivities
+from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
 from discreet_client.expressions import Expression, derivative, parse
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from scipy.integrate import quad
 from scipy.special import betaincc
 
 from discreet.reproduce import hassan, load_ensemble
-from discreet.solvers import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control_policies import Support, TabulatedPolicy
+from discreet.solvers.control import linearly_solvable_mdp as lsmdp
+from discreet.solvers.control.control_policies import Support, TabulatedPolicy
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare, kstest, norm
 
-from discreet.solvers.normal_noise import key_of, standard_normal
+from discreet.solvers.saddle.normal_noise import key_of, standard_normal
 
 COUNT = 1 << 21
 KEY = key_of(np.random.default_rng(2009))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers.expression_programs import compiled, evaluate
-from discreet.solvers.rounding import rounding_errors
+from discreet.solvers.saddle.expression_programs import compiled, evaluate
+from discreet.solvers.saddle.rounding import rounding_errors
 from discreet_client.expressions import Call, Expression, Negation, Number, Power, Product, Quotient, Sum, parse
 
 BOX = {"x": (0.5, 3.0), "y": (-2.0, 2.0)}

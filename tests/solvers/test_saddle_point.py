@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy.stats import kstest, norm
 
 from discreet.reproduce import hale
-from discreet.solvers.convexity import to_cvxpy, variables
-from discreet.solvers.intervals import Box
-from discreet.solvers.lipschitz import sensitivities
-from discreet.solvers.noise_split import equal_split, joint_distance
-from discreet.solvers.normal_noise import key_of, standard_normal
-from discreet.solvers.saddle_point import (
+from discreet.solvers.saddle.convexity import to_cvxpy, variables
+from discreet.solvers.saddle.intervals import Box
+from discreet.solvers.saddle.lipschitz import sensitivities
+from discreet.solvers.saddle.noise_split import equal_split, joint_distance
+from discreet.solvers.saddle.normal_noise import key_of, standard_normal
+from discreet.solvers.saddle.saddle_point import (
     STEPS_AT_ONCE,
     Iterate,
     Outputs,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.solvers.shrinkage import least_risk, shrink
+from discreet.solvers.control.shrinkage import least_risk, shrink
 
 VALUES = st.lists(st.floats(-20, 60), min_size=1, max_size=30).map(np.array)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.solvers import simplex
+from discreet.solvers.traffic import simplex
 
 
 @given(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.solvers.spds import Part, Solution, solve, step_sizes
+from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
 from discreet_client.updates import Box, Halfspace, Participant, QuadraticCost, Simplex, Steps
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.reproduce import simulators
-from discreet.solvers.least_squares_temporal_difference import (
+from discreet.solvers.evaluation.least_squares_temporal_difference import (
     cells_of,
     histograms,
     lstd,
@@ -25,7 +25,7 @@ from discreet.solvers.least_squares_temporal_difference import (
     unstacked,
     wis_lstd,
 )
-from discreet.solvers.temporal_difference import (
+from discreet.solvers.evaluation.temporal_difference import (
     Transitions,
     bounded,
     feature_rows,
@@ -34,7 +34,7 @@ from discreet.solvers.temporal_difference import (
     mspbe,
     policy_value,
 )
-from discreet.solvers.value_features import Features, Fourier, Identity, Tabular
+from discreet.solvers.evaluation.value_features import Features, Fourier, Identity, Tabular
 
 Floats = NDArray[np.float64]
 UNIT = 1 << 24

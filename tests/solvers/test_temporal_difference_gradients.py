@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet.solvers.gradient_temporal_difference import gradient, minibatch
-from discreet.solvers.least_squares_temporal_difference import moments_of, solve_moments
-from discreet.solvers.temporal_difference import Transitions
-from discreet.solvers.value_features import Features, Fourier, Tabular
+from discreet.solvers.evaluation.gradient_temporal_difference import gradient, minibatch
+from discreet.solvers.evaluation.least_squares_temporal_difference import moments_of, solve_moments
+from discreet.solvers.evaluation.temporal_difference import Transitions
+from discreet.solvers.evaluation.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
 FOURIER = Fourier(1, (-1.0, -1.0), (1.0, 1.0))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from discreet.solvers.monte_carlo_regression import Regression, dp_lsl, dp_lsw
-from discreet.solvers.temporal_difference import Transitions
+from discreet.solvers.evaluation.monte_carlo_regression import Regression, dp_lsl, dp_lsw
+from discreet.solvers.evaluation.temporal_difference import Transitions
 
 Floats = NDArray[np.float64]
 Trajectory = list[tuple[int, float]]

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from discreet.solvers.traffic_assignment import (
+from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Latency,
     Network,

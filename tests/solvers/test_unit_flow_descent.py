@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers import unit_flow_descent as descent
-from discreet.solvers.traffic_assignment import Latency, Network
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic.traffic_assignment import Latency, Network
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 PERIODS, MAX_TOTAL, MAX_PAIR = 4, 40, 8
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers.traffic_assignment import Network
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic.traffic_assignment import Network
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 VECTORS = json.loads((Path(__file__).parent / "unit_flow_vectors.json").read_text())
 SIOUX_FALLS = json.loads((Path(__file__).parents[2] / "service/discreet/reproduce/sioux_falls.json").read_text())

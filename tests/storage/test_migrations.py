@@ -19,8 +19,6 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from psycopg import sql
 
-from discreet.api.bodies import validate
-from discreet.api.uploads import whole_registration
 from discreet.errors import Unavailable
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
@@ -32,6 +30,8 @@ from discreet.storage.migrations import migrate
 from discreet.storage.schema import WrongSchema, check_schema, judge, oldest_code, revisions, scripts
 from discreet.usecases import access, datasets, jobs, running
 from discreet.usecases.services import open_services
+from discreet.web.bodies import validate
+from discreet.web.uploads import whole_registration
 from tests import bodies
 from tests.conftest import settings_for
 from tests.postgres_fixture import Database, fresh_database

@@ -12,7 +12,7 @@ import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.routing.problem import Routing
-from discreet.solvers.traffic_assignment import Assignment, assign
+from discreet.solvers.traffic.traffic_assignment import Assignment, assign
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, installation
 

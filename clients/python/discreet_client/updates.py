@@ -3,7 +3,7 @@
 **Quadratic programs**: the shrunken primal-dual subgradient method, and the sets it projects on. The problem (Huo &
 Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ A_g,i x_i + d <= 0`. What couples the
 agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`; given these each agent makes its next x_i and, the
-same everywhere, the next multipliers (eq. 4). `discreet.solvers.spds` runs the very same class on plain sums.
+same everywhere, the next multipliers (eq. 4). `discreet.solvers.saddle.spds` runs the very same class on plain sums.
 
 **Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that all sides share.
 """

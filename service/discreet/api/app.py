@@ -16,11 +16,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import RedirectResponse, Response
 
-from discreet.api import problem_details, schemas
+from discreet.api import schemas
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
-from discreet.api.hub import Hub
-from discreet.api.middleware import Envelope
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
 from discreet.isolation.children import ChildFailed
 from discreet.observability.heartbeat import beating
@@ -28,6 +26,9 @@ from discreet.settings import Settings
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.services import Services, open_services
+from discreet.web import problem_details
+from discreet.web.hub import Hub
+from discreet.web.middleware import Envelope
 
 log = structlog.get_logger()
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from discreet.api import problem_details
-from discreet.api.middleware import guard
 from discreet.settings import Settings
+from discreet.web import problem_details
+from discreet.web.middleware import guard
 
 TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from discreet.api.middleware import NOTHING
+from discreet.web.middleware import NOTHING
 
 _environment = Environment(loader=PackageLoader("discreet.api"), autoescape=select_autoescape())
 

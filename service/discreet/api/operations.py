@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from discreet.api import problem_details
-from discreet.api.problem_details import CODES
+from discreet.web import problem_details
+from discreet.web.problem_details import CODES
 
 Answers = Mapping[int, type[BaseModel] | str | None]
 """By status: a model of JSON, a media type, or nothing."""

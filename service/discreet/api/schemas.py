@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, RootModel, StringConstraints
 
-from discreet.api.problem_details import Binding
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.contents import Mode
@@ -16,6 +15,7 @@ from discreet.problems.numbers import Frozen, Privacy
 from discreet.problems.plans import NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
+from discreet.web.problem_details import Binding
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
 

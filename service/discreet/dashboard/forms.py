@@ -8,9 +8,9 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import Request
 
-from discreet.api import bodies
 from discreet.errors import InvalidInput, Limit
 from discreet.intake.strict_json import loads
+from discreet.web import bodies
 
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20

@@ -23,7 +23,6 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from discreet.api.routes import jobs as api
-from discreet.api.security import CurrentServices
 from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
@@ -35,6 +34,7 @@ from discreet.problems.charts import charts_module, result_charts
 from discreet.usecases import jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

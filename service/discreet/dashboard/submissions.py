@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from discreet.api import bodies
-from discreet.api.problem_details import of_error
 from discreet.api.schemas import JobRequest
 from discreet.errors import DiscreetError
 from discreet.problems import KINDS
+from discreet.web import bodies
+from discreet.web.problem_details import of_error
 
 NO_DATASET = "dst_…"
 

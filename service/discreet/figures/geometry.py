@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from discreet.solvers.traffic_assignment import Network
+from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

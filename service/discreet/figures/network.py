@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from discreet.errors import InvalidInput
 from discreet.figures.geometry import POINT, Floats, beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.style import DOTS_PER_INCH, INK, LOADS, QUIET, picture_format
-from discreet.solvers.traffic_assignment import Network
+from discreet.solvers.traffic.traffic_assignment import Network
 
 MARGIN, KEYS = 0.35, 1.55  # inches
 SMALLEST_LABEL = 4.0

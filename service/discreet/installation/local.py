@@ -11,10 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from discreet.api.bodies import validate
-from discreet.api.responses import plain
 from discreet.api.schemas import DatasetRequest, JobRequest
-from discreet.api.uploads import whole_registration
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.installation.prepared import embedded
 from discreet.isolation.children import Zygote
@@ -25,6 +22,9 @@ from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs
 from discreet.usecases.services import Services, open_services
+from discreet.web.bodies import validate
+from discreet.web.responses import plain
+from discreet.web.uploads import whole_registration
 from discreet.worker.runner import Runner
 
 OnProgress = Callable[[str, int, int], None]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.audit import CONFIDENCE, Attack, AuditRow, row
+from discreet.privacy.attacks.audit import CONFIDENCE, Attack, AuditRow, row
 from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT

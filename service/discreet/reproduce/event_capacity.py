@@ -21,7 +21,7 @@ from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.reproduce.load_ensemble import LoadEnsemble, generate
-from discreet.solvers import linearly_solvable_mdp as lsmdp
+from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 REACH = 4
 """States that a building passes in a quarter of an hour at most: the public support."""

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.figures.curves import Curve, draw_curves
+from discreet.privacy.attacks.printed import hale_kappa
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
-from discreet.privacy.printed import hale_kappa
 from discreet.reproduce.report import Line, Report
-from discreet.solvers.convexity import prove_convex, tightened_box, to_cvxpy, variables
-from discreet.solvers.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
-from discreet.solvers.noise_split import equal_split, joint_distance, split
-from discreet.solvers.saddle_point import Outputs, SaddleProblem, Schedule, noised_outputs, run, saddle_problem
+from discreet.solvers.saddle.convexity import prove_convex, tightened_box, to_cvxpy, variables
+from discreet.solvers.saddle.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
+from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
+from discreet.solvers.saddle.saddle_point import Outputs, SaddleProblem, Schedule, noised_outputs, run, saddle_problem
 from discreet_client.expressions import Expression, parse
 
 Floats = NDArray[np.float64]

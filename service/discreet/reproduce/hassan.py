@@ -22,8 +22,8 @@ from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_u
 from discreet.reproduce import event_capacity
 from discreet.reproduce.load_ensemble import EVENT_PAYMENT, STEP_HOURS, TARIFF, Floats, LoadEnsemble, generate
 from discreet.reproduce.report import Line, Report
-from discreet.solvers import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control_policies import TabulatedPolicy
+from discreet.solvers.control import linearly_solvable_mdp as lsmdp
+from discreet.solvers.control.control_policies import TabulatedPolicy
 
 H = 0.03
 DELTA = 0.05

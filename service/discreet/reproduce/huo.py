@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.reproduce.report import Line, Report
-from discreet.solvers.spds import Part, Solution, solve
+from discreet.solvers.saddle.spds import Part, Solution, solve
 from discreet_client.updates import Box, Participant, QuadraticCost, Steps
 
 Floats = NDArray[np.float64]

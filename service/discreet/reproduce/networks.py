@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.traffic_assignment import Network
+from discreet.solvers.traffic.traffic_assignment import Network
 
 MORNINGS = 50
 SEED = 1975

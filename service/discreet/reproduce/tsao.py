@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.figures.curves import Curve, draw_curves
+from discreet.privacy.attacks.printed import classic_gaussian_sigma
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
-from discreet.privacy.printed import classic_gaussian_sigma
 from discreet.problems.numbers import Privacy
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
 from discreet.problems.routing.network import Link, RoadNetwork
 from discreet.problems.routing.problem import Routing
 from discreet.reproduce.networks import MORNINGS, poisson_mornings, sioux_falls
 from discreet.reproduce.report import Line, Report
-from discreet.solvers import unit_flow_descent as descent
-from discreet.solvers.traffic_assignment import Latency, assign
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic.traffic_assignment import Latency, assign
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 Floats = NDArray[np.float64]
 

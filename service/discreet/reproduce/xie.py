@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy import calibration
+from discreet.privacy.attacks.printed import lemma_one_sigma
 from discreet.privacy.noise import Noise
-from discreet.privacy.printed import lemma_one_sigma
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, OffPolicyPublic, transitions_of
@@ -45,10 +45,10 @@ from discreet.reproduce.simulators import (
     hiv_treatment,
     mountain_car,
 )
-from discreet.solvers import gradient_temporal_difference as gtd
-from discreet.solvers import least_squares_temporal_difference as lstd
-from discreet.solvers.temporal_difference import mspbe
-from discreet.solvers.value_features import Fourier, Tabular
+from discreet.solvers.evaluation import gradient_temporal_difference as gtd
+from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
+from discreet.solvers.evaluation.temporal_difference import mspbe
+from discreet.solvers.evaluation.value_features import Fourier, Tabular
 
 Floats = NDArray[np.float64]
 Moments = tuple[Floats, Floats, Floats]

@@ -13,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from discreet.privacy import audit
-from discreet.privacy.audit import AuditRow
-from discreet.privacy.examples import examples
-from discreet.privacy.planted import FAULTS, half_noise
+from discreet.privacy.attacks import audit
+from discreet.privacy.attacks.audit import AuditRow
+from discreet.privacy.attacks.examples import examples
+from discreet.privacy.attacks.planted import FAULTS, half_noise
 from discreet.problems import KINDS
 from discreet.problems.audits import SAMPLES, audit_release
 

@@ -30,8 +30,8 @@ from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output,
 from discreet.isolation.frames import frame, receive
 from discreet.isolation.processes import dies_with_parent, plain_environment
 from discreet.isolation.solving import finish_on, read_job
-from discreet.solvers import traffic_assignment
-from discreet.solvers.block_assignment import Block, Part, assign_in_blocks
+from discreet.solvers.traffic import traffic_assignment
+from discreet.solvers.traffic.block_assignment import Block, Part, assign_in_blocks
 from discreet.usecases.running import Claim
 
 log = structlog.get_logger()

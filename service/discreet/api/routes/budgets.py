@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.bodies import json_body
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.responses import Pages, answer, resource
 from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage, GrantRequest
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import budgets
+from discreet.web.bodies import json_body
+from discreet.web.responses import Pages, answer, resource
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
 

@@ -9,11 +9,11 @@ from starlette.responses import JSONResponse, Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.responses import Pages, answer, resource
 from discreet.api.schemas import DatasetAnswer, DatasetPage, DatasetRequest, ErasedAnswer
-from discreet.api.security import CurrentPrincipal, CurrentServices
-from discreet.api.uploads import registration
 from discreet.usecases import datasets
+from discreet.web.responses import Pages, answer, resource
+from discreet.web.security import CurrentPrincipal, CurrentServices
+from discreet.web.uploads import registration
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 

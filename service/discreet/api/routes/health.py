@@ -7,13 +7,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from discreet.api.operations import operation
-from discreet.api.problem_details import document
-from discreet.api.responses import answer
 from discreet.api.schemas import HealthAnswer
-from discreet.api.security import CurrentServices
 from discreet.errors import Unavailable
 from discreet.observability.monitoring import failing, run_checks
 from discreet.usecases import metrics
+from discreet.web.problem_details import document
+from discreet.web.responses import answer
+from discreet.web.security import CurrentServices
 
 HUB_SECONDS = 3.0
 """A process that has just started, or lost its connection for a moment, is not called deaf at once."""

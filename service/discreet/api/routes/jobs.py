@@ -11,15 +11,16 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
-from discreet.api import bodies, examples
-from discreet.api.bodies import json_body
+from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.responses import Pages, answer, joined, resource
 from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
-from discreet.api.security import CurrentPrincipal, CurrentServices, bearer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.storage.tables import JobState
 from discreet.usecases import jobs
+from discreet.web import bodies
+from discreet.web.bodies import json_body
+from discreet.web.responses import Pages, answer, joined, resource
+from discreet.web.security import CurrentPrincipal, CurrentServices, bearer
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

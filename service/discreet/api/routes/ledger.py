@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
-from discreet.api.bodies import CERTIFICATE_BYTES, json_body
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.responses import answer
 from discreet.api.schemas import BudgetAnswer, CapList, CapRequest, CertificateRequest, CertificateVerdict, HeadAnswer
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import budgets, ledger
+from discreet.web.bodies import CERTIFICATE_BYTES, json_body
+from discreet.web.responses import answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
 

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.bodies import ROSTER_BYTES, json_body
 from discreet.api.operations import operation
-from discreet.api.responses import answer
 from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.errors import InvalidInput
 from discreet.usecases.sessions import enrolment, rosters
+from discreet.web.bodies import ROSTER_BYTES, json_body
+from discreet.web.responses import answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 

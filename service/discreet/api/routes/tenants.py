@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.bodies import json_body
 from discreet.api.operations import operation
-from discreet.api.responses import answer
 from discreet.api.schemas import KeyAnswer, KeyList, KeyRequest, TenantAnswer, TenantRequest
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import access
+from discreet.web.bodies import json_body
+from discreet.web.responses import answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(prefix="/v1", tags=["tenants"])
 

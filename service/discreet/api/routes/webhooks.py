@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.bodies import json_body
 from discreet.api.operations import operation
-from discreet.api.responses import answer
 from discreet.api.schemas import WebhookCreated, WebhookList, WebhookRequest
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.usecases import webhooks
+from discreet.web.bodies import json_body
+from discreet.web.responses import answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api import bodies
 from discreet.api.schemas import CapRequest, KeyRequest, TenantRequest
-from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Operator, Owner, Viewer, only
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.usecases import access, budgets, health
+from discreet.web import bodies
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

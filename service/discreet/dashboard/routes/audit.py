@@ -6,10 +6,10 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from discreet.api.security import CurrentServices
 from discreet.dashboard.pages import render
 from discreet.dashboard.sessions import CurrentViewer
 from discreet.usecases import audits
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

@@ -10,16 +10,16 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api import bodies
-from discreet.api.responses import answer
 from discreet.api.schemas import GrantRequest
-from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.figures.timelines import spending_chart
 from discreet.usecases import budgets, datasets
+from discreet.web import bodies
+from discreet.web.responses import answer
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

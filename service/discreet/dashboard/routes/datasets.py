@@ -13,12 +13,8 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api import bodies
-from discreet.api.responses import answer
 from discreet.api.routes import datasets as api
 from discreet.api.schemas import DatasetRequest
-from discreet.api.security import CurrentServices
-from discreet.api.uploads import whole_registration
 from discreet.dashboard import forms, paging, submissions
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader
@@ -26,6 +22,10 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.usecases import budgets, datasets
+from discreet.web import bodies
+from discreet.web.responses import answer
+from discreet.web.security import CurrentServices
+from discreet.web.uploads import whole_registration
 
 router = APIRouter(include_in_schema=False)
 

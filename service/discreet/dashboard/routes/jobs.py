@@ -12,11 +12,8 @@ from fastapi import APIRouter, Header, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response, StreamingResponse
 
-from discreet.api import bodies
-from discreet.api.hub import ANY_JOB
 from discreet.api.routes.jobs import LAST_EVENT
 from discreet.api.schemas import SessionTokensRequest
-from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, paging, results, submissions
 from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
@@ -27,6 +24,9 @@ from discreet.storage.tables import JobState
 from discreet.usecases import datasets, jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
+from discreet.web import bodies
+from discreet.web.hub import ANY_JOB
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

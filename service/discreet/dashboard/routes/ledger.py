@@ -7,15 +7,15 @@ from datetime import UTC, date, datetime, timedelta
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from discreet.api.responses import answer
 from discreet.api.routes.ledger import export_ledger
-from discreet.api.security import CurrentServices
 from discreet.dashboard import forms, paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
 from discreet.usecases import budgets, ledger
 from discreet.usecases.verification import Verification, Verifier
+from discreet.web.responses import answer
+from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

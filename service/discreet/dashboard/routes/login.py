@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from discreet.api.responses import answer
-from discreet.api.security import CurrentPrincipal, CurrentServices
 from discreet.dashboard import cookies, forms, sessions
 from discreet.dashboard.pages import THEME_COOKIE, THEMES, go_to, render
 from discreet.dashboard.sessions import CurrentViewer
 from discreet.errors import Forbidden, Unauthenticated
 from discreet.usecases import access, logins
+from discreet.web.responses import answer
+from discreet.web.security import CurrentPrincipal, CurrentServices
 
 router = APIRouter(include_in_schema=False)
 

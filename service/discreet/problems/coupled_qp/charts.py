@@ -11,8 +11,8 @@ from discreet.figures.charts import Chart, Table
 from discreet.figures.series import MAX_CURVES, MAX_FRAME_NUMBERS, Floats, convergence, slack
 from discreet.figures.traces import bars, figure, heat, matrix_axes
 from discreet.problems.coupled_qp.problem import CoupledQp
-from discreet.solvers import spds
-from discreet.solvers.saddle_point import thinned
+from discreet.solvers.saddle import spds
+from discreet.solvers.saddle.saddle_point import thinned
 from discreet_client.updates import Steps
 
 MAX_REPEATED_UPDATES = 20_000

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import Delta, Epsilon, Frozen, Positive, Real
-from discreet.solvers.spds import Part
+from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.updates import Box, QuadraticCost
 

@@ -41,7 +41,7 @@ from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers.spds import Part, step_sizes
+from discreet.solvers.saddle.spds import Part, step_sizes
 from discreet_client import secure_sum
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, rounded
-from discreet.solvers.saddle_point import thinned
+from discreet.solvers.saddle.saddle_point import thinned
 
 MAX_PERIODS = 96
 

@@ -39,9 +39,9 @@ from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.numbers import Budget, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers import linearly_solvable_mdp as lsmdp
-from discreet.solvers.shrinkage import shrink
-from discreet.solvers.transition_counts import transition_sums
+from discreet.solvers.control import linearly_solvable_mdp as lsmdp
+from discreet.solvers.control.shrinkage import shrink
+from discreet.solvers.control.transition_counts import transition_sums
 
 MAX_POLICY_CELLS = 20_000_000
 SAMPLE_SEED = 20_201_114

@@ -17,8 +17,8 @@ from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Frozen, Real
-from discreet.solvers.convexity import prove_convex
-from discreet.solvers.expression_programs import MAX_INSTRUCTIONS, compiled
+from discreet.solvers.saddle.convexity import prove_convex
+from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
 from discreet_client.expressions import ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]

@@ -41,11 +41,11 @@ from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSessi
 from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers import rounding, saddle_point
-from discreet.solvers.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
-from discreet.solvers.intervals import Box
-from discreet.solvers.lipschitz import NotLipschitz, sensitivities
-from discreet.solvers.noise_split import split
+from discreet.solvers.saddle import rounding, saddle_point
+from discreet.solvers.saddle.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
+from discreet.solvers.saddle.intervals import Box
+from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
+from discreet.solvers.saddle.noise_split import split
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
 MAX_STEPS = 1_000_000

@@ -16,7 +16,7 @@ from discreet.problems.contents import Released, pack, unpack
 from discreet.problems.federation import Member, Session
 from discreet.problems.multi_agent.dataset import Floats
 from discreet.problems.plans import Plan
-from discreet.solvers import saddle_point
+from discreet.solvers.saddle import saddle_point
 
 PATH_POINTS = 100
 """Length of the multiplier path that is published; a public figure."""

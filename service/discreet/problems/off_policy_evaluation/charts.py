@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table, noise_of
 from discreet.figures.series import Floats, field
 from discreet.figures.traces import bars, curve, figure, heat, rounded
-from discreet.solvers.value_features import Fourier
+from discreet.solvers.evaluation.value_features import Fourier
 
 GRID = 41
 

@@ -29,8 +29,8 @@ from discreet.problems.columns import (
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
-from discreet.solvers import least_squares_temporal_difference as lstd
-from discreet.solvers import temporal_difference as td
+from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
+from discreet.solvers.evaluation import temporal_difference as td
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

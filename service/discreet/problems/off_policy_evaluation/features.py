@@ -14,7 +14,7 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.off_policy_evaluation.dataset import MAX_COLUMNS, OffPolicyPublic
-from discreet.solvers import value_features as vf
+from discreet.solvers.evaluation import value_features as vf
 
 MAX_FEATURES = 1000
 MAX_COORDINATE = 1e12

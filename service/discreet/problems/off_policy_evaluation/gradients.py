@@ -11,8 +11,8 @@ from discreet.problems.contents import Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.method import Chosen, Method, coarse
 from discreet.problems.plans import NoiseSummary
-from discreet.solvers import gradient_temporal_difference as gtd
-from discreet.solvers import temporal_difference as td
+from discreet.solvers.evaluation import gradient_temporal_difference as gtd
+from discreet.solvers.evaluation import temporal_difference as td
 
 MAX_STEPS = 10_000_000
 """Of the noisy methods; `gradient` takes one a trajectory, up to so many."""

@@ -18,8 +18,8 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic, transitions_of
-from discreet.solvers import temporal_difference as td
-from discreet.solvers.value_features import Features
+from discreet.solvers.evaluation import temporal_difference as td
+from discreet.solvers.evaluation.value_features import Features
 
 Chosen = dict[str, Any]
 """Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""

@@ -15,8 +15,8 @@ from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import Floats, Ints, transitions_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.plans import NoiseSummary
-from discreet.solvers import least_squares_temporal_difference as lstd
-from discreet.solvers import temporal_difference as td
+from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
+from discreet.solvers.evaluation import temporal_difference as td
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have

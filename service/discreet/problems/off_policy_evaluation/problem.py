@@ -32,7 +32,7 @@ from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers import temporal_difference as td
+from discreet.solvers.evaluation import temporal_difference as td
 
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10

@@ -15,8 +15,8 @@ from discreet.problems.contents import Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
-from discreet.solvers import monte_carlo_regression as regression
-from discreet.solvers import temporal_difference as td
+from discreet.solvers.evaluation import monte_carlo_regression as regression
+from discreet.solvers.evaluation import temporal_difference as td
 
 LEAST_PENALTY = 1e-6
 """Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""

@@ -18,7 +18,7 @@ from discreet.figures.series import field
 from discreet.figures.style import INK, LOADS, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.routing.network import RoadNetwork
-from discreet.solvers.traffic_assignment import Network
+from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
 

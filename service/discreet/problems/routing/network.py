@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from discreet.errors import FieldIssue
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Real
-from discreet.solvers.traffic_assignment import Latency, Network, unreachable_pairs
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))

@@ -33,10 +33,17 @@ from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
 from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingDataset, RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
-from discreet.solvers import simplex
-from discreet.solvers import unit_flow_descent as descent
-from discreet.solvers.traffic_assignment import Assignment, Network, Policy, assign, link_flows_of, total_travel_time
-from discreet.solvers.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic import simplex
+from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Network,
+    Policy,
+    assign,
+    link_flows_of,
+    total_travel_time,
+)
+from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
 MAX_UNIT_FLOWS = 2 * 10**7

@@ -9,8 +9,8 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from discreet.api import problem_details
 from discreet.observability import telemetry
+from discreet.web import problem_details
 
 UNTIMED = frozenset({("POST", "/v1/datasets")})
 """How long content takes to register may depend on it, so no figure and no trace says it."""

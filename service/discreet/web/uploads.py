@@ -14,7 +14,6 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from discreet.api import bodies
 from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.strict_json import PART_BYTES, Structure
@@ -25,6 +24,7 @@ from discreet.settings import Settings
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
 from discreet.usecases.uploads import Format, Upload
+from discreet.web import bodies
 
 METADATA_BYTES = 1 << 20
 MOST_OF_KEY = 100

@@ -21,9 +21,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.feature_access import Rows, add, at
-from discreet.solvers.temporal_difference import Floats, Ints, Transitions, feature_rows, indices
-from discreet.solvers.value_features import Features
+from discreet.solvers.evaluation.feature_access import Rows, add, at
+from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, feature_rows, indices
+from discreet.solvers.evaluation.value_features import Features
 
 UNIT = 1 << 24
 """Counts of one whole trajectory in a histogram: rounding loses less than 6e-8 of a trajectory in a cell."""

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.solvers.equilibration import equilibrate
-from discreet.solvers.path_flows import Costs, Paths, extended, link_costs, load_paths, load_trees, price
-from discreet.solvers.shortest_paths import Floats
-from discreet.solvers.traffic_assignment import (
+from discreet.solvers.traffic.equilibration import equilibrate
+from discreet.solvers.traffic.path_flows import Costs, Paths, extended, link_costs, load_paths, load_trees, price
+from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.traffic_assignment import (
     INNER_GAP,
     Assignment,
     Latency,

@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from discreet.solvers.path_flows import trees
-from discreet.solvers.shortest_paths import Floats, Ints, LinkIndices, graph
-from discreet.solvers.traffic_assignment import Network, Policy
+from discreet.solvers.traffic.path_flows import trees
+from discreet.solvers.traffic.shortest_paths import Floats, Ints, LinkIndices, graph
+from discreet.solvers.traffic.traffic_assignment import Network, Policy
 
 LANES = 32
 TOLERANCE = 1e-10

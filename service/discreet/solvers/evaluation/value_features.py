@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.feature_access import DenseRows, fourier_all
+from discreet.solvers.evaluation.feature_access import DenseRows, fourier_all
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.intervals import Box, Work, supremum
+from discreet.solvers.saddle.intervals import Box, Work, supremum
 from discreet_client.expressions import ZERO, Expression, add, derivative, negate, power
 
 Floats = NDArray[np.float64]

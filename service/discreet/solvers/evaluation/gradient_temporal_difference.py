@@ -21,9 +21,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.feature_access import Rows, add, at, dot
-from discreet.solvers.temporal_difference import Floats, Ints, Transitions, feature_rows
-from discreet.solvers.value_features import Features
+from discreet.solvers.evaluation.feature_access import Rows, add, at, dot
+from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, feature_rows
+from discreet.solvers.evaluation.value_features import Features
 
 
 def gradient(

@@ -15,8 +15,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.expression_programs import ABS, DIVIDE, EXP, LOG, MULTIPLY_ADD, POWER, SIGN, SQRT, Program
-from discreet.solvers.intervals import LIBRARY_ULPS, Box
+from discreet.solvers.saddle.expression_programs import ABS, DIVIDE, EXP, LOG, MULTIPLY_ADD, POWER, SIGN, SQRT, Program
+from discreet.solvers.saddle.intervals import LIBRARY_ULPS, Box
 
 Floats = NDArray[np.float64]
 

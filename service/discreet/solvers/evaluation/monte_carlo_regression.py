@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.temporal_difference import Floats, Ints, Transitions, indices
+from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, indices
 
 LEAST_SMOOTHING = 1e-9
 """Below it the search over distances k would be long and the sensitivity about the global one."""

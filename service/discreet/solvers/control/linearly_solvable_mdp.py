@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import digamma
 
-from discreet.solvers.control_policies import (
+from discreet.solvers.control.control_policies import (
     LEAST_SUM,
     AveragePolicy,
     DesirabilityPolicy,

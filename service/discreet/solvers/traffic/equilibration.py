@@ -12,8 +12,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from discreet.solvers.path_flows import Costs, Paths, link_cost
-from discreet.solvers.shortest_paths import Floats, Ints, LinkIndices
+from discreet.solvers.traffic.path_flows import Costs, Paths, link_cost
+from discreet.solvers.traffic.shortest_paths import Floats, Ints, LinkIndices
 
 SWEEPS = 10
 """Full sweeps of one call, at most: then new paths bring more."""

@@ -24,8 +24,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from discreet.solvers.equilibration import equilibrate
-from discreet.solvers.path_flows import (
+from discreet.solvers.traffic.equilibration import equilibrate
+from discreet.solvers.traffic.path_flows import (
     Costs,
     Paths,
     extended,
@@ -34,7 +34,7 @@ from discreet.solvers.path_flows import (
     load_trees,
     price,
 )
-from discreet.solvers.shortest_paths import Floats, Graph, Ints, LinkIndices, graph
+from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkIndices, graph
 
 Objective = Literal["system_optimum", "user_equilibrium"]
 

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.solvers.shortest_paths import Floats
-from discreet.solvers.traffic_assignment import Latency, Network
-from discreet.solvers.unit_flow_projection import TOLERANCE, UnitFlows
+from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.traffic_assignment import Latency, Network
+from discreet.solvers.traffic.unit_flow_projection import TOLERANCE, UnitFlows
 
 ROUNDING = 1e-9
 """What floating-point numbers may add to a step, relative to its length: far more than they do."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.privacy import printed
-from discreet.privacy.audit import (
+from discreet.privacy.attacks import printed
+from discreet.privacy.attacks.audit import (
     CONFIDENCE,
     SHORT,
     AuditRow,

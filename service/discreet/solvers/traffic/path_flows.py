@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.shortest_paths import Floats, Graph, Ints, LinkIndices, tree
+from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkIndices, tree
 
 SMALLEST_SHARE = 1e-12
 """A path with less of its pair's demand is dropped."""

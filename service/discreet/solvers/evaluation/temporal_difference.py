@@ -34,8 +34,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.feature_access import DenseRows, Rows
-from discreet.solvers.value_features import Features, Fourier, Tabular
+from discreet.solvers.evaluation.feature_access import DenseRows, Rows
+from discreet.solvers.evaluation.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.solvers.intervals import Box, value_bounds
+from discreet.solvers.saddle.intervals import Box, value_bounds
 from discreet_client.expressions import (
     Call,
     Expression,

@@ -29,9 +29,9 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers import expression_programs, normal_noise
-from discreet.solvers.expression_programs import Codes, Program, Words, compiled
-from discreet.solvers.intervals import Box
+from discreet.solvers.saddle import expression_programs, normal_noise
+from discreet.solvers.saddle.expression_programs import Codes, Program, Words, compiled
+from discreet.solvers.saddle.intervals import Box
 from discreet_client.expressions import ZERO, Expression, derivative
 from discreet_client.updates import tikhonov_sizes
 

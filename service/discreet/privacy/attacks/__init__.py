@@ -1,0 +1,1 @@
+"""The audit of released noise: neighbours, the tests that tell them apart, and mechanisms planted to be caught."""

@@ -1,0 +1,1 @@
+"""Control of Markov chains: policies of linearly solvable problems, counted transitions and their shrinkage."""

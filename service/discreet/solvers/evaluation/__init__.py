@@ -1,0 +1,1 @@
+"""Off-policy evaluation: value functions from moments, gradients or returns of trajectories."""

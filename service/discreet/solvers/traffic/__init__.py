@@ -1,0 +1,1 @@
+"""Traffic assignment: shortest paths, equilibration of path flows and projections onto flows."""

@@ -1,0 +1,1 @@
+"""What the API and the dashboard share: bodies, uploads, problem details, who asks, middleware, events of jobs."""
