@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from discreet.api import schemas
-from discreet.api.schemas import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.errors import InvalidInput
 from discreet.intake import items
 from discreet.intake.field_issues import issues_of
 from discreet.intake.items import InPieces
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
+from discreet.usecases.requests import DatasetRequest, JobRequest, KeyRequest, WebhookRequest
 from discreet.web.bodies import validate
 from tests.growth import LINEAR, growth
 
@@ -223,7 +222,7 @@ def test_refusing_takes_time_in_proportion(mistake: str) -> None:
 
 def test_every_long_array_is_validated_in_pieces() -> None:
     """Pydantic keeps an error an item; no array of a request may let it do that."""
-    models = (schemas.JobRequest, schemas.DatasetRequest, schemas.WebhookRequest)
+    models = (JobRequest, DatasetRequest, WebhookRequest)
     arrays = 0
     for model in models:
         for array, wrapped in arrays_of(TypeAdapter(model).core_schema, wrapped=False):

@@ -9,12 +9,12 @@ import anyio
 import pytest
 from pydantic import TypeAdapter
 
-from discreet.api.schemas import JobRequest
 from discreet.dashboard import forms
 from discreet.errors import InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.strict_json import PART_BYTES, Parser, loads, memory_of
 from discreet.problems import KINDS
 from discreet.settings import Settings
+from discreet.usecases.requests import JobRequest
 from discreet.web import bodies
 from tests.growth import LINEAR, growth
 from tests.hostile.bodies import VALUES, array, network_job, traced

@@ -309,7 +309,7 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
     program = (
         "import asyncio, sys\n"
         "from discreet.settings import Settings\n"
-        "from discreet.api.schemas import DatasetRequest\n"
+        "from discreet.usecases.requests import DatasetRequest\n"
         "from discreet.web.uploads import whole_registration\n"
         "from discreet.usecases import access, datasets, services\n"
         "async def main():\n"

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from discreet.api.schemas import JobRequest
 from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.intake.strict_json import memory_of
 from discreet.problems import KINDS
+from discreet.usecases.requests import JobRequest
 from discreet.web.bodies import validate, value_of
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation

@@ -11,7 +11,6 @@ import pytest
 import rfc8785
 
 from discreet import problems
-from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.errors import InvalidInput
 from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
@@ -20,6 +19,7 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import Content, canonical_bytes, pack, unpack
 from discreet.problems.numbers import Budget
 from discreet.problems.rehearsal import read_example, rehearse
+from discreet.usecases.requests import DatasetRequest, JobRequest
 
 KINDS = sorted(problems.KINDS)
 WITH_DATASETS = sorted(problems.DATASETS)

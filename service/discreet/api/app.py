@@ -16,13 +16,13 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import RedirectResponse, Response
 
-from discreet.api import schemas
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
 from discreet.isolation.children import ChildFailed
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
+from discreet.usecases import requests
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.services import Services, open_services
@@ -36,16 +36,16 @@ DESCRIPTION = (
     "Private optimization with a price known before any data is touched, and a ledger that cannot be overspent."
 )
 REQUEST_MODELS = (
-    schemas.DatasetRequest,
-    schemas.JobRequest,
-    schemas.GrantRequest,
-    schemas.CapRequest,
-    schemas.CertificateRequest,
-    schemas.TenantRequest,
-    schemas.KeyRequest,
-    schemas.SessionTokensRequest,
-    schemas.RosterRequest,
-    schemas.WebhookRequest,
+    requests.DatasetRequest,
+    requests.JobRequest,
+    requests.GrantRequest,
+    requests.CapRequest,
+    requests.CertificateRequest,
+    requests.TenantRequest,
+    requests.KeyRequest,
+    requests.SessionTokensRequest,
+    requests.RosterRequest,
+    requests.WebhookRequest,
 )
 SHUTDOWN_SECONDS = 5
 

@@ -1,117 +1,18 @@
-"""The answers of the API as schemas, for the OpenAPI document. Requests are the use cases' own models."""
+"""The answers of the API as schemas, for the OpenAPI document. Requests are those of `usecases/requests.py`."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, RootModel, StringConstraints
+from pydantic import BaseModel, Field
 
-from discreet.intake.items import InPieces
-from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.contents import Mode
-from discreet.problems.datasets import Cap, Name
-from discreet.problems.numbers import Frozen, Privacy
 from discreet.problems.plans import NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
+from discreet.usecases.requests import Role
 from discreet.web.problem_details import Binding
-
-Role = Literal["operator", "owner", "analyst", "auditor"]
-
-
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class DatasetRequest(RootModel[AnyDataset]):
-    """A dataset to register."""
-
-
-class JobRequest(Frozen):
-    """A problem with the privacy that may be spent on it."""
-
-    problem: AnyProblem
-    privacy: Privacy | None = Field(
-        default=None, description="The budget; left out where the guarantee is cryptographic, needed elsewhere"
-    )
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
-        default=None, description="For datasets of mode simulation only"
-    )
-
-
-class GrantRequest(Frozen):
-    """A new cap."""
-
-    cap: Cap
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
-
-
-class CapRequest(Frozen):
-    """A cap over all data of the tenant, for everybody or for one principal."""
-
-    scope: Literal["tenant", "principal"]
-    principal: Name | None = Field(default=None, description="With scope `principal`: whose cap; outlives its keys")
-    cap: Cap
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
-
-
-class CertificateRequest(Frozen):
-    """A certificate to check, alone or with the result that it shall bind."""
-
-    certificate: dict[str, Any]
-    result: dict[str, Any] | None = Field(default=None, description="As `GET /v1/jobs/{id}/result` gave it")
-    tables: dict[str, Digest] = Field(
-        default_factory=dict, max_length=1000, description="SHA-256 of its Parquet files by name, hexadecimal"
-    )
-
-
-class TenantRequest(Frozen):
-    """A tenant to make."""
-
-    name: Name
-
-
-class KeyRequest(Frozen):
-    """An API key to make."""
-
-    role: Role
-    principal: Name
-    tenant: Name | None = Field(default=None, description="Operators only: the tenant's name or id")
-    expires_at: datetime | None = Field(
-        default=None, description="RFC 3339 with its offset; in the future, less than ten years away"
-    )
-
-
-class WebhookRequest(Frozen):
-    """An address to tell of events."""
-
-    url: Annotated[str, StringConstraints(min_length=9, max_length=2000)] = Field(description="https://…")
-    events: Annotated[list[WebhookEvent], InPieces(min_length=1, max_length=20)]
-    secret: Annotated[str, StringConstraints(max_length=100)] | None = Field(
-        default=None,
-        description="`whsec_` and 24 to 64 bytes in base64; made and shown once when absent",
-        json_schema_extra={"writeOnly": True},
-    )
-
-
-Fingerprint = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class SessionTokensRequest(Frozen):
-    """Agents to invite to a federated job."""
-
-    owner: Fingerprint = Field(description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it")
-    count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    group: Name | None = Field(default=None, description="A standing group instead: its members need no token")
-
-
-class RosterRequest(Frozen):
-    """Who takes part, signed by the owner's key, which the server never holds."""
-
-    roster: Annotated[str, StringConstraints(max_length=1 << 22)] = Field(description="JSON text, exactly as signed")
-    signature: Annotated[str, StringConstraints(max_length=100)] = Field(description="Ed25519, base64")
-    owner_key: Annotated[str, StringConstraints(max_length=100)] = Field(description="32 bytes in base64")
-    save_as: Name | None = Field(default=None, description="Keep these agents as a standing group of this name")
 
 
 class Figures(BaseModel):

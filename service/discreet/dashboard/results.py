@@ -22,7 +22,6 @@ import structlog
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from discreet.api.routes import jobs as api
 from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
@@ -34,6 +33,8 @@ from discreet.problems.charts import charts_module, result_charts
 from discreet.usecases import jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
+from discreet.web.responses import resource
+from discreet.web.results import result_text
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -219,7 +220,7 @@ def _pair_map(found: Drawn, paths: Sequence[dict[str, Any]]) -> Chart:
 @router.get("/jobs/{job_id}/result.json")
 async def download_result(job_id: str, request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """The result with its certificate, as the API gives it."""
-    response = await api.get_result(job_id, request, services, viewer.principal)
+    response = resource(request, await result_text(services, viewer.principal, job_id))
     response.headers.update(_download(f"{job_id}.json"))
     return response
 

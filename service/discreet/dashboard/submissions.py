@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from discreet.api.schemas import JobRequest
 from discreet.errors import DiscreetError
 from discreet.problems import KINDS
+from discreet.usecases.requests import JobRequest
 from discreet.web import bodies
 from discreet.web.problem_details import of_error
 

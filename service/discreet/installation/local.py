@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from discreet.api.schemas import DatasetRequest, JobRequest
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.installation.prepared import embedded
 from discreet.isolation.children import Zygote
@@ -21,6 +20,7 @@ from discreet.problems.federation import FederatedProblem
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs
+from discreet.usecases.requests import DatasetRequest, JobRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
 from discreet.web.responses import plain

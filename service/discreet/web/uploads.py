@@ -14,15 +14,18 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from discreet.api.schemas import DatasetRequest
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.strict_json import PART_BYTES, Structure
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset, DatasetSettings
 from discreet.settings import Settings
+from discreet.storage.tenants import Principal
+from discreet.usecases import datasets
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
+from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.services import Services
 from discreet.usecases.uploads import Format, Upload
 from discreet.web import bodies
 
@@ -38,6 +41,13 @@ _BETWEEN[list(b"{,:")] = True
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
+
+
+async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
+    """Register the dataset that the request brings: its row, and whether it is new. Errors: `datasets.register`."""
+    services: Services = request.app.state.services
+    with services.turns.turn(principal.tenant_id):
+        return await datasets.register(services, principal, await registration(request))
 
 
 async def registration(request: Request) -> Registration:

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage, GrantRequest
+from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage
 from discreet.usecases import budgets
+from discreet.usecases.requests import GrantRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices

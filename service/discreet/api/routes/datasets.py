@@ -9,11 +9,12 @@ from starlette.responses import JSONResponse, Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import DatasetAnswer, DatasetPage, DatasetRequest, ErasedAnswer
+from discreet.api.schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.usecases import datasets
+from discreet.usecases.requests import DatasetRequest
+from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
-from discreet.web.uploads import registration
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 
@@ -35,10 +36,9 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
         location=True,
     ),
 )
-async def register(request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+async def register(request: Request, principal: CurrentPrincipal) -> Response:
     """Register a dataset. The same content again is the same dataset on the same account, with 200."""
-    with services.turns.turn(principal.tenant_id):
-        row, new = await datasets.register(services, principal, await registration(request))
+    row, new = await uploads.register(request, principal)
     return answer(datasets.view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"})
 
 

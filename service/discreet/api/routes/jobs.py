@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import TypeAdapter
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, JobRequest, PlanAnswer, ResultAnswer
+from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.storage.tables import JobState
 from discreet.usecases import jobs
+from discreet.usecases.requests import JobRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
-from discreet.web.responses import Pages, answer, joined, resource
+from discreet.web.job_events import job_events
+from discreet.web.responses import Pages, answer, resource
+from discreet.web.results import result_text
 from discreet.web.security import CurrentPrincipal, CurrentServices, bearer
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 MAX_KEY_LENGTH = 255
-KEEPALIVE_SECONDS = 15.0
-LAST_EVENT = 2**31 - 1
-"""The largest number that an event can have; who names a larger one has seen them all."""
 PARQUET = "application/vnd.apache.parquet"
 
 _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
@@ -143,8 +141,7 @@ async def get_job(job_id: str, request: Request, services: CurrentServices, prin
 async def get_result(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """The result with its certificate, which binds it; 409 until there is one. Large fields are named in
     `result.tables`. What is stored is compared with its certificate before it is answered."""
-    row, result, certificate = await jobs.result(services, principal, job_id)
-    return resource(request, joined({"job": jobs.view(row), "certificate": certificate}, result=result))
+    return resource(request, await result_text(services, principal, job_id))
 
 
 @router.get(
@@ -192,28 +189,13 @@ async def watch_job(
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
     """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job, or with the key."""
-    last_event_id = min(last_event_id, LAST_EVENT)
-    await jobs.find(services, principal, job_id)
-    hub, keyring, key = request.app.state.hub, request.app.state.keyring, bearer(request)
+    keyring, key = request.app.state.keyring, bearer(request)
 
-    async def stream() -> AsyncIterator[str]:
-        after = last_event_id
-        with hub.waiting(job_id) as changed:
-            while True:
-                changed.clear()
-                try:
-                    await keyring.principal(key)  # a revoked key hears no more
-                except Unauthenticated:
-                    return
-                rows, ended = await jobs.events(services, principal, job_id, after)
-                for row in rows:
-                    after = row["seq"]
-                    yield f"id: {after}\nevent: {row['event']}\ndata: {json.dumps(row['details'])}\n\n"
-                if ended or hub.closing:
-                    return
-                if not await hub.wait(changed, KEEPALIVE_SECONDS):
-                    yield ": still there\n\n"
+    async def still_counts() -> bool:
+        try:
+            await keyring.principal(key)
+        except Unauthenticated:
+            return False
+        return True
 
-    return StreamingResponse(
-        stream(), media_type="text/event-stream", headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
+    return await job_events(request, principal, job_id, last_event_id, still_counts)

@@ -9,8 +9,9 @@ from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import BudgetAnswer, CapList, CapRequest, CertificateRequest, CertificateVerdict, HeadAnswer
+from discreet.api.schemas import BudgetAnswer, CapList, CertificateVerdict, HeadAnswer
 from discreet.usecases import budgets, ledger
+from discreet.usecases.requests import CapRequest, CertificateRequest
 from discreet.web.bodies import CERTIFICATE_BYTES, json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices

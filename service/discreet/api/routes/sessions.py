@@ -11,8 +11,9 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.schemas import RosterRequest, SessionAnswer, SessionTokensAnswer, SessionTokensRequest
+from discreet.api.schemas import SessionAnswer, SessionTokensAnswer
 from discreet.errors import InvalidInput
+from discreet.usecases.requests import RosterRequest, SessionTokensRequest
 from discreet.usecases.sessions import enrolment, rosters
 from discreet.web.bodies import ROSTER_BYTES, json_body
 from discreet.web.responses import answer

@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.schemas import KeyAnswer, KeyList, KeyRequest, TenantAnswer, TenantRequest
+from discreet.api.schemas import KeyAnswer, KeyList, TenantAnswer
 from discreet.usecases import access
+from discreet.usecases.requests import KeyRequest, TenantRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices

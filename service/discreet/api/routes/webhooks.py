@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.schemas import WebhookCreated, WebhookList, WebhookRequest
+from discreet.api.schemas import WebhookCreated, WebhookList
 from discreet.usecases import webhooks
+from discreet.usecases.requests import WebhookRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices

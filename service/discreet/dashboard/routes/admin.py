@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api.schemas import CapRequest, KeyRequest, TenantRequest
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Operator, Owner, Viewer, only
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.usecases import access, budgets, health
+from discreet.usecases.requests import CapRequest, KeyRequest, TenantRequest
 from discreet.web import bodies
 from discreet.web.security import CurrentServices
 

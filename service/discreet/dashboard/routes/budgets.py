@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api.schemas import GrantRequest
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.figures.timelines import spending_chart
 from discreet.usecases import budgets, datasets
+from discreet.usecases.requests import GrantRequest
 from discreet.web import bodies
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices

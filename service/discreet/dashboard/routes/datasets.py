@@ -13,8 +13,6 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.api.routes import datasets as api
-from discreet.api.schemas import DatasetRequest
 from discreet.dashboard import forms, paging, submissions
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader
@@ -22,10 +20,10 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.usecases import budgets, datasets
-from discreet.web import bodies
+from discreet.usecases.requests import DatasetRequest
+from discreet.web import bodies, uploads
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
-from discreet.web.uploads import whole_registration
 
 router = APIRouter(include_in_schema=False)
 
@@ -84,10 +82,10 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
 
 
 @router.post("/datasets/upload")
-async def upload(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+async def upload(request: Request, viewer: Owner) -> Response:
     """Step two with a file: the same body as the API's, a part `metadata` and a part `content`."""
-    response = await api.register(request, services, viewer.principal)
-    return _registered(request, json.loads(bytes(response.body)), new=response.status_code == 201)
+    row, new = await uploads.register(request, viewer.principal)
+    return _registered(request, datasets.view(row), new=new)
 
 
 @router.post("/datasets/content")
@@ -102,7 +100,7 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
         size = len(text) + len(form.get("content", ""))
         whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
         with services.turns.turn(viewer.tenant):
-            row, new = await datasets.register(services, viewer.principal, whole_registration(whole))
+            row, new = await datasets.register(services, viewer.principal, uploads.whole_registration(whole))
     except (InvalidInput, Conflict, NotFound) as error:
         return await _content_page(request, metadata, refused=error, content=form.get("content", ""))
     return _registered(request, datasets.view(row), new=new)

@@ -10,10 +10,8 @@ from typing import Annotated, Any, get_args
 import anyio.to_thread
 from fastapi import APIRouter, Header, Request
 from pydantic import TypeAdapter
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from discreet.api.routes.jobs import LAST_EVENT
-from discreet.api.schemas import SessionTokensRequest
 from discreet.dashboard import forms, paging, results, submissions
 from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
@@ -22,17 +20,18 @@ from discreet.problems import DATASETS, KINDS
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
 from discreet.usecases import datasets, jobs
+from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
 from discreet.web import bodies
 from discreet.web.hub import ANY_JOB
+from discreet.web.job_events import KEEPALIVE_SECONDS, STILL_THERE, event, job_events, stream_of
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 STATES: tuple[str, ...] = get_args(JobState)
-KEEPALIVE_SECONDS = 15.0
 MOST_DATASETS = 200
 """Of the newest datasets names are shown, of older ones ids."""
 NOT_WHAT_WAS_PUBLISHED = ("result_altered", "signing_key_unknown")
@@ -82,15 +81,15 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
                 now = {row["id"]: _row(_view(row, found), _names(found)) for row in reversed(rows)}
                 for job_id, html in now.items():
                     if shown.get(job_id) != html:
-                        yield _event("row", {"id": job_id, "html": html})
+                        yield event("row", {"id": job_id, "html": html})
                 for job_id in shown.keys() - now.keys():
-                    yield _event("gone", {"id": job_id})
+                    yield event("gone", {"id": job_id})
                 shown = now
                 if not await hub.wait(changed, KEEPALIVE_SECONDS):
-                    yield ": still there\n\n"
+                    yield STILL_THERE
                 await anyio.sleep(BREATH_SECONDS)
 
-    return _stream(stream())
+    return stream_of(stream())
 
 
 def _row(job: dict[str, Any], names: dict[str, str]) -> str:
@@ -107,16 +106,6 @@ def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
     declared = {one["id"]: one["mode"] for one in found}
     mode = declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
     return {**jobs.view(row), "simulation": mode == "simulation"}
-
-
-def _event(name: str, data: dict[str, Any], seq: int | None = None) -> str:
-    number = "" if seq is None else f"id: {seq}\n"
-    return f"{number}event: {name}\ndata: {json.dumps(data)}\n\n"
-
-
-def _stream(events: AsyncIterator[str]) -> Response:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 # Submitting ---------------------------------------------------------------------------------------------------------
@@ -216,24 +205,7 @@ async def watch_one(
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
     """The events of the API's stream, for the holder of a session; ends with the job, or with the session."""
-    await jobs.find(services, viewer.principal, job_id)
-    hub = request.app.state.hub
-
-    async def stream() -> AsyncIterator[str]:
-        after = min(last_event_id, LAST_EVENT)
-        with hub.waiting(job_id) as changed:
-            while not hub.closing and await is_logged_in(request):
-                changed.clear()
-                rows, ended = await jobs.events(services, viewer.principal, job_id, after)
-                for row in rows:
-                    after = row["seq"]
-                    yield _event(row["event"], row["details"], after)
-                if ended:
-                    return
-                if not await hub.wait(changed, KEEPALIVE_SECONDS):
-                    yield ": still there\n\n"
-
-    return _stream(stream())
+    return await job_events(request, viewer.principal, job_id, last_event_id, lambda: is_logged_in(request))
 
 
 @router.post("/jobs/{job_id}/cancel")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from discreet.api.routes.ledger import export_ledger
 from discreet.dashboard import forms, paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
@@ -83,10 +82,10 @@ async def verify_again(services: CurrentServices, viewer: Auditor) -> Response:
 
 @router.get("/ledger/export")
 async def download_export(services: CurrentServices, viewer: Auditor) -> Response:
-    """The API's own export, as a file."""
-    response = await export_ledger(services, viewer.principal)
-    response.headers.update({**HEADERS, "Content-Disposition": 'attachment; filename="ledger.jsonl"'})
-    return response
+    """The whole ledger, as a file."""
+    lines = await ledger.export(services, viewer.principal)
+    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(lines, media_type="application/jsonl", headers=headers)
 
 
 @router.get("/ledger/head.json")
