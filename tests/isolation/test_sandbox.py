@@ -25,10 +25,12 @@ import numpy as np
 import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation import children, kernels, sandbox, zygote
+from discreet.isolation import children, kernels, sandbox, system_calls, zygote
+from discreet.isolation.attempts import LEVELS, Isolation, Level
 from discreet.isolation.children import Limits, NotIsolated, Zygote
 from discreet.isolation.processes import keep_memory_private
-from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
+from discreet.isolation.sandbox import WALLS, Sandbox, Wall
+from discreet.isolation.system_calls import ARCHITECTURES
 from discreet.problems import KINDS
 from discreet.problems.contents import pack, unpack
 from discreet.problems.numbers import Budget
@@ -177,8 +179,15 @@ def column() -> int:
 
 def listed(side: int) -> set[int]:
     """Numbers of all system calls that the filter lets pass, perhaps by their arguments."""
-    calls = [*sandbox._ALLOWED.values(), *sandbox._OPEN.values()]
-    calls += [sandbox._CLONE, sandbox._CLONE3, sandbox._TGKILL, sandbox._FCNTL, sandbox._IOCTL, sandbox._PRLIMIT]
+    calls = [*system_calls.ALLOWED.values(), *system_calls.OPEN.values()]
+    calls += [
+        system_calls.CLONE,
+        system_calls.CLONE3,
+        system_calls.TGKILL,
+        system_calls.FCNTL,
+        system_calls.IOCTL,
+        system_calls.PRLIMIT,
+    ]
     return {number for call in calls if (number := call[side]) is not None}
 
 
@@ -233,28 +242,28 @@ def decide(program: bytes, architecture: int, number: int, *arguments: int) -> i
 @pytest.mark.parametrize(("machine", "files"), [*itertools.product(ARCHITECTURES, [True, False])])
 def test_filters_of_every_architecture(machine: str, files: bool) -> None:
     side, architecture = ARCHITECTURES[machine]
-    program = sandbox._filter(side, architecture, files=files, pid=77)
-    allow, refuse, kill = sandbox._RET_ALLOW, sandbox._RET_ERRNO, sandbox._RET_KILL_PROCESS
+    program = system_calls.program_of(side, architecture, files=files, pid=77)
+    allow, refuse, kill = system_calls.RET_ALLOW, system_calls.RET_ERRNO, system_calls.RET_KILL_PROCESS
 
     def ask(number: int, *arguments: int) -> int:
         return decide(program, architecture, number, *arguments)
 
-    for name, call in sandbox._ALLOWED.items():
+    for name, call in system_calls.ALLOWED.items():
         if (number := call[side]) is not None:
             assert ask(number) == allow, name
-    for call in sandbox._OPEN.values():
+    for call in system_calls.OPEN.values():
         if (number := call[side]) is not None:
             assert ask(number) == (allow if files else refuse | errno.EACCES)
-    assert ask(sandbox._CLONE[side], 0x3D0F00) == allow  # a thread
-    assert ask(sandbox._CLONE[side], 0x1200011) == refuse | errno.EPERM  # a process
-    assert ask(sandbox._CLONE3[side], 0x3D0F00) == refuse | errno.ENOSYS
-    assert ask(sandbox._TGKILL[side], 77, 78, 6) == allow
-    assert ask(sandbox._TGKILL[side], 76, 76, 9) == refuse | errno.EPERM
-    assert ask(sandbox._FCNTL[side], 3, 4) == allow
-    assert ask(sandbox._FCNTL[side], 3, 8) == refuse | errno.EPERM
-    assert ask(sandbox._PRLIMIT[side], 0, 7, 0) == allow
-    assert ask(sandbox._PRLIMIT[side], 0, 7, 1) == refuse | errno.EPERM
-    assert ask(sandbox._PRLIMIT[side], 0, 7, 1 << 40) == refuse | errno.EPERM
+    assert ask(system_calls.CLONE[side], 0x3D0F00) == allow  # a thread
+    assert ask(system_calls.CLONE[side], 0x1200011) == refuse | errno.EPERM  # a process
+    assert ask(system_calls.CLONE3[side], 0x3D0F00) == refuse | errno.ENOSYS
+    assert ask(system_calls.TGKILL[side], 77, 78, 6) == allow
+    assert ask(system_calls.TGKILL[side], 76, 76, 9) == refuse | errno.EPERM
+    assert ask(system_calls.FCNTL[side], 3, 4) == allow
+    assert ask(system_calls.FCNTL[side], 3, 8) == refuse | errno.EPERM
+    assert ask(system_calls.PRLIMIT[side], 0, 7, 0) == allow
+    assert ask(system_calls.PRLIMIT[side], 0, 7, 1) == refuse | errno.EPERM
+    assert ask(system_calls.PRLIMIT[side], 0, 7, 1 << 40) == refuse | errno.EPERM
     assert {ask(number) for number in set(range(600)) - listed(side)} == {refuse | errno.EPERM}
     assert decide(program, 0x40000003, 0) == kill  # 32-bit calls have other numbers
 

@@ -51,9 +51,9 @@ import structlog
 from prometheus_client import Gauge
 
 from discreet.errors import DiscreetError
+from discreet.isolation.attempts import Isolation, Level
 from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
 from discreet.isolation.processes import plain_environment
-from discreet.isolation.sandbox import Isolation, Level
 from discreet.isolation.tasks import refusal
 
 log = structlog.get_logger()
