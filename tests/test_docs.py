@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from discreet.web.problem_details import CODES
+from discreet.web.codes import CODES
 from tests import rooms
 from tests.conftest import Installation
 

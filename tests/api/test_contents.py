@@ -27,7 +27,7 @@ from discreet.observability import faults
 from discreet.problems.contents import unpack
 from discreet.storage import sealing, tamper_seals
 from discreet.storage.secrets import Kind, stage
-from discreet.usecases import datasets, rotation
+from discreet.usecases import datasets, erasure, rotation
 from discreet.usecases.services import Services, open_services
 from discreet_client.client import ApiError, Client
 from tests import bodies
@@ -303,7 +303,7 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
 
 def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, tmp_path: Path) -> None:
     """A process dies between object and row: the object's key was never stored, and the sweep finds the object."""
-    inside(stored, datasets.remove_orphans, orphan_seconds=0)  # what other tests left
+    inside(stored, erasure.remove_orphans, orphan_seconds=0)  # what other tests left
     before = objects(stored)
     (tmp_path / "body.json").write_text(json.dumps(body := bodies.dataset()))
     program = (
@@ -327,8 +327,8 @@ def test_a_killed_registration_leaves_nothing_that_opens(stored: Installation, t
     with stored.client() as client:
         kept = client.register(body)["id"]
         assert orphan not in {row["id"] for row in inside(stored, all_rows)}
-        assert inside(stored, datasets.remove_orphans) == 0  # it is not old enough yet
-        assert inside(stored, datasets.remove_orphans, orphan_seconds=0) == 1
+        assert inside(stored, erasure.remove_orphans) == 0  # it is not old enough yet
+        assert inside(stored, erasure.remove_orphans, orphan_seconds=0) == 1
         assert orphan not in objects(stored)
         assert kept in objects(stored)
 
@@ -356,7 +356,7 @@ def test_what_was_erased_is_vacuumed_and_what_remains_is_told(stored: Installati
         return int(count)
 
     before = vacuums()
-    eventually(lambda: inside(stored, datasets.vacuum) and vacuums() > before, "the service's role vacuums")
+    eventually(lambda: inside(stored, erasure.vacuum) and vacuums() > before, "the service's role vacuums")
 
 
 def test_deleting_forgets_object_and_key(stored: Installation, sql: Callable[..., Any]) -> None:
@@ -480,7 +480,7 @@ def test_a_job_that_waits_keeps_its_content(stored: Installation, sql: Callable[
             dataset = client.register(bodies.dataset(retention_days=1))
             job = client.submit(bodies.job(dataset["id"]))
             sql("UPDATE datasets SET expires_at = now() - interval '1 second' WHERE id = %s", dataset["id"])
-            assert inside(stored, datasets.expire) == 0
+            assert inside(stored, erasure.expire) == 0
             assert dataset["id"] in objects(stored)
     finally:
         for worker in stored.workers:

@@ -29,7 +29,8 @@ from discreet.settings import Settings
 from discreet.storage.database import libpq_url
 from discreet.usecases import access, running
 from discreet.usecases.services import open_services
-from discreet.web.problem_details import CODES, example
+from discreet.web.codes import CODES
+from discreet.web.problem_details import example
 from tests import bodies
 from tests.conftest import Installation, eventually
 

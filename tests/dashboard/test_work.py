@@ -475,7 +475,7 @@ def test_the_command_prints_a_link(api_only: Installation, capsys: pytest.Captur
 def test_failures_are_pages_with_a_next_step(api_only: Installation) -> None:
     """Whatever the API can refuse has a next step written beside it."""
     from discreet.dashboard.app import NEXT_STEPS
-    from discreet.web.problem_details import STATUS
+    from discreet.web.codes import STATUS
 
     assert {status for _, status in STATUS} - {500} <= set(NEXT_STEPS)
     with Browser.logged_in(api_only) as browser:

@@ -34,7 +34,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import endings, running
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services, open_services
-from discreet.web import problem_details
+from discreet.web.codes import CODES
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside
@@ -482,8 +482,8 @@ def test_the_table_of_causes_is_whole() -> None:
         text,
         re.M,
     )
-    busy = {code for code, known in problem_details.CODES.items() if known.status == 503 and code != "unavailable"}
-    titles = {code: problem_details.CODES[code].title for code in busy | {"internal"}}
+    busy = {code for code, known in CODES.items() if known.status == 503 and code != "unavailable"}
+    titles = {code: CODES[code].title for code in busy | {"internal"}}
     words = [(code, sentence) for code, sentence, *_ in rows]
     assert sorted(words) == sorted([*endings.all_failures().items(), *titles.items()])
     for _, _, charged, test in rows:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from discreet.web import problem_details
-from discreet.web.problem_details import CODES
+from discreet.web.codes import CODES
 
 Answers = Mapping[int, type[BaseModel] | str | None]
 """By status: a model of JSON, a media type, or nothing."""

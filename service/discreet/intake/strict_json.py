@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.field_issues import place
+from discreet.intake.structure import Structure, brackets_of, unbalanced
+from discreet.intake.unstorable import Path, unstorable, walk
 
 MAX_DEPTH = 64
 EXACT_DIGITS = 15
@@ -52,21 +54,15 @@ WIDEST = 4
 """Bytes of a character in a text that has one beyond the basic plane."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-Path = tuple[str | int, ...]
 Drain = Callable[[list[Any], int], None]
 """Takes items of an array, and the position of the first of them."""
 
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""NUL and halves of surrogate pairs, which no text of the database holds."""
 _MAYBE_NO_TEXT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 """Their escapes, and those of whole pairs."""
-_ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _SPACE = b" \t\n\r"
-_STEP = np.zeros(256, dtype=np.int8)
-_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 NO_VALUE, NO_KEY = "Expecting value", "Expecting property name enclosed in double quotes"
 """In the words of Python's reader."""
-_QUOTE, _COMMA = b'",'
+_COMMA = ord(b",")
 _OPEN = "\udfff"
 """Key of what was left open in an object, where its next fragment is read. Texts have no such character."""
 
@@ -110,30 +106,6 @@ def memory_of(size: int) -> int:
     return MEMORY * size + LEAST_MEMORY
 
 
-class Structure:
-    """What stands outside of the strings of a JSON text that comes in parts, and how deep."""
-
-    def __init__(self) -> None:
-        self._inside = self._escaped = False
-        self._level = 0
-
-    def take(self, part: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The bytes of the next part, 0 in strings, and the level of nesting from each byte on."""
-        plain = b"_" + part[1:] if self._escaped and part else part
-        if b"\\" in plain:
-            plain = _ESCAPE.sub(b"__", plain)
-        if part:
-            self._escaped = plain.endswith(b"\\")
-        codes = np.frombuffer(plain, dtype=np.uint8).copy()
-        # True from an opening quote on, up to the byte before the closing one.
-        inside = np.logical_xor.accumulate(codes == _QUOTE) ^ self._inside
-        codes[inside] = 0
-        levels = np.cumsum(_STEP[codes], dtype=np.int32) + self._level
-        if part:
-            self._inside, self._level = bool(inside[-1]), int(levels[-1])
-        return codes, levels
-
-
 class Parser:
     """Reads a JSON text that comes in parts. InvalidInput from `feed` or `close`, as soon as it is known.
 
@@ -173,23 +145,23 @@ class Parser:
         """The next part of the text; best of about `PART_BYTES`."""
         codes = self._look(part)
         commas = np.flatnonzero(codes == _COMMA)
-        self._count(part, _brackets(codes), commas.size)
+        self._count(part, brackets_of(codes), commas.size)
         if not commas.size:
             self._pending.append(part)
-            self._brackets.append(_brackets(codes))
+            self._brackets.append(brackets_of(codes))
             return
         cut = int(commas[-1])
         self._pending.append(part[:cut])
-        self._brackets.append(_brackets(codes[:cut]))
+        self._brackets.append(brackets_of(codes[:cut]))
         self._read(at_comma=True)
-        self._pending, self._brackets = [part[cut + 1 :]], [_brackets(codes[cut + 1 :])]
+        self._pending, self._brackets = [part[cut + 1 :]], [brackets_of(codes[cut + 1 :])]
 
     def close(self, part: bytes = b"") -> Any:
         """The value, after the last part of the text."""
         codes = self._look(part)
-        self._count(part, _brackets(codes), int(np.count_nonzero(codes == _COMMA)))
+        self._count(part, brackets_of(codes), int(np.count_nonzero(codes == _COMMA)))
         self._pending.append(part)
-        self._brackets.append(_brackets(codes))
+        self._brackets.append(brackets_of(codes))
         self._read(at_comma=False)
         return self._value
 
@@ -230,7 +202,7 @@ class Parser:
             self._refuse(text, len(text) - len(text.lstrip(" \t\n\r")), says)
         if at_comma and tail in (b"", b"[", b"{"):
             self._refuse(text, len(text), NO_KEY if tail == b"{" else NO_VALUE)
-        closed, opened = _unbalanced(b"".join(self._brackets))
+        closed, opened = unbalanced(b"".join(self._brackets))
         kept = len(self._stack) - closed
         before = "".join(
             "[" if isinstance(one, list) else '{"\\udfff":' if depth + 1 < len(self._stack) else "{"
@@ -347,10 +319,10 @@ class Parser:
     def _check(self, items: Iterator[tuple[Path, Any]], fragment: bytes) -> None:
         """InvalidInput for keys that stand twice and texts that cannot be stored."""
         if self._repeated:
-            found = ((path, one.key) for path, one in _walk(items) if isinstance(one, _Repeated))
+            found = ((path, one.key) for path, one in walk(items) if isinstance(one, _Repeated))
             raise _stands_twice(islice(found, MOST_ISSUES))
         if _MAYBE_NO_TEXT.search(fragment):
-            paths = list(islice(_unstorable(items), MOST_ISSUES))
+            paths = list(islice(unstorable(items), MOST_ISSUES))
             if paths:
                 says = "a text with U+0000 or with half of a surrogate pair: leave that character out"
                 raise InvalidInput((FieldIssue(*place(path, says)) for path in paths), code="invalid_json")
@@ -402,20 +374,6 @@ def _is_zero(text: str) -> bool:
     return not text.lower().partition("e")[0].strip("-0.")
 
 
-def _brackets(codes: NDArray[np.uint8]) -> bytes:
-    return bytes(codes[_STEP[codes] != 0])
-
-
-def _unbalanced(brackets: bytes) -> tuple[int, bytes]:
-    """How many brackets are closed that were open before, and those that are left open."""
-    size = -1
-    while size != len(brackets):
-        size = len(brackets)
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    opened = brackets.lstrip(b"]}")
-    return size - len(opened), bytes(one for one in opened if one in b"[{")
-
-
 def _stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
     says = "this key stands twice"
     return InvalidInput((FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json")
@@ -424,33 +382,3 @@ def _stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
 def _too_many_members() -> InvalidInput:
     limit = Limit("json_members", "members of one object", MOST_MEMBERS)
     return InvalidInput(f"an object may have {MOST_MEMBERS} members", code="invalid_json", limit=limit)
-
-
-def _walk(values: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, Any]]:
-    """All values below these, themselves included, in the order of the text, each with its path."""
-    waiting = [iter(values)]
-    while waiting:
-        for path, value in waiting[-1]:
-            yield path, value
-            if isinstance(value, dict | list):
-                waiting.append(_children(path, value))
-                break
-        else:
-            waiting.pop()
-
-
-def _children(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    return (((*path, key), child) for key, child in items)
-
-
-def _unstorable(values: Iterable[tuple[Path, Any]]) -> Iterator[Path]:
-    """Where texts stand that no database takes; of a key the object that has it."""
-    keys: set[Path] = set()
-    for path, value in _walk(values):
-        if path and isinstance(path[-1], str) and _NO_TEXT.search(path[-1]):
-            if path[:-1] not in keys:
-                keys = {path[:-1]}
-                yield path[:-1]
-        elif isinstance(value, str) and _NO_TEXT.search(value):
-            yield path

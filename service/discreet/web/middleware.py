@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from discreet.observability import telemetry
 from discreet.web import problem_details
+from discreet.web.codes import NOTHING_HERE
 
 UNTIMED = frozenset({("POST", "/v1/datasets")})
 """How long content takes to register may depend on it, so no figure and no trace says it."""
@@ -56,9 +57,7 @@ class Envelope:
         try:
             with _traced(method, scope) as span:
                 if "\0" in scope["path"]:
-                    await problem_details.document(404, "not_found", problem_details.NOTHING_HERE)(
-                        scope, receive, sending
-                    )
+                    await problem_details.document(404, "not_found", NOTHING_HERE)(scope, receive, sending)
                 else:
                     await self._app(scope, receive, sending)
                 span.update_name(f"{method} {_route(scope)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -21,243 +21,20 @@ from starlette.routing import Match
 
 from discreet.errors import (
     BudgetExhausted,
-    Conflict,
     DiscreetError,
     FieldIssue,
-    Forbidden,
     InvalidInput,
     NotFound,
-    PayloadTooLarge,
     TooManyRequests,
     TooManyUploads,
-    Unauthenticated,
-    Unavailable,
 )
 from discreet.intake.field_issues import pointer, sentence
 from discreet.storage.database import trouble
 from discreet.storage.schema import schema_trouble
 from discreet.usecases.keyring import Rate
+from discreet.web.codes import CODES, HEADERS, INTERNAL, NOTHING_HERE, STATUS
 
 log = structlog.get_logger()
-
-STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
-    (InvalidInput, 422),
-    (Unauthenticated, 401),
-    (Forbidden, 403),
-    (NotFound, 404),
-    (Conflict, 409),
-    (PayloadTooLarge, 413),
-    (TooManyRequests, 429),
-    (TooManyUploads, 429),
-    (Unavailable, 503),
-    (DiscreetError, 500),
-)
-
-
-@dataclass(frozen=True)
-class Code:
-    """What a code means: its status, what always holds of it, and a detail as an example."""
-
-    status: int
-    title: str
-    example: str
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further members of the example."""
-
-
-INTERNAL = (
-    "something went wrong; whether a change was made is not known here: look at the object, or send the same"
-    " Idempotency-Key again"
-)
-
-_POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greater than 0"}]}
-
-CODES: dict[str, Code] = {
-    # Requests that cannot be read at all
-    "invalid_http": Code(400, "The request is no HTTP", "this is no request of HTTP/1.1"),
-    "invalid_json": Code(400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"),
-    "invalid_multipart": Code(400, "The body is no multipart form", "not a multipart form"),
-    "idempotency_key_missing": Code(
-        400, "An idempotency key is needed", "send the header Idempotency-Key with 1 to 255 characters"
-    ),
-    # Keys
-    "unauthenticated": Code(401, "An API key is needed", "send an API key: `Authorization: Bearer dsc_…`"),
-    "key_malformed": Code(
-        401,
-        "This is no API key",
-        "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing error",
-    ),
-    "key_unknown": Code(401, "The API key is unknown", "this API key is unknown"),
-    "key_revoked": Code(401, "The API key was revoked", "this API key was revoked"),
-    "key_expired": Code(401, "The API key has expired", "this API key has expired"),
-    "forbidden": Code(
-        403, "The key's role does not allow this", "this needs the role owner; this key has the role analyst"
-    ),
-    "rate_limited": Code(
-        429,
-        "The key has used up its requests for now",
-        "this key may ask 30000 times in 60 s (rate_limit_requests); again in 12 s",
-        {"limit": {"setting": "rate_limit_requests", "unit": "requests", "allowed": 30000, "came": 30001}},
-    ),
-    "too_many_uploads": Code(
-        429,
-        "So many contents of this tenant are being registered already",
-        "4 contents of this tenant are being registered (tenant_uploads); send this one again when one of them is done",
-        {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
-    ),
-    # Fields
-    "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED),
-    "invalid_parameter": Code(
-        422,
-        "A parameter is not valid",
-        "/query/page_size: must be at most 200",
-        {"errors": [{"pointer": "/query/page_size", "detail": "must be at most 200"}]},
-    ),
-    "invalid_page_token": Code(
-        422,
-        "The page token is not valid here",
-        "/query/page_token: not a page token that this service gave for this list",
-        {
-            "errors": [
-                {"pointer": "/query/page_token", "detail": "not a page token that this service gave for this list"}
-            ]
-        },
-    ),
-    "idempotency_key_reused": Code(
-        422, "The idempotency key was used with another body", "this Idempotency-Key was used with another body"
-    ),
-    "payload_too_large": Code(
-        413,
-        "The request is too large",
-        "a request may have 32000000 bytes (json_body_bytes), this one has 40000000",
-        {"limit": {"setting": "json_body_bytes", "unit": "bytes", "allowed": 32000000, "came": 40000000}},
-    ),
-    "not_found": Code(404, "There is no such object", "there is no such job"),
-    "method_not_allowed": Code(405, "Method not allowed", "PUT is not possible here; possible: GET, POST"),
-    # States
-    "too_many_webhooks": Code(409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"),
-    "budget_exhausted": Code(
-        409,
-        "The privacy budget does not allow this",
-        "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
-        " nothing was charged",
-        {
-            "binding": {
-                "account": "acc_1DkLuJ3mW4pS",
-                "cap": {"epsilon": 1.0, "delta": 0.0},
-                "spent": {"epsilon": 0.9, "delta": 0.0},
-                "reserved": {"epsilon": 0.0, "delta": 0.0},
-                "requested": {"epsilon": 0.5, "delta": 0.0},
-                "largest": {"epsilon": 0.1, "delta": 0.0},
-            }
-        },
-    ),
-    "request_in_flight": Code(
-        409, "The same request is being answered", "a request with this Idempotency-Key is in flight"
-    ),
-    "no_result": Code(409, "The job has no result", "this job is queued and has no result"),
-    "job_ended": Code(409, "The job has ended", "this job has succeeded already"),
-    "content_known": Code(409, "The content is registered otherwise", "this content is registered with another mode"),
-    "unit_differs": Code(
-        409,
-        "The privacy units differ",
-        "this account counts in the unit request, the dataset in person",
-    ),
-    "dataset_in_use": Code(409, "A job needs the dataset", "a job still needs this dataset; cancel it first"),
-    "cap_below_spent": Code(409, "The cap is below what is spent", "more than this cap is spent or reserved already"),
-    "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
-    "conflict": Code(
-        409, "The object's state does not allow this", "the object is in a state that does not allow this"
-    ),
-    # Sessions of agents
-    "not_awaiting_agents": Code(409, "The job waits for no agents", "this job is running"),
-    "owner_pinned": Code(409, "The links pin another owner", "the links of this session pin another owner's key"),
-    "owner_differs": Code(403, "Another owner's key", "the links of this session pin another owner's key"),
-    "roster_signature": Code(403, "The roster's signature is wrong", "the roster is not signed by this key"),
-    "roster_signed": Code(409, "The roster is signed", "the roster is signed already"),
-    "roster_stale": Code(409, "The roster is out of date", "an agent announced something else meanwhile"),
-    "session_full": Code(409, "The session is full", "as many agents as the job's terms allow have joined"),
-    "no_rpc": Code(503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"),
-    "not_read": Code(
-        503,
-        "The upload could not be read",
-        "the reader of the upload ended without an answer: the child was ended by SIGSEGV",
-    ),
-    "not_isolated": Code(
-        503,
-        "Uploads are not read on this machine",
-        "a child is shut in to level partial here, not full: it reaches local sockets (DISCREET_LEAST_ISOLATION, "
-        "docs/security.md)",
-    ),
-    # The service
-    "unavailable": Code(503, "The service cannot answer now", "a part that discreet needs does not answer; try again"),
-    "database_unavailable": Code(
-        503,
-        "The database does not answer",
-        "the database does not answer; whether a change was made is not known here: look at the object, or send the"
-        " same Idempotency-Key again",
-    ),
-    "database_busy": Code(
-        503,
-        "The database is too busy",
-        "the database is too busy; what this would have changed is as it was; try again",
-    ),
-    "database_full": Code(
-        503,
-        "The database's disk is full",
-        "the disk of the database is full; what this would have changed is as it was",
-    ),
-    "database_read_only": Code(
-        503,
-        "The database takes no changes",
-        "the database takes no changes now (read-only, as a standby is); what this would have changed is as it was",
-    ),
-    "wrong_schema": Code(
-        503,
-        "The database has the schema of another version",
-        "the database has schema 0006, this version needs 0007: run `discreet migrate`",
-    ),
-    "storage_unavailable": Code(
-        503,
-        "The object storage does not answer",
-        "the object storage said nothing for 10 s; try again",
-    ),
-    "storage_full": Code(503, "The object storage is full", "the object storage has no room for more"),
-    "storage_denied": Code(
-        503, "The object storage refuses this service", "the object storage does not let this service in"
-    ),
-    "spool_unavailable": Code(
-        503,
-        "There is no room for the upload",
-        "no room for the upload while it is read (DISCREET_SPOOL): No space left on device; nothing was registered",
-    ),
-    "reader_not_started": Code(
-        503, "Uploads cannot be read now", "the reader of uploads does not start; nothing was registered"
-    ),
-    "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
-    "result_altered": Code(
-        500,
-        "The stored result is not what was published",
-        "what is stored is not what was published: the result is not the one that was certified: it was changed or"
-        " exchanged",
-    ),
-    "signing_key_unknown": Code(
-        503,
-        "The certificate is signed by an unknown key",
-        "the certificate of this job is signed by 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=, which is no key of this"
-        " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust` takes it"
-        " back), or the result was exchanged",
-    ),
-    "internal": Code(500, "Internal error", INTERNAL),
-}
-"""Every code that the HTTP API answers with. A code has one status for ever, and is never used for anything else."""
-
-NOTHING_HERE = "there is nothing at this address; /docs lists the calls"
-
-HEADERS: dict[str, dict[str, str]] = {
-    **{code: {"Retry-After": "2"} for code, known in CODES.items() if known.status == HTTPStatus.SERVICE_UNAVAILABLE},
-    "request_in_flight": {"Retry-After": "1"},
-}
 
 
 class Issue(BaseModel):

@@ -15,7 +15,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
-from discreet.intake.strict_json import PART_BYTES, Structure
+from discreet.intake.strict_json import PART_BYTES
+from discreet.intake.structure import Structure
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset, DatasetSettings

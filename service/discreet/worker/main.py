@@ -17,7 +17,7 @@ from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import datasets, metrics, running, webhooks
+from discreet.usecases import erasure, metrics, running, webhooks
 from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
 
@@ -44,7 +44,7 @@ def queue_app(services: Services, runner: Runner) -> App:
     async def tidy(timestamp: int) -> None:
         await running.repair(services)
         await webhooks.forget_old(services)
-        if count := await datasets.remove_orphans(services):  # last: it may wait for an object storage in vain
+        if count := await erasure.remove_orphans(services):  # last: it may wait for an object storage in vain
             log.info("objects without a dataset removed", count=count)
 
     return app
@@ -110,9 +110,9 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
 async def _expire_forever(services: Services) -> None:
     while True:
         try:
-            if count := await datasets.expire(services):
+            if count := await erasure.expire(services):
                 log.info("contents erased, their time was over", count=count)
-            await datasets.vacuum(services)
+            await erasure.vacuum(services)
         except Exception as error:
             log.warning("contents not looked at", error=type(error).__name__)
         await asyncio.sleep(services.settings.expiry_seconds)

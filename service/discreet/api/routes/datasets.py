@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import DatasetAnswer, DatasetPage, ErasedAnswer
-from discreet.usecases import datasets
+from discreet.usecases import datasets, erasure
 from discreet.usecases.requests import DatasetRequest
 from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
@@ -87,7 +87,7 @@ async def delete_dataset(
     prefer: Annotated[str, Header(description="`return=representation` asks for what remains (RFC 7240)")] = "",
 ) -> Response:
     """Erase the content. Its account and ledger stay, and the same content registered again finds them."""
-    remains = await datasets.erase(services, principal, dataset_id)
+    remains = await erasure.erase(services, principal, dataset_id)
     if "return=representation" in prefer:
         return JSONResponse(
             {"id": dataset_id, "remains": remains}, headers={"Preference-Applied": "return=representation"}

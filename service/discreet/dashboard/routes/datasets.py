@@ -19,7 +19,7 @@ from discreet.dashboard.sessions import Owner, Reader
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
-from discreet.usecases import budgets, datasets
+from discreet.usecases import budgets, datasets, erasure
 from discreet.usecases.requests import DatasetRequest
 from discreet.web import bodies, uploads
 from discreet.web.responses import answer
@@ -270,7 +270,7 @@ async def ask_delete(dataset_id: str, request: Request, services: CurrentService
 async def delete(dataset_id: str, request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """Erase the content."""
     try:
-        await datasets.erase(services, viewer.principal, dataset_id)
+        await erasure.erase(services, viewer.principal, dataset_id)
     except Conflict as error:
         return await _delete_form(request, services, viewer, dataset_id, refused=error)
     return go_to("/datasets?deleted=1")
@@ -280,6 +280,6 @@ async def _delete_form(
     request: Request, services: CurrentServices, viewer: Owner, dataset_id: str, refused: Conflict | None = None
 ) -> Response:
     dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
-    remains = await datasets.would_remain(services, viewer.principal, dataset_id)
+    remains = await erasure.would_remain(services, viewer.principal, dataset_id)
     status = 200 if refused is None else 409
     return render(request, "dataset_delete.html", status=status, dataset=dataset, remains=remains, refused=refused)

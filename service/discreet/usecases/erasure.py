@@ -1,0 +1,116 @@
+"""Content that goes: erased on request or when its time is over, and what remains of it where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.errors import Conflict, NotFound
+from discreet.observability import faults
+from discreet.storage import datasets, jobs
+from discreet.storage.database import SYSTEM
+from discreet.storage.objects import StorageTrouble
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import require
+from discreet.usecases.datasets import find
+from discreet.usecases.services import Services
+
+
+async def would_remain(services: Services, principal: Principal, dataset_id: str) -> tuple[str, ...]:
+    """What `erase` would return."""
+    row = await find(services, principal, dataset_id)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        traces = await datasets.traces(connection)
+    return remains(traces, services.settings.expiry_seconds, in_objects=row["object_name"] is not None)
+
+
+async def erase(services: Services, principal: Principal, dataset_id: str) -> tuple[str, ...]:
+    """Erase the content and its key. Account, ledger and the memory of the content's digest stay.
+
+    Returns where sealed bytes remain, and until when, in sentences.
+    """
+    require(principal, "owner")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        found = await datasets.find(connection, principal.tenant_id, dataset_id)
+        # The row is locked first, so that no job can be accepted between the look and the erasure.
+        if found is None or not await datasets.erase(connection, principal.tenant_id, dataset_id):
+            raise NotFound("there is no such dataset")
+        if await jobs.active_of_dataset(connection, dataset_id):
+            raise Conflict("a job still needs this dataset; cancel it first", code="dataset_in_use")
+        traces = await datasets.traces(connection)
+    faults.point("dataset.erased")
+    if found["object_name"] is not None and services.objects is not None:
+        # Its key is gone with the row, so it is erased; bytes that nobody can read are swept when the storage answers.
+        with suppress(StorageTrouble):
+            await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
+    return remains(traces, services.settings.expiry_seconds, in_objects=found["object_name"] is not None)
+
+
+def remains(traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool) -> tuple[str, ...]:
+    """Where the sealed bytes of an erased content are still found, and until when. `traces` is that of the storage."""
+    vacuumed = (
+        f"a worker vacuums the table within {_lasting(expiry_seconds)}"
+        if traces["vacuumed"]
+        else "autovacuum has passed"
+    )
+    checkpoints = _lasting(2 * traces["checkpoint_seconds"])
+    found = [
+        f"in the database's files: until {vacuumed}, and then until other rows are written over them",
+        f"in the write-ahead log: until its segments are recycled, {checkpoints} of writing or more from now",
+    ]
+    if traces["archived"]:
+        found.append("in the archive or on the standbys of the write-ahead log: as long as these keep it")
+    found.append("in backups from before: as long as these are kept")
+    if in_objects:
+        found.append("in the object storage, where it keeps versions: as long as it keeps the old ones")
+    found.append(
+        "all of these are sealed: they open with the master key alone, so rotating and retiring it "
+        "(`discreet secrets rotate content`, `retire`) makes them unreadable at once"
+    )
+    return tuple(found)
+
+
+def _lasting(seconds: float) -> str:
+    return f"{round(seconds / 60)} minutes" if seconds >= 120 else f"{round(seconds)} seconds"
+
+
+async def vacuum(services: Services) -> bool:
+    """Clear away dead rows of contents; False when there are none, or this role may not."""
+    async with services.database.transaction(SYSTEM) as connection:
+        if not await datasets.dead_contents(connection):
+            return False
+    await services.database.vacuum("datasets", "dataset_chunks")
+    return True
+
+
+async def expire(services: Services) -> int:
+    """Erase contents whose time is over; the number of them."""
+    gone = []
+    async with services.database.transaction(SYSTEM) as connection:
+        for row in await datasets.expired(connection):
+            # Asked again under the row's lock: a job may have been accepted between the look and the lock.
+            if not await jobs.active_of_dataset(connection, row["id"]):
+                await datasets.erase(connection, row["tenant_id"], row["id"])
+                gone.append(row)
+    for row in gone:
+        if row["object_name"] is not None and services.objects is not None:
+            await anyio.to_thread.run_sync(services.objects.erase, row["object_name"])
+    return len(gone)
+
+
+async def remove_orphans(services: Services) -> int:
+    """Remove objects that belong to no dataset with content; the number of them.
+
+    Only those that are older than any registration takes from object to row.
+    """
+    if services.objects is None:
+        return 0
+    names = await anyio.to_thread.run_sync(services.objects.older_than, services.settings.orphan_seconds)
+    async with services.database.transaction(SYSTEM) as connection:
+        orphans = set(names) - await datasets.objects_of(connection, names)
+    for name in sorted(orphans):
+        await anyio.to_thread.run_sync(services.objects.erase, name)
+    return len(orphans)
