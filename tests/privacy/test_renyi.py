@@ -168,8 +168,13 @@ def test_a_unit_that_is_added_costs_at_most_ln_of_what_is_left(q: float, steps: 
     assert pld.composed_delta(reverse, steps, most * 0.2, 1e-15) > 1e-6
 
 
-@pytest.mark.parametrize("q", [1e-3, 0.1, 0.7])
-@pytest.mark.parametrize(("steps", "epsilon", "delta"), [(20, 10.0, 1e-9), (400, 0.5, 1e-6), (3, 3.0, 1e-12)])
+@pytest.mark.parametrize(
+    ("q", "steps", "epsilon", "delta"),
+    [
+        *((q, *rest) for q in (1e-3, 0.1, 0.7) for rest in ((20, 10.0, 1e-9), (400, 0.5, 1e-6), (3, 3.0, 1e-12))),
+        (1e-6, 10**7, 0.1, 1e-8),  # grids tell less of the pairs that add or remove
+    ],
+)
 def test_adding_or_removing_needs_no_more_noise_than_replacing(
     q: float, steps: int, epsilon: float, delta: float
 ) -> None:
@@ -185,7 +190,22 @@ def test_adding_or_removing_needs_no_more_noise_than_replacing(
         ).scale
         for relation in ("add_remove", "replace")
     ]
-    assert scales[0] <= scales[1] * (1 + 1e-6)
+    assert scales[0] <= scales[1]
+
+
+@pytest.mark.parametrize(("q", "mu"), [(1e-3, 1.0), (0.2, 0.4), (0.9, 2.0), (0.5, 8.0)])
+def test_a_unit_that_is_replaced_is_easier_to_tell_than_one_that_is_added_or_removed(q: float, mu: float) -> None:
+    """What lets the price of replacing bound the other two: H of one step, at every epsilon."""
+    points = np.concatenate([-np.geomspace(12, 1e-6, 200), np.geomspace(1e-6, 12, 200)])
+
+    def curve(pair: DominatingPair) -> Floats:
+        p, other = pair.tails(points)
+        return p - np.exp(points) * other
+
+    replaced = curve(ReplacePair(q, mu))
+    for pair in (RemovePair(q, mu), Reversed(RemovePair(q, mu))):
+        assert np.all(curve(pair) <= replaced + 1e-11 * np.exp(np.maximum(points, 0)))
+    assert np.any(curve(RemovePair(q, 2.5 * mu)) > replaced * (1 + 1e-3) + 1e-9)  # it is at more than twice the clip
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5])
@@ -210,8 +230,8 @@ def test_what_is_charged_here_is_certified_where_transforms_differ(
     monkeypatch.setattr(pld, "power", otherwise)
     monkeypatch.setattr(renyi, "power", otherwise)
     for _ in range(5):
-        pld.composed_delta.cache_clear()
-        renyi.composed_rho.cache_clear()
+        pld.composed_tail.cache_clear()
+        renyi.composed_rhos.cache_clear()
         assert event.derive_price().rho == event.charged_rho
 
 
@@ -220,7 +240,8 @@ def test_the_pair_that_is_cut_has_no_more_beyond_than_delta(part: float) -> None
     """Where a finer grid certified the charged point, the coarser one here has more than delta beyond it."""
     pair, count, epsilon = Response(0.05), 200, 1.5
     delta = part * pld.composed_delta(pair, count, epsilon, 1e-12)
-    losses, masses, cut = renyi._composition(pair, count, epsilon, delta, pld.QUICK)
+    made = renyi._Transforms(pair, count, epsilon, delta)
+    losses, masses, cut = renyi._composition(made, pld.QUICK)
     beyond = [float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) for x in (epsilon, cut)]
     assert beyond[1] <= delta < beyond[0] * (1 + 1e-3)
     assert cut > epsilon

@@ -562,6 +562,15 @@ def test_a_penalty_that_rounding_swallows_is_refused() -> None:
     assert found.theta.shape == (STATES,)
 
 
+@pytest.mark.parametrize(("field", "least"), [("sampling", 1e-9), ("clip", 1e-9)])
+def test_what_doubles_do_not_tell_apart_is_refused(field: str, least: float) -> None:
+    """Gaps of samples are made of 53 bits, and squares of tiny vectors are 0: neither would be what is charged."""
+    body = {"kind": "off_policy_evaluation", "dataset": "dst_1", "features": {"type": "tabular"}, "discount": 0.5}
+    OffPolicyEvaluation.model_validate({**body, field: least})
+    with pytest.raises(ValidationError, match=field):
+        OffPolicyEvaluation.model_validate({**body, field: least * 0.999})
+
+
 @pytest.mark.parametrize("discount", [0.0, 0.5])
 def test_regressions_take_any_discount(discount: float) -> None:
     """Without a future a return is one reward: the largest is the bound."""

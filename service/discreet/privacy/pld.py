@@ -98,7 +98,6 @@ def hockey_stick(pair: DominatingPair, epsilon: float) -> float:
     return max(0.0, p - math.exp(epsilon) * q) + 1e-13 * p
 
 
-@lru_cache(maxsize=256)
 def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort = FULL) -> float:
     """Delta at epsilon >= 0 of `count` adaptive steps, rounded up; about `negligible` of it may be slack.
 
@@ -106,32 +105,51 @@ def composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible:
     it is 1 % of the standard deviation of L (1e-5 of delta), up to 10 % (1e-3) where the transform would be too large,
     and more for less effort. Where doubles end (noise or deltas of 1e-100, say) the bound is 1.
     """
-    try:
-        with np.errstate(all="ignore"):
-            delta = _composed_delta(pair, count, epsilon, negligible, effort)
-    except (ValueError, ArithmeticError):
-        return 1.0
+    delta = composed_tail(pair, count, epsilon, negligible, replace(effort, slack=1.0)).delta(effort.slack)
     return min(delta, 1.0) if delta >= 0 else 1.0
 
 
-def _composed_delta(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> float:
-    delta = delta_on(discretize(pair, count, negligible, effort), count, epsilon, negligible, effort)
-    return _composed_delta(pair, count, epsilon, negligible, delta) if isinstance(delta, Effort) else delta
+@dataclass(frozen=True)
+class Tail:
+    """What a transform tells of delta, and its rounding: one transform serves every slack."""
+
+    value: float
+    rounding: float
+
+    def delta(self, slack: float) -> float:
+        """The bound with so much slack."""
+        return self.value + slack * self.rounding
 
 
-def delta_on(grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort) -> float | Effort:
+@lru_cache(maxsize=256)
+def composed_tail(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail:
+    """`composed_delta` before its slack is chosen."""
+    try:
+        with np.errstate(all="ignore"):
+            return _composed_tail(pair, count, epsilon, negligible, effort)
+    except (ValueError, ArithmeticError):
+        return Tail(1.0, 0.0)
+
+
+def _composed_tail(pair: DominatingPair, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail:
+    tail = tail_on(discretize(pair, count, negligible, effort), count, epsilon, negligible, effort)
+    return _composed_tail(pair, count, epsilon, negligible, tail) if isinstance(tail, Effort) else tail
+
+
+def tail_on(grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort) -> Tail | Effort:
     """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it can be told."""
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
-        return infinite + 1e-300
+        return Tail(infinite + 1e-300, 0.0)
     # Rounding in the masses shifts losses by less than `shift` in each step.
     shifted = epsilon - grid.shift * count
     window = window_of(grid, count, shifted, tilt, negligible)
     wider = widened(effort, grid, window)
     if wider is not None:
         return wider
-    return infinite + math.exp(exponent) * _tilted_tail(grid, count, shifted, tilt, window, effort.slack)
+    tilted, scale = _tilted_tail(grid, count, shifted, tilt, window), math.exp(exponent)
+    return Tail(infinite + scale * tilted.value, scale * tilted.rounding)
 
 
 def widened(effort: Effort, grid: Grid, window: Window) -> Effort | None:
@@ -257,15 +275,15 @@ def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: f
     return Window(below, above, missed)
 
 
-def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Window, slack: float) -> float:
-    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses, rounded up."""
+def _tilted_tail(grid: Grid, count: int, epsilon: float, tilt: float, window: Window) -> Tail:
+    """E[(1 - e^{eps - S}) e^{tilt (eps - S)}; S > eps] for the sum S of `count` tilted losses."""
     tilted = grid.masses * np.exp(tilt * grid.losses - grid.log_moment(tilt))
     sums, composed, error = power(grid, tilted, count, epsilon, window)
     excess = np.maximum(sums - epsilon, 0.0)
     weights = -np.expm1(-excess) * np.exp(-tilt * excess)
     value = float(np.dot(weights, composed))
     rounding = window.missed + error * float(np.linalg.norm(weights))
-    return value * (1 + 1e-12 + 4 * ROUND * count) + slack * rounding
+    return Tail(value * (1 + 1e-12 + 4 * ROUND * count), rounding)
 
 
 def power(grid: Grid, masses: Floats, count: int, epsilon: float, window: Window) -> tuple[Floats, Floats, float]:

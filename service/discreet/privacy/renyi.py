@@ -36,7 +36,20 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.pld import QUICK, DominatingPair, Effort, Grid, delta_on, discretize, power, widened, window_of
+from discreet.privacy.pld import (
+    CHARGING,
+    QUICK,
+    DominatingPair,
+    Effort,
+    Grid,
+    Tail,
+    Window,
+    discretize,
+    power,
+    tail_on,
+    widened,
+    window_of,
+)
 
 Floats = NDArray[np.float64]
 
@@ -48,19 +61,27 @@ RAISED = (0.0, *(4.0**i for i in range(-10, 1)))
 NEGLIGIBLE = 1e-4
 
 
-@lru_cache(maxsize=1024)
 def composed_rho(pair: DominatingPair, count: int, epsilon: float, delta: float, slack: float = 1.0) -> float:
     """An upper bound on rho, with delta_z = delta, of `count` adaptive steps; inf where none is found.
 
     `pair` dominates one step; (epsilon, delta) should hold for the composition, epsilon > 0 and 0 < delta < 1. `slack`
-    as in `Effort`.
+    as in `Effort`: 1 or `CHARGING`.
     """
-    try:
-        with np.errstate(all="ignore"):
-            rho = truncated_rho(*_composition(pair, count, epsilon, delta, replace(QUICK, slack=slack)), delta)
-    except (ValueError, ArithmeticError):
-        return math.inf
-    return rho if rho >= 0 else math.inf
+    return composed_rhos(pair, count, epsilon, delta)[slack]
+
+
+@lru_cache(maxsize=1024)
+def composed_rhos(pair: DominatingPair, count: int, epsilon: float, delta: float) -> dict[float, float]:
+    """`composed_rho` by its slack. What is charged is certified next: both are made of the same transforms."""
+    made, found = _Transforms(pair, count, epsilon, delta), {}
+    for slack in (1.0, CHARGING):
+        try:
+            with np.errstate(all="ignore"):
+                rho = truncated_rho(*_composition(made, replace(QUICK, slack=slack)), delta)
+        except (ValueError, ArithmeticError):
+            rho = math.inf
+        found[slack] = rho if rho >= 0 else math.inf
+    return found
 
 
 def truncated_rho(losses: Floats, masses: Floats, epsilon: float, delta: float) -> float:
@@ -130,29 +151,62 @@ def pair_of_curve(curve: Callable[[float], float], epsilon: float) -> tuple[Floa
     return losses[inner], a[inner] * q
 
 
-def _composition(
-    pair: DominatingPair, count: int, epsilon: float, delta: float, effort: Effort
-) -> tuple[Floats, Floats, float]:
-    """Losses and masses that dominate the finite losses of `count` steps, and where to cut them; see the module."""
-    grid = discretize(pair, count, NEGLIGIBLE * delta, effort)
-    window = window_of(grid, count, epsilon, 0.0, 4 * NEGLIGIBLE * delta)
-    cut = widened(effort, grid, window) or _cut(grid, count, epsilon, delta, effort)
-    if isinstance(cut, Effort):
-        return _composition(pair, count, epsilon, delta, cut)
-    losses, masses, error = power(grid, grid.masses, count, epsilon, window)
-    # What the window misses at either end, and the rounding of all places, count at the loss that costs most.
-    extra = effort.slack * (2 * window.missed + error * math.sqrt(len(masses)))
-    return np.append(losses + grid.shift * count, cut), np.append(masses, extra), cut
+class _Transforms:
+    """Grids and transforms of one composition, each made once."""
+
+    def __init__(self, pair: DominatingPair, count: int, epsilon: float, delta: float) -> None:
+        self.pair, self.count, self.epsilon, self.delta = pair, count, epsilon, delta
+        self._grids: dict[float, Grid] = {}
+        self._tails: dict[tuple[float, float], Tail | Effort] = {}
+        self._powers: dict[float, tuple[Floats, Floats, float]] = {}
+
+    def grid(self, effort: Effort) -> Grid:
+        if effort.coarseness not in self._grids:
+            self._grids[effort.coarseness] = discretize(self.pair, self.count, NEGLIGIBLE * self.delta, effort)
+        return self._grids[effort.coarseness]
+
+    def tail(self, effort: Effort, cut: float) -> Tail | Effort:
+        key = effort.coarseness, cut
+        if key not in self._tails:
+            self._tails[key] = tail_on(self.grid(effort), self.count, cut, NEGLIGIBLE * self.delta, effort)
+        return self._tails[key]
+
+    def window(self, effort: Effort) -> Window | Effort:
+        """What the composition reaches; or with what effort a transform can hold it."""
+        grid = self.grid(effort)
+        window = window_of(grid, self.count, self.epsilon, 0.0, 4 * NEGLIGIBLE * self.delta)
+        return widened(effort, grid, window) or window
+
+    def power(self, effort: Effort, window: Window) -> tuple[Floats, Floats, float]:
+        """Losses, masses, and what the window misses at either end and the rounding of all places."""
+        if effort.coarseness not in self._powers:
+            grid = self.grid(effort)
+            losses, masses, error = power(grid, grid.masses, self.count, self.epsilon, window)
+            extra = 2 * window.missed + error * math.sqrt(len(masses))
+            self._powers[effort.coarseness] = losses + grid.shift * self.count, masses, extra
+        return self._powers[effort.coarseness]
 
 
-def _cut(grid: Grid, count: int, epsilon: float, delta: float, effort: Effort) -> float | Effort:
+def _composition(made: _Transforms, effort: Effort) -> tuple[Floats, Floats, float]:
+    """Losses and masses that dominate the finite losses of the composition, and where to cut them; see the module."""
+    window = made.window(effort)
+    cut = window if isinstance(window, Effort) else _cut(made, effort)
+    if isinstance(window, Effort) or isinstance(cut, Effort):
+        assert isinstance(cut, Effort)
+        return _composition(made, replace(cut, slack=effort.slack))
+    losses, masses, extra = made.power(effort, window)
+    # What is missed or rounded counts at the loss that costs most.
+    return np.append(losses, cut), np.append(masses, effort.slack * extra), cut
+
+
+def _cut(made: _Transforms, effort: Effort) -> float | Effort:
     """An epsilon, not below the given one, beyond which the grid's composition has at most delta; or what can tell."""
     for raised in RAISED:
-        cut = epsilon * (1 + raised)
-        beyond = delta_on(grid, count, cut, NEGLIGIBLE * delta, effort)
-        if isinstance(beyond, Effort):
-            return beyond
-        if beyond <= delta:
+        cut = made.epsilon * (1 + raised)
+        tail = made.tail(effort, cut)
+        if isinstance(tail, Effort):
+            return tail
+        if tail.delta(effort.slack) <= made.delta:
             return cut
     raise ValueError("no epsilon near the given one holds with this delta")
 

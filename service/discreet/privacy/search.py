@@ -9,19 +9,23 @@ request cannot be met.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from discreet.privacy.mechanism import CalibratedEvent, ChargedRho, NotCertified
-from discreet.privacy.pld import CHARGING, FULL, QUICK, QUICK_STEPS, ROUGH, Effort
+from discreet.privacy.pld import CHARGING, FULL, QUICK, QUICK_STEPS, ROUGH, DominatingPair, Effort
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, LARGEST_SCALE, RHO_UNIT, float_below, half_square
 
 MARGIN = 1e-9
 RHO_MARGIN = 1e-6
 """Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have `CHARGING`."""
 GRID_BITS = 24
+LONG, LONG_TOLERANCE = 10**6, 5e-4
+"""Of more steps than so many the scale is found to so much: within what the steps of their grids do to it."""
 
 C = TypeVar("C", bound=CalibratedEvent)
 R = TypeVar("R", bound=ChargedRho)
@@ -33,7 +37,9 @@ class Composed(Protocol):
     @property
     def count(self) -> int: ...
 
-    def composed_delta(self, epsilon: float, effort: Effort) -> float: ...
+    def pairs(self) -> tuple[DominatingPair, ...]: ...
+
+    def composed_deltas(self, epsilon: float, effort: Effort, pairs: Sequence[DominatingPair]) -> list[float]: ...
 
 
 def float_above(value: Fraction) -> float:
@@ -63,27 +69,38 @@ def smallest_scale(delta_at: Callable[[float], float], target: float, low: float
 def smallest_composed_scale(
     event: Callable[[float], Composed], epsilon: float, target: float, guess: float, least: float
 ) -> float:
-    """As `smallest_scale`, to 1e-5 relative, for curves that take a transform each.
+    """As `smallest_scale`, to 1e-5 relative (`LONG_TOLERANCE`), for curves that take a transform each.
 
     Found with a rough curve, whose slope then leads from the quick curve's value there to its root; only for very many
     steps with the finest. Not below `least`: sampling alone may meet large deltas, but less noise than that is not
     worth the search.
     """
     many = event(guess).count > QUICK_STEPS
+    least_effort = replace(FULL, coarseness=8.0) if many else ROUGH
+    most_effort = replace(FULL if many else QUICK, slack=CHARGING)
+    tolerance = 1e-5 if event(guess).count <= LONG else LONG_TOLERANCE
 
-    def fine(scale: float) -> float:
-        return event(scale).composed_delta(epsilon, replace(FULL if many else QUICK, slack=CHARGING))
+    def deltas(scale: float, effort: Effort, which: slice) -> list[float]:
+        one = event(scale)
+        return one.composed_deltas(epsilon, effort, one.pairs()[which])
 
-    def rough(scale: float) -> float:
-        return event(scale).composed_delta(epsilon, replace(FULL, coarseness=8.0) if many else ROUGH)
+    def found(which: slice) -> float:
+        """ln of the scale at which the worst of these pairs meets the target, to the tolerance."""
+        log_scale, slope = _root(lambda s: max(deltas(s, least_effort, which)), target, guess / 1.2, guess, 1e-5, least)
+        for _ in range(4):
+            excess = _log_ratio(max(deltas(math.exp(log_scale), most_effort, which)), target)
+            if -tolerance * abs(slope) < excess <= 0 or not slope:
+                break
+            log_scale -= excess / slope - 0.3 * tolerance
+        return log_scale
 
-    log_scale, slope = _root(rough, target, guess / 1.2, guess, 1e-5, least)
-    for _ in range(4):
-        excess = _log_ratio(fine(math.exp(log_scale)), target)
-        if -1e-5 * abs(slope) < excess <= 0 or not slope:
-            break
-        log_scale -= excess / slope - 3e-6
-    return _stepped_up(fine, target, log_scale, 1e-5)
+    # One pair asks for more noise than the other; it is searched for alone, and the rest are held against it.
+    first = deltas(guess, least_effort, slice(None))
+    worst = int(np.argmax(first))
+    log_scale = found(slice(worst, worst + 1))
+    if max(deltas(math.exp(log_scale), most_effort, slice(None))) > target * (1 + tolerance):
+        log_scale = found(slice(None))
+    return _stepped_up(lambda s: max(deltas(s, most_effort, slice(None))), target, log_scale, tolerance)
 
 
 def _root(

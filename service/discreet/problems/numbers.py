@@ -11,6 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, delta_units, epsilon_units
 
 MAX_EPSILON = 1000
+LEAST_CLIP = 1e-9
+"""Of the norm of a vector: squares of far smaller ones would be 0 in doubles, and their norms with them."""
 EPSILON_DECIMALS = len(str(EPSILON_UNIT)) - 1
 DELTA_DECIMALS = len(str(DELTA_UNIT)) - 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,13 +15,15 @@ from scipy.special import ndtr
 
 from discreet.privacy.mechanism import ComposedEvent, PoissonSampling, Sampler, register
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
-from discreet.privacy.pld import DominatingPair, Reversed
+from discreet.privacy.pld import QUICK, DominatingPair, Effort, Reversed
 from discreet.privacy.search import certified, request, smallest_composed_scale, with_rho
 
 if TYPE_CHECKING:
     from discreet.privacy.noise import Noise
 
 Floats = NDArray[np.float64]
+LEAST_PROBABILITY = 1e-9
+"""The gaps between the members of a sample are made of 53 random bits, which do not tell smaller ones apart."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,9 @@ class PoissonSubsampledGaussian(ComposedEvent):
 
     `relation` "add_remove": `sensitivity` is the clip, and the number of units is private (nothing may be divided by
     it). "replace": `sensitivity` is twice the clip, and the number of units is public. Charged by PLD composition.
+
+    Who is added or removed never needs more noise than who is replaced, at the same clip: an absent unit is one whose
+    vector is 0, so `ReplacePair` (whose proof lets |v|, |w| <= mu be anything, 0 among them) dominates both directions.
     """
 
     published: ClassVar[str] = "numbers with Gaussian noise"
@@ -112,6 +118,18 @@ class PoissonSubsampledGaussian(ComposedEvent):
             return (ReplacePair(q, self.sensitivity / 2 / self.scale),)
         remove = RemovePair(q, self.sensitivity / self.scale)
         return (remove, Reversed(remove))
+
+    def bounds(self, epsilon: float) -> Iterator[float]:
+        yield self.composed_delta(epsilon, QUICK)
+        if self.relation == "add_remove":
+            yield self.replaced_delta(epsilon, QUICK)
+        yield self.composed_delta(epsilon)
+
+    def replaced_delta(self, epsilon: float, effort: Effort) -> float:
+        """Delta where a unit is not added or removed but replaced, at the same clip and noise: a bound on either."""
+        clip = self.sensitivity / 2 if self.relation == "replace" else self.sensitivity
+        pair = ReplacePair(self.sampling.probability, clip / self.scale)
+        return self.composed_deltas(epsilon, effort, (pair,))[0]
 
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
         """The unit alone: at its clip, and absent (add_remove) or at the opposite clip (replace)."""
@@ -147,6 +165,8 @@ def calibrate(
     neighbours: str,
 ) -> PoissonSubsampledGaussian:
     """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the noise's deviation."""
+    if probability < LEAST_PROBABILITY:
+        raise ValueError(f"a unit takes part in a step with a probability of at least {LEAST_PROBABILITY:g}")
     eps, target = request(epsilon, delta)
 
     def event(scale: float) -> PoissonSubsampledGaussian:
@@ -163,4 +183,11 @@ def calibrate(
 
     # Sampling counts for about its probability, but never replaces the noise.
     guess = max(0.5 * clip, probability * event(1.0).sensitivity * math.sqrt(steps) / gaussian_mu(eps, target))
-    return with_rho(certified(event, smallest_composed_scale(event, eps, target, guess, 0.05 * clip)))
+    scale = smallest_composed_scale(event, eps, target, guess, 0.05 * clip)
+    if relation == "add_remove" and scale < clip and event(scale).replaced_delta(eps, QUICK) < 2 * target:
+        # Both need about the same, and grids of many steps may tell less of these pairs than of the other one.
+        other = calibrate(
+            clip, epsilon, delta, probability=probability, steps=steps, relation="replace", neighbours=neighbours
+        )
+        scale = min(scale, other.scale)
+    return with_rho(certified(event, scale))

@@ -8,7 +8,7 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.method import Chosen, Method, coarse
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
@@ -33,10 +33,10 @@ class Minibatch(Method):
     takes = frozenset({"clip", "steps", "step_size", "sampling"})
 
     def parameters(self) -> Chosen:
-        asked, norm = self.asked, self.features.norm_bound
+        asked, norm, bound = self.asked, self.features.norm_bound, self.public.reward_bound
         tabular = self.public.states is not None
         return {
-            "clip": asked.clip or self.public.reward_bound * (TABULAR_CLIP if tabular else DENSE_CLIP * norm),
+            "clip": asked.clip or max(LEAST_CLIP, bound * (TABULAR_CLIP if tabular else DENSE_CLIP * norm)),
             "steps": asked.steps or BATCH_STEPS,
             "step_size": asked.step_size or (TABULAR_STEP if tabular else DENSE_STEP / norm**2),
             "sampling": asked.sampling or BATCH_SAMPLING,
@@ -105,7 +105,7 @@ class Gradient(Method):
     def parameters(self) -> Chosen:
         asked, norm = self.asked, self.features.norm_bound
         return {
-            "clip": asked.clip or self.public.reward_bound * GRADIENT_CLIP * norm,
+            "clip": asked.clip or max(LEAST_CLIP, self.public.reward_bound * GRADIENT_CLIP * norm),
             "steps": asked.steps or min(self.public.trajectories or 1, MAX_STEPS),
             "step_size": asked.step_size or GRADIENT_STEP / norm**2,
             "sampling": None,

@@ -11,7 +11,7 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.dataset import Floats, Ints, transitions_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.plans import NoiseSummary
@@ -115,7 +115,7 @@ class StackedMoments(_Moments):
 
     def parameters(self) -> Chosen:
         largest = lstd.stacked_bound(self.features.norm_bound, self.asked.discount, self.max_ratio)
-        return {**super().parameters(), "clip": self.asked.clip or STACKED_CLIP * largest}
+        return {**super().parameters(), "clip": self.asked.clip or max(LEAST_CLIP, STACKED_CLIP * largest)}
 
     def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
         size, clip = self.numbers(), chosen["clip"]
