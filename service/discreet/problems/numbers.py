@@ -6,13 +6,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, delta_units, epsilon_units
 
 MAX_EPSILON = 1000
 LEAST_CLIP = 1e-9
-"""Of the norm of a vector: squares of far smaller ones would be 0 in doubles, and their norms with them."""
 EPSILON_DECIMALS = len(str(EPSILON_UNIT)) - 1
 DELTA_DECIMALS = len(str(DELTA_UNIT)) - 1
 
@@ -73,6 +72,20 @@ Delta = Annotated[
 ]
 Real = Annotated[float, Field(strict=True)]
 """A JSON number: not a text that looks like one, and not `true`."""
+
+
+def at_least(least: float, why: str) -> AfterValidator:
+    """A bound that the contract of before does not have."""
+
+    def check(value: float) -> float:
+        if value < least:
+            raise ValueError(f"at least {least:g}: {why}")
+        return value
+
+    return AfterValidator(check)
+
+
+CLIP = at_least(LEAST_CLIP, "squares of smaller vectors are 0 in doubles")
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Ge(0), Le(10**9), Field(strict=True)]
 Positive = Annotated[int, Ge(1), Le(10**9), Field(strict=True)]

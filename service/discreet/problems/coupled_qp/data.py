@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.intake.items import InPieces
-from discreet.problems.numbers import LEAST_CLIP, Delta, Epsilon, Frozen, Positive, Real
+from discreet.problems.numbers import CLIP, Delta, Epsilon, Frozen, Positive, Real
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.updates import Box, QuadraticCost
@@ -76,7 +76,7 @@ class SumNoise(Frozen):
 
     epsilon: Epsilon
     delta: Annotated[Delta, Field(gt=0)]
-    clip: Annotated[Real, Field(ge=LEAST_CLIP)] | None = Field(
+    clip: Annotated[Real, Field(gt=0), CLIP] | None = Field(
         default=None,
         description="Public bound on the l2 norm of a contribution, longer ones are scaled down; from the boxes when "
         "not given, which a federated job cannot",

@@ -36,7 +36,7 @@ from discreet.problems.dr_ensemble.dataset import (
     Ints,
 )
 from discreet.problems.dr_ensemble.measurements import tariff_utility
-from discreet.problems.numbers import LEAST_CLIP, Budget, Real
+from discreet.problems.numbers import CLIP, Budget, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
@@ -84,7 +84,7 @@ class DrEnsemble(Problem):
     samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         default=None, description="Draws of the average policy; its closed form when not given"
     )
-    clip: Annotated[Real, Field(ge=LEAST_CLIP, le=1)] | None = Field(
+    clip: Annotated[Real, Field(gt=0, le=1), CLIP] | None = Field(
         default=None, description="Public bound on the l2 norm of a participant's histogram; less noise, some bias"
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(

@@ -20,7 +20,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
-from discreet.problems.numbers import LEAST_CLIP, Budget, Real
+from discreet.problems.numbers import CLIP, Budget, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import (
     MAX_STATES,
@@ -61,14 +61,15 @@ class OffPolicyEvaluation(Problem):
     features: AnyFeatures
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
-    clip: Annotated[Real, Field(ge=LEAST_CLIP, le=1e9)] | None = Field(
+    clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | None = Field(
         default=None, description="Public bound on the l2 norm of what one trajectory adds"
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
-    sampling: Annotated[Real, Field(ge=LEAST_PROBABILITY, le=1)] | None = Field(
-        default=None, description="Probability with which a trajectory takes part in a step of `minibatch`"
-    )
+    sampling: (
+        Annotated[Real, Field(gt=0, le=1), at_least(LEAST_PROBABILITY, "53 random bits do not tell smaller ones apart")]
+        | None
+    ) = Field(default=None, description="Probability with which a trajectory takes part in a step of `minibatch`")
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None, description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given"
     )
