@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.ledger import Measured, row
-from discreet.installation.postgres import APP
+from discreet.installation.database_roles import APP
 from discreet.installation.prepared import embedded, running
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from discreet.installation.postgres import APP
+from discreet.installation.database_roles import APP
 from discreet.installation.prepared import embedded, running
 from discreet.observability import telemetry
 from discreet.problems.numbers import Privacy

@@ -31,7 +31,8 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from discreet.installation.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+from discreet.installation.database_roles import APP, OWNER, SUPERUSER
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import running
 from discreet.isolation.processes import end
 from discreet.problems.routing.problem import Routing

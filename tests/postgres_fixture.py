@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from discreet.installation.postgres import APP, OWNER, EmbeddedPostgres
+from discreet.installation.database_roles import APP, OWNER
+from discreet.installation.postgres import EmbeddedPostgres
 
 TEMPLATE = "migrated"
 _numbers = itertools.count(1)

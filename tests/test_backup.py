@@ -19,8 +19,9 @@ import pytest
 
 from discreet.errors import DiscreetError
 from discreet.installation import backup
+from discreet.installation.database_roles import SUPERUSER
 from discreet.installation.local import _DATASET, _JOB
-from discreet.installation.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import embedded
 from discreet.installation.state import RESTORING
 from discreet.ledger.entries import Broken

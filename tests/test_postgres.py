@@ -23,7 +23,8 @@ import sqlalchemy
 from discreet.errors import DiscreetError, StateHeld, Unavailable
 from discreet.installation import leftovers
 from discreet.installation.binaries import Binaries, User
-from discreet.installation.postgres import APP, OWNER, SUPERUSER, EmbeddedPostgres
+from discreet.installation.database_roles import APP, OWNER, SUPERUSER
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.state import LogFile, StateLock
 from discreet.isolation.processes import end
 from discreet.private_files import private_folder, write_private

@@ -13,7 +13,8 @@ import rfc8785
 from psycopg.rows import dict_row
 from sqlalchemy import make_url
 
-from discreet.installation.postgres import SUPERUSER, EmbeddedPostgres
+from discreet.installation.database_roles import SUPERUSER
+from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 
 ENDS = ("commit", "release")

@@ -75,7 +75,7 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
         ("os:link", "secrets.json"),  # the secrets are written and not in their place
         ("discreet.private_files:Path.replace", "postgres.json"),  # the passwords are not in their place
         ("discreet.installation.postgres:EmbeddedPostgres._check_version", ""),  # initdb is done, nothing is configured
-        ("discreet.installation.postgres:_guard", ""),  # roles and database are made, anybody may connect
+        ("discreet.installation.database_roles:let_in", ""),  # roles and database are made, anybody may connect
         ("discreet.storage.migrations:oldest_code", ""),  # all tables are made and not committed
         ("discreet.installation.postgres:EmbeddedPostgres.mark", ""),  # it is migrated and does not know it
     ):

@@ -95,7 +95,8 @@ def trust_signing_key(
 
 def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """What `work` gives on the database: the one that is set, that of a running `discreet up`, or the embedded one."""
-    from discreet.installation.postgres import APP, running_url  # noqa: PLC0415
+    from discreet.installation.addresses import running_url  # noqa: PLC0415
+    from discreet.installation.database_roles import APP  # noqa: PLC0415
     from discreet.installation.prepared import embedded  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 

@@ -30,16 +30,11 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from discreet.errors import DiscreetError, StateHeld
+from discreet.installation.addresses import running_url
 from discreet.installation.binaries import Binaries
-from discreet.installation.postgres import (
-    APP,
-    DATABASE,
-    ENVIRONMENT,
-    OWNER,
-    SUPERUSER,
-    EmbeddedPostgres,
-    running_url,
-)
+from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.installation.postgres_settings import ENVIRONMENT
 from discreet.installation.state import RESTORING, StateLock, claim_format
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS, Settings

@@ -16,76 +16,36 @@ or any folder above them. It reaches its data and its socket folder through desc
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import secrets
 import shutil
 import signal
-import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.installation.binaries import Binaries, User, runs_programs
+from discreet.installation.addresses import address
+from discreet.installation.binaries import Binaries, User
+from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER, ensure_roles, let_in
 from discreet.installation.leftovers import claim
+from discreet.installation.postgres_settings import ACCESS, ENVIRONMENT, SETTINGS
 from discreet.installation.state import LogFile, StateLock
+from discreet.installation.temporary_folder import PORT, TemporaryFolder, holds_sockets, remove_predecessor
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS
 
-DATABASE = "discreet"
-SUPERUSER = "postgres"
-OWNER = "discreet_owner"
-APP = "discreet_app"
-
-PORT = 5432  # only names the socket file
-SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
-
 READY_SECONDS = 300.0  # crash recovery may replay much
 STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then immediate shutdown
-
-# No value of a row and no text of a statement in the log: both may be private.
-SETTINGS = """\
-listen_addresses = ''
-port = {port}
-unix_socket_permissions = 0700
-max_connections = 200
-shared_buffers = 128MB
-dynamic_shared_memory_type = {shared_memory}
-max_parallel_workers_per_gather = 0
-io_method = sync
-max_wal_size = 256MB
-max_wal_senders = 0
-max_logical_replication_workers = 0
-fsync = {durable}
-synchronous_commit = {durable}
-full_page_writes = {durable}
-password_encryption = scram-sha-256
-allow_alter_system = off
-timezone = 'UTC'
-log_timezone = 'UTC'
-log_destination = stderr
-logging_collector = off
-log_checkpoints = off
-log_line_prefix = '%m [%p] %q%u@%d '
-log_error_verbosity = terse
-log_min_error_statement = panic
-log_parameter_max_length = 0
-log_parameter_max_length_on_error = 0
-"""
-ACCESS = "local all all scram-sha-256\n"
-ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
 
 
 class EmbeddedPostgres:
@@ -107,8 +67,7 @@ class EmbeddedPostgres:
         self._user: User | None = None
         self._binaries: Binaries | None = None
         self._passwords: dict[str, str] = {}
-        self._temporary: Path | None = None
-        self._temporary_lock = -1
+        self._temporary: TemporaryFolder | None = None
         self._sockets: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -118,8 +77,7 @@ class EmbeddedPostgres:
         """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`) SQLAlchemy."""
         if self._sockets is None:
             raise Unavailable("PostgreSQL was not started")
-        folder = quote(os.fsencode(self._sockets), safe="/")
-        return f"postgresql://{role}:{self._passwords[role]}@/{database}?host={folder}&port={PORT}"
+        return address(role, self._passwords[role], database, self._sockets)
 
     @property
     def owner_url(self) -> str:
@@ -176,9 +134,7 @@ class EmbeddedPostgres:
             end(self._process, *STOP_STAGES)
             self._process = None
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary_note.unlink(missing_ok=True)
-            os.close(self._temporary_lock)
+            self._temporary.remove()
             self._temporary = None
         self._binaries = self._sockets = None
         if self._owns_lock:
@@ -202,7 +158,7 @@ class EmbeddedPostgres:
             if template is not None:
                 statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
             connection.execute(statement)
-            _guard(connection, name)
+            let_in(connection, name)
 
     def drop_database(self, name: str) -> None:
         """Drop a database and end its connections."""
@@ -251,7 +207,7 @@ class EmbeddedPostgres:
             os.close(inherited)
         try:
             with self._await_connection(give_up) as connection:
-                self._ensure_roles(connection)
+                ensure_roles(connection, self._passwords)
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0]
             raise Unavailable(f"the database in {self.data} cannot be set up: {reason}") from error
@@ -271,48 +227,17 @@ class EmbeddedPostgres:
             return  # a restart: clients know the address
         binaries = Binaries.find()
         near = self.state / "run"
-        far = not _holds_sockets(near)
+        far = not holds_sockets(near)
         closed = self._user is not None and not binaries.usable_by(self._user)
-        self._remove_old_temporary()
+        remove_predecessor(self.state)
         if far or closed:
-            self._temporary = self._make_temporary()
+            self._temporary = TemporaryFolder(self.state, self._user)
         if closed and self._temporary is not None:
-            binaries = binaries.copied_to(self._temporary / "programs")
-        sockets = self._temporary / "run" if far and self._temporary is not None else near
+            binaries = binaries.copied_to(self._temporary.path / "programs")
+        sockets = self._temporary.path / "run" if far and self._temporary is not None else near
         shutil.rmtree(sockets, ignore_errors=True)  # a stale socket's lock file may name a pid that lives again
         self._make_folder(sockets)
         self._binaries, self._sockets = binaries, sockets
-
-    def _make_temporary(self) -> Path:
-        """A new folder that nobody else could have made, noted in the state so that a successor can remove it."""
-        for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/run", "/var/lib")):  # noqa: S108
-            if not _holds_sockets(base / "discreet-12345678" / "run"):
-                continue
-            if self._user is not None and not (self._user.enters(base) and runs_programs(base)):
-                continue
-            try:
-                made = Path(tempfile.mkdtemp(prefix="discreet-", dir=base))
-            except OSError:
-                continue
-            write_private(self._temporary_note, str(made))
-            made.chmod(0o711 if self._user is not None else 0o700)
-            # Cleaners of temporary folders (systemd-tmpfiles) leave locked ones alone.
-            self._temporary_lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._temporary_lock, fcntl.LOCK_SH)
-            return made
-        raise Unavailable("no temporary folder can hold PostgreSQL's socket and programs")
-
-    def _remove_old_temporary(self) -> None:
-        with suppress(OSError, ValueError):
-            old = Path(self._temporary_note.read_text(encoding="utf-8"))
-            found = old.lstat()
-            if old.name.startswith("discreet-") and stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
-                shutil.rmtree(old, ignore_errors=True)
-            self._temporary_note.unlink()
-
-    @property
-    def _temporary_note(self) -> Path:
-        return self.state / "temporary"
 
     @property
     def _unfinished(self) -> Path:
@@ -466,55 +391,8 @@ class EmbeddedPostgres:
             time.sleep(pause)
             pause = min(1.2 * pause, 0.5)
 
-    def _ensure_roles(self, connection: psycopg.Connection[Any]) -> None:
-        """Two roles and one database, each step safe to repeat after a crash."""
-        roles = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
-        for role in (OWNER, APP):
-            if role not in roles:
-                # Hashed here, so that the password itself is in no statement.
-                verifier = connection.pgconn.encrypt_password(
-                    self._passwords[role].encode(), role.encode(), b"scram-sha-256"
-                ).decode()
-                connection.execute(
-                    sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
-                )
-        databases = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
-        if DATABASE not in databases:
-            connection.execute(
-                sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(OWNER))
-            )
-        _guard(connection, DATABASE)
-        for database in ("postgres", "template1"):
-            connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database)))
-
     @property
     def _installed(self) -> Binaries:
         if self._binaries is None:
             raise RuntimeError("folders come first")
         return self._binaries
-
-
-def running_url(state: Path, role: str, database: str = DATABASE) -> str:
-    """Where the server of a state folder answers that another process holds; Unavailable when none can be seen."""
-    try:
-        password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
-        note = state / "temporary"
-        places = [state / "run", *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else [])]
-    except (OSError, ValueError, KeyError) as error:
-        raise Unavailable(f"{state} holds no database") from error
-    for place in places:
-        if (place / f".s.PGSQL.{PORT}").exists():
-            return f"postgresql://{role}:{password}@/{database}?host={quote(os.fsencode(place), safe='/')}&port={PORT}"
-    raise Unavailable(f"the database in {state} does not run yet; try again")
-
-
-def _holds_sockets(folder: Path) -> bool:
-    """Whether a socket's path there is short enough for the kernel, and one that libpq does not split (at commas)."""
-    return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(folder)
-
-
-def _guard(connection: psycopg.Connection[Any], database: str) -> None:
-    """The application role may connect to `database`; nobody else but its owner may do anything with it."""
-    name = sql.Identifier(database)
-    connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
-    connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(name, sql.Identifier(APP)))
