@@ -3,9 +3,10 @@
 A pass proves nothing: a failed attack is no guarantee. What makes the audit worth running is that noise which is too
 small is caught, and the faults of `planted` show that it is.
 
-One attack (after Jagielski, Ullman & Oprea 2020): draw outputs on two worst-case neighbours, learn from the first
-draws an event S that tells them apart, count S on fresh ones. (epsilon, delta)-DP means P(S) <= e^epsilon Q(S) + delta,
-so with one-sided Clopper-Pearson bounds
+One attack (after Jagielski, Ullman & Oprea 2020): draw outputs on two worst-case neighbours, choose by the first draws
+an event S that tells them apart, count S on fresh ones. S is a threshold of a score: the likelihood ratio where the
+noise is known, otherwise one that is learnt. (epsilon, delta)-DP means P(S) <= e^epsilon Q(S) + delta, so with
+one-sided Clopper-Pearson bounds
 
     epsilon >= ln((P(S)_low - delta)/Q(S)_high)
 
@@ -28,6 +29,8 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 
 Floats = NDArray[np.float64]
+Score = Callable[[NDArray[Any]], Floats]
+"""A number for each output, greater where the left dataset is likelier."""
 
 SHORT = 100_000
 LONG = 1_000_000
@@ -107,35 +110,39 @@ class Attack:
     fresh: tuple[Floats, Floats]
 
     @classmethod
-    def learn(cls, left: Sampler, right: Sampler, samples: int) -> Attack:
-        """`samples` outputs of each dataset to learn from, as many again to judge by."""
-        p, q = left(samples), right(samples)
-        score = _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
+    def learn(cls, left: Sampler, right: Sampler, samples: int, score: Score | None = None) -> Attack:
+        """`samples` outputs of each dataset to learn from, as many again to judge by; where the score is known, half as
+        many to choose thresholds by."""
+        first = samples if score is None else samples // 2
+        p, q = left(first), right(first)
+        score = score or _logistic(p[:LEARNT_FROM], q[:LEARNT_FROM])
         learnt = np.sort(score(p)), np.sort(score(q))
         return cls(learnt, (np.sort(score(left(samples))), np.sort(score(right(samples)))))
 
     def epsilon_lower_bound(self, delta: float, confidence: float) -> float:
         """ln((P(S)_low - delta)/Q(S)_high) for the S, high scores or low ones, that the learnt scores recommend."""
-        samples, both = len(self.learnt[0]), np.concatenate(self.learnt)
+        first, samples, both = len(self.learnt[0]), len(self.fresh[0]), np.concatenate(self.learnt)
         best, chosen = -1.0, (0.0, False)
-        for threshold in np.unique(np.quantile(both, _quantiles(samples))).tolist():
+        for threshold in np.unique(np.quantile(both, _quantiles(first))).tolist():
             for low_scores in (False, True):
                 # A risk far below the verdict's: thresholds fitted to few draws disappoint on fresh ones.
-                bound = _epsilon_of(*self._counts(self.learnt, threshold, low_scores), samples, delta, 1e-5)
+                bound = _epsilon_of(*self._counts(self.learnt, threshold, low_scores), first, delta, 1e-5)
                 if bound > best:
                     best, chosen = bound, (threshold, low_scores)
         return _epsilon_of(*self._counts(self.fresh, *chosen), samples, delta, (1 - confidence) / 2)
 
-    def curve_lower_bound(self, event: MechanismEvent, confidence: float) -> float:
+    def curve_lower_bound(self, event: MechanismEvent, confidence: float, beside: float = 0.0) -> float:
         """The least epsilon, at the charged delta, of a mechanism of this kind that the attack does not refute.
 
-        An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, an even
-        split, refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare S at the
-        charged delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise that the
-        event names.
+        An event promises its whole curve: P(S) <= e^x Q(S) + delta(x) for every x >= 0. So one frequent S, the one that
+        tells most apart, refutes every amount of noise whose curve it passes anywhere, with far fewer draws than a rare
+        S at the charged delta needs. The bound is the epsilon of the most noise left. It speaks of the kind of noise
+        that the event names. `beside`: what else was released is pure, of so much epsilon, which shifts the curve.
         """
-        samples, median = len(self.fresh[0]), float(np.median(np.concatenate(self.learnt)))
-        hits, alarms = self._counts(self.fresh, median, False)
+        samples, both = len(self.fresh[0]), np.concatenate(self.learnt)
+        splits = [(at, *self._counts(self.learnt, at, False)) for at in np.quantile(both, np.linspace(0.05, 0.95, 19))]
+        threshold = max(splits, key=lambda split: split[1] - split[2])[0]
+        hits, alarms = self._counts(self.fresh, threshold, False)
         risk = (1 - confidence) / 2
         low, high = at_least(hits, samples, risk), at_most(alarms, samples, risk)
         epsilon, delta = _charged(event)
@@ -143,7 +150,7 @@ class Attack:
 
         def refuted(factor: float) -> bool:
             curve = event.less_noise(factor).rough_delta
-            return any(low - math.exp(min(x, 700.0)) * high > curve(x) for x in points)
+            return any(low - math.exp(min(x + beside, 700.0)) * high > curve(x) for x in points)
 
         if not refuted(0.25):
             return 0.0
@@ -151,7 +158,7 @@ class Attack:
         for _ in range(11):
             middle = math.sqrt(within * beyond)
             within, beyond = (middle, beyond) if refuted(middle) else (within, middle)
-        return _epsilon_at(event.less_noise(within), delta)
+        return _epsilon_at(event.less_noise(within), delta) + beside
 
     @staticmethod
     def _counts(scores: tuple[Floats, Floats], threshold: float, low_scores: bool) -> tuple[int, int]:
@@ -197,9 +204,9 @@ def _quantiles(samples: int) -> Floats:
     return np.concatenate([tail, 1 - tail])
 
 
-def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Score:
     """Ridge logistic regression of "from p" on the features; the score is its logit (Newton's method)."""
-    features = _features(np.concatenate([p, q]))
+    features = _features(p, q)
     design = features(np.concatenate([p, q]))
     target = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
     weights = np.zeros(design.shape[1])
@@ -220,21 +227,30 @@ def _logistic(p: NDArray[Any], q: NDArray[Any]) -> Callable[[NDArray[Any]], Floa
     return score
 
 
-def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """Standardized powers, absolute value and logarithm of each coordinate; of many coordinates their averages."""
-    values = np.asarray(sample, dtype=np.float64)
+def _features(p: NDArray[Any], q: NDArray[Any]) -> Score:
+    """Standardized powers, absolute value and logarithm of each coordinate; of many coordinates their averages, and the
+    same of the projection on which the two samples lie farthest apart (Fisher 1936)."""
+    values = np.concatenate([p, q]).astype(np.float64)
     many = values.shape[1] > FEW_COORDINATES
-    axis = None if many else 0
-    centre, width = np.median(values, axis=axis), np.std(values, axis=axis) + 1e-300
+    direction = _apart(np.asarray(p, np.float64), np.asarray(q, np.float64)) if many else np.empty(0)
+
+    def columns(x: Floats, centre: Any, width: Any) -> list[Floats]:
+        z = (x - centre) / width
+        tame = np.clip(z, -30, 30)
+        return [z, np.abs(z), z**2, np.tanh(tame) * tame**2, np.exp(np.minimum(tame, 8.0)), np.log(np.abs(x) + 1e-9)]
+
+    def measures(x: Floats, axis: int | None) -> tuple[Any, Any]:
+        return np.median(x, axis=axis), np.std(x, axis=axis) + 1e-300
+
+    each = measures(values, None if many else 0)
+    along = measures(values @ direction, None) if many else each
 
     def raw(outputs: NDArray[Any]) -> Floats:
         x = np.asarray(outputs, dtype=np.float64)
-        z = (x - centre) / width
-        tame = np.clip(z, -30, 30)
-        columns = [z, np.abs(z), z**2, np.tanh(tame) * tame**2, np.exp(np.minimum(tame, 8.0)), np.log(np.abs(x) + 1e-9)]
-        if many:
-            return np.stack([column.mean(axis=1) for column in columns], axis=1)
-        return np.concatenate(columns, axis=1)
+        if not many:
+            return np.concatenate(columns(x, *each), axis=1)
+        averages = [column.mean(axis=1) for column in columns(x, *each)]
+        return np.stack([*averages, *columns(x @ direction, *along)], axis=1)
 
     learnt = raw(values)
     mean, deviation = learnt.mean(axis=0), learnt.std(axis=0) + 1e-12
@@ -244,3 +260,12 @@ def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
         return np.concatenate([columns, np.ones((len(columns), 1))], axis=1)
 
     return standardized
+
+
+def _apart(p: Floats, q: Floats) -> Floats:
+    """The direction in which the difference of the means is largest in units of the spread."""
+    pooled = (np.cov(p, rowvar=False) + np.cov(q, rowvar=False)) / 2
+    width = np.sqrt(np.diag(pooled)) + 1e-300
+    correlation = pooled / np.outer(width, width) + 1e-6 * np.eye(len(width))
+    direction: Floats = np.linalg.solve(correlation, (p.mean(axis=0) - q.mean(axis=0)) / width) / width
+    return direction
