@@ -6,6 +6,7 @@ the kind's own worst-case neighbours. Data-dependent clipping, a forgotten sensi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,13 @@ def audit_release(
         beside = (price.epsilon - event.price().epsilon) / EPSILON_UNIT
         bound = max(bound, attack.curve_lower_bound(event, split, beside))
     return row(case.name, bound, price.epsilon / EPSILON_UNIT, delta)
+
+
+def half_noise(case: Neighbours, **options: Any) -> AuditRow:
+    """`audit_release` where half the standard deviation runs that is charged, times `case.slack`: a planted fault."""
+    weaker = tuple(event.less_noise(2 * case.slack) for event in case.plan.events)
+    found = audit_release(case, played=case.plan.model_copy(update={"events": weaker}), **options)
+    return replace(found, name=f"{case.name}, half noise")
 
 
 def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> Floats:

@@ -89,8 +89,8 @@ class Problem(Frozen):
 class Neighbours:
     """Two neighbouring contents of one dataset, as far apart as the neighbouring relation lets them be.
 
-    `near`: an attack on the release alone comes near the price. Not where what is released is a remnant of many noised
-    steps, each of which was paid for: those steps are attacked in the tests of the kind.
+    An attack on the release alone comes near the price: half the noise is caught, see `tests/problems/test_audits.py`.
+    `slack`: so many times more noise than these neighbours need is what the mechanism has.
     """
 
     name: str
@@ -99,4 +99,4 @@ class Neighbours:
     plan: Plan
     left: Content
     right: Content
-    near: bool = True
+    slack: float = 1.0

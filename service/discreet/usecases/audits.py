@@ -18,7 +18,7 @@ from discreet.privacy.attacks.audit import AuditRow
 from discreet.privacy.attacks.examples import examples
 from discreet.privacy.attacks.planted import FAULTS, half_noise
 from discreet.problems import KINDS
-from discreet.problems.audits import SAMPLES, audit_release
+from discreet.problems import audits as releases
 
 FILE = "audit.json"
 CONFIDENCE = 0.99
@@ -45,19 +45,21 @@ def run_audits(names: Sequence[str], *, short: bool = False, faults: bool = Fals
     events = [event for event in examples().values() if _chosen(event.mechanism, names)]
     cases = [case for kind in KINDS.values() for case in kind.worst_cases() if _chosen(case.name, names)]
     planted = [fault for fault in FAULTS if _chosen(fault.name, names)] if faults else []
-    halves = events if faults else []
+    halves, weaker = (events, cases) if faults else ([], [])
     # The risk of a false alarm is split over all verdicts.
-    split = 1 - (1 - CONFIDENCE) / max(1, len(events) + len(cases) + len(planted) + len(halves))
+    split = 1 - (1 - CONFIDENCE) / max(1, len(events) + len(cases) + len(planted) + len(halves) + len(weaker))
     samples = audit.SHORT if short else audit.LONG
     for event in events:
         yield Audited(audit.audit_event(event, samples=samples, confidence=split), planted=False)
     for case in cases:
-        release_samples = SAMPLES if short else 10 * SAMPLES
-        yield Audited(audit_release(case, samples=release_samples, confidence=split), planted=False)
+        release_samples = releases.SAMPLES if short else 5 * releases.SAMPLES
+        yield Audited(releases.audit_release(case, samples=release_samples, confidence=split), planted=False)
     for fault in planted:
         yield Audited(fault.audit(confidence=split), planted=True)
     for event in halves:
         yield Audited(half_noise(event, samples=audit.SHORT, confidence=split), planted=True)
+    for case in weaker:
+        yield Audited(releases.half_noise(case, confidence=split), planted=True)
 
 
 # The last table of an installation ----------------------------------------------------------------------------------

@@ -265,7 +265,8 @@ def _features(p: NDArray[Any], q: NDArray[Any]) -> Score:
 def _apart(p: Floats, q: Floats) -> Floats:
     """The direction in which the difference of the means is largest in units of the spread."""
     pooled = (np.cov(p, rowvar=False) + np.cov(q, rowvar=False)) / 2
-    width = np.sqrt(np.diag(pooled)) + 1e-300
+    width = np.sqrt(np.diag(pooled))
+    width[width == 0] = 1.0
     correlation = pooled / np.outer(width, width) + 1e-6 * np.eye(len(width))
     direction: Floats = np.linalg.solve(correlation, (p.mean(axis=0) - q.mean(axis=0)) / width) / width
     return direction

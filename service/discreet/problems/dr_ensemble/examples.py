@@ -40,19 +40,15 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     cases = []
     # Policies are post-processing: other ones here so that a rehearsal meets all of their kernels.
     average: dict[str, Any] = {"policy": "average", "concentration": 10}
+    sampled, known = {**average, "samples": 2}, {"participants": 3}
     for name, extra, left, right, delta, policy in (
-        ("participant added", {}, others, [*others, moving], 0, {}),
-        ("participant replaced", {"participants": 3}, [*others, still], [*others, moving], 0, average),
-        (
-            "participant clipped",
-            {"participants": 3},
-            [*others, still],
-            [*others, moving],
-            10**13,
-            {**average, "samples": 2},
-        ),
+        ("participant added", {"steps": 5}, others, [*others, moving], 0, {}),
+        ("participant of any length added", {}, others, [*others, moving[:3]], 0, {}),
+        ("participant replaced", {"steps": 5, **known}, [*others, still], [*others, moving], 0, average),
+        ("participant added, clipped", {"steps": 5}, others, [*others, moving], 10**13, {}),
+        ("participant replaced, clipped", known, [*others, still], [*others, moving], 10**13, sampled),
     ):
-        public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, "steps": 5, **extra})
+        public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 2, **extra})
         small = {**fields, "power": [0, 1], "initial": [1, 0], "clip": 0.3 if delta else None, **policy}
         problem = kind.model_validate(small)
         plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))

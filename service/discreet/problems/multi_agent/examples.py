@@ -42,22 +42,28 @@ def example() -> dict[str, Any]:
 
 
 def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
-    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart."""
+    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far apart, one of them or
+    many."""
     body = kind.example()
     public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
-    problem = kind.model_validate(
-        {
-            **body["problem"],
-            "dataset": "example",
-            "constraints": ["left + right - 4"],
-            "schedule": {**body["problem"]["schedule"], "iterations": 1},
-        }
-    )
-    plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**15))
-    _, low, high = plan.parameters["box"][0]
-    start = (low + high) / 2
-    contents = [{"objectives": np.array(["0", "0"]), "initial": np.array([left, 1.0])} for left in (start, start + 0.5)]
-    return (Neighbours("multi_agent, one step", problem, public, plan, contents[0], contents[1]),)
+    cases = []
+    for name, constraints in (
+        ("one output", ["left + right - 4"]),
+        ("many outputs", ["left + right - 4", "2 * left - right - 9", "left^2 - right - 20", "right - 2 * left - 3"]),
+    ):
+        problem = kind.model_validate(
+            {
+                **body["problem"],
+                "dataset": "example",
+                "constraints": constraints,
+                "schedule": {**body["problem"]["schedule"], "iterations": 1},
+            }
+        )
+        plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
+        _, _, high = plan.parameters["box"][0]
+        contents = [{"objectives": np.array(["0", "0"]), "initial": np.array([at, 1.0])} for at in (high - 0.5, high)]
+        cases.append(Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1]))
+    return tuple(cases)
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:

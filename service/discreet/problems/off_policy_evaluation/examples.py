@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from discreet.problems.base import Neighbours, Problem
@@ -53,32 +54,87 @@ def example() -> dict[str, Any]:
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """For each method one trajectory more, or another, far from what the others do."""
-    good, bad = (
-        [{"state": state, "next_state": state, "terminal": False, "reward": sign} for _ in range(3)]
-        for state, sign in ((0, 1.0), (1, -1.0))
+    """For each method and relation one trajectory more, or another, far from what the others do."""
+    good, bad, worse = (
+        [{"state": state, "next_state": to, "terminal": False, "reward": reward} for _ in range(3)]
+        for state, to, reward in ((0, 0, 1.0), (1, 1, -1.0), (0, 1, -1.0))
     )
-    move = {"x": [1.0], "x_next": [-1.0], "terminal": False, "behaviour": 0.1, "target": 0.9, "reward": 1.0}
-    added, replaced = ([good, good], [good, good, bad]), ([good] * 3, [good, good, bad])
-    known, delta = {"states": 2, "trajectories": 3}, 10**13
-    loops = {"topology": [[0, 0], [1, 1]]}
-    identity = {"features": {"type": "identity", "bound": 1}, "clip": 1, "method": "moments"}
-    steps = {"clip": 1, "steps": 20, "step_size": 0.1}
-    batches = {"method": "minibatch", "sampling": 0.5, **steps}
-    moved = ([[move]] * 2, [[move]] * 3)
+    added, replaced = ([good, good], [good, good, bad]), ([good, good, good], [good, good, worse])
+    known, delta, large = {"states": 2, "trajectories": 3}, 10**13, 10**17
+    loops: dict[str, Any] = {"topology": [[0, 0], [0, 1], [1, 1]]}
+    # Features that are worth nothing later: all of a clipped vector is the reward.
+    gain, loss = ([{**_OFF, "x": [0.5], "x_next": [1.0], "reward": sign}] for sign in (1.0, -1.0))
+    summed = {"features": {"type": "identity", "bound": 1}, "clip": 1, "method": "moments", "discount": 0.5}
     stay = {"state": 0, "next_state": 0, "terminal": False}
-    alone = ([[{**stay, "reward": 1.0}] * 3], [[{**stay, "reward": -1.0}] * 3])
-    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, bool]] = [
-        ("moments, tabular, added", {"states": 2, **loops}, {}, added, 0, True),
-        ("moments, tabular, replaced", {**known, **loops}, {}, replaced, 0, True),
-        ("moments, columns, added", {"features": 1}, identity, moved, delta, True),
-        ("minibatch, columns, added", {"features": 1}, identity | batches, moved, delta, False),
-        ("minibatch, tabular, replaced", known, batches, replaced, delta, False),
-        ("gradient, replaced", known, {"method": "gradient", **steps}, replaced, delta, False),
-        ("dp_lsw, replaced", {"states": 1, "trajectories": 1}, {"method": "dp_lsw"}, alone, delta, True),
-        ("dp_lsl, replaced", known, {"method": "dp_lsl", "regularization": 10}, replaced, delta, False),
+    alone = [[{**stay, "reward": sign}] * 3 for sign in (1.0, -1.0)]
+    one = {"states": 1, "trajectories": 1}
+    crowd = [alone[0]] * 100  # so many that a mean moves by all that its sensitivity says
+    lsl = {"method": "dp_lsl", "regularization": 1e6}
+    cases: list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]] = [
+        ("moments, tabular, added", {"states": 2, **loops}, {}, added, 1, 0),
+        ("moments, tabular, added, gaussian", {"states": 2, **loops}, {}, added, 1, large),
+        ("moments, tabular, replaced", {**known, **loops}, {}, replaced, 1, 0),
+        ("moments, tabular, replaced, gaussian", {**known, **loops}, {}, replaced, 1, large),
+        ("moments, public rewards", {**known, **loops, "rewards": [1, -1, -1]}, {}, replaced, 1, 0),
+        ("moments, columns, added", {"features": 1}, summed, ([gain], [gain, gain]), 3, delta),
+        (
+            "moments, columns, replaced",
+            {"features": 1, "trajectories": 2},
+            summed,
+            ([gain] * 2, [gain, loss]),
+            3,
+            delta,
+        ),
+        *_gradient_cases(),
+        ("dp_lsw, added", {"states": 1}, {"method": "dp_lsw"}, (crowd, [*crowd, alone[1]]), 6, delta),
+        ("dp_lsw, replaced", one, {"method": "dp_lsw"}, ([alone[0]], [alone[1]]), 6, delta),
+        ("dp_lsl, added", {"states": 1}, lsl, ([alone[0]], alone), 6, delta),
+        ("dp_lsl, replaced", one, lsl, ([alone[0]], [alone[1]]), 6, delta),
     ]
-    return tuple(_neighbours(kind, *case) for case in cases)
+    found = [_neighbours(kind, *case) for case in cases]
+    # What dp_lsl says of replacing is twice what adding does: a sum of returns moves by one of them.
+    return tuple(replace(one, slack=2.0) if one.name.endswith("dp_lsl, added") else one for one in found)
+
+
+_OFF = {"terminal": False, "behaviour": 0.1, "target": 1.0, "reward": 0.0}
+"""Of a transition that counts ten times."""
+
+
+def _gradient_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+    """Steps on a saddle, of which theta alone is released. The others' rewards, which are far beyond the clip, drive
+    the dual weights up in each step and leave theta alone (`x` is worth as much as what follows). Then all of one's own
+    gradient, which has no reward, is in theta, and is clipped: in one direction, or in the other."""
+    on = {**_OFF, "behaviour": 1.0}
+    columns = {
+        "others": [{**on, "x": [0.9], "x_next": [1.0], "reward": 1.0}],
+        "up": [{**_OFF, "x": [1.0], "x_next": [-1.0]}],
+        "down": [{**_OFF, "x": [0.5], "x_next": [1.0]}],
+    }
+    # Of numbered states two go up together, and what one is worth the other is worth less.
+    tabular = {
+        "others": [{**on, "state": state, "next_state": 2, "reward": 1.0} for state in (0, 1)],
+        "up": [{**_OFF, "state": 0, "next_state": 1}],
+        "down": [{**_OFF, "state": 1, "next_state": 0}],
+    }
+    cases = []
+    for name, part, features, rows in (
+        ("columns", {"features": 1}, {"type": "identity", "bound": 1}, columns),
+        ("tabular", {"states": 3}, {"type": "tabular"}, tabular),
+    ):
+        fields = {"features": features, "discount": 0.9 if name == "columns" else 0.99, "clip": 1e-3, "step_size": 1}
+        methods: tuple[tuple[str, int, dict[str, Any]], ...] = (
+            ("minibatch", 50, {"steps": 20, "sampling": 0.5}),
+            ("gradient", 10, {"steps": 400}),
+        )
+        for method, crowd, chosen in methods:
+            most = [rows["others"]] * crowd
+            known = {**part, "trajectories": crowd + 1}
+            pair = ([*most, rows["up"]], [*most, rows["down"]])
+            asked = {**fields, "method": method, **chosen}
+            cases.append((f"{method}, {name}, replaced", known, asked, pair, 6, 10**13))
+            if method == "minibatch":
+                cases.append((f"{method}, {name}, added", part, asked, (most, pair[0]), 6, 10**13))
+    return cases
 
 
 def _neighbours(
@@ -87,8 +143,8 @@ def _neighbours(
     part: dict[str, Any],
     fields: dict[str, Any],
     data: tuple[Any, Any],
+    epsilon: int,
     delta: int,
-    near: bool,
 ) -> Neighbours:
     public = OffPolicyPublic.model_validate({"unit": "trajectory", "reward_bound": 1, "horizon": 3, **part})
     contents = []
@@ -103,6 +159,6 @@ def _neighbours(
     fixed = {"kind": "off_policy_evaluation", "dataset": "example", "discount": 0.5}
     problem = kind.model_validate({**fixed, "features": {"type": "tabular"}, **fields})
     # Where noise is Gaussian an attack comes near the price of a larger epsilon only.
-    plan = problem.plan(public, Budget(epsilon=(3 if delta else 1) * 10**9, delta=delta))
+    plan = problem.plan(public, Budget(epsilon=epsilon * 10**9, delta=delta))
     left, right = contents
-    return Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right, near)
+    return Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right)

@@ -42,7 +42,7 @@ def example() -> dict[str, Any]:
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     """One trip more; and one person more, whose trips are all of one pair and more than are counted."""
     cases = []
-    for unit, most in (("request", None), ("person", 5)):
+    for unit, most, delta in (("request", None, 0), ("person", 5, 0), ("request", None, 10**17), ("person", 5, 10**17)):
         public = RoutingPublic(unit=unit, zones=2, periods=3, period_minutes=60)
         problem = kind.model_validate({**kind.example()["problem"], "dataset": "example", "max_trips_per_person": most})
         others = [
@@ -54,8 +54,9 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         if unit == "person":
             rows = [[{**row, "person": position} for position, row in enumerate(part)] for part in rows]
         left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in rows)
-        plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
-        cases.append(Neighbours(f"routing, counts, unit {unit}", problem, public, plan, left, right))
+        plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
+        name = f"routing, counts, unit {unit}" + (", gaussian" if delta else "")
+        cases.append(Neighbours(name, problem, public, plan, left, right))
     return (*cases, _gradient_case(kind))
 
 
@@ -76,7 +77,7 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
             "regularization": 10,
         }
     )
-    plan = problem.plan(public, Budget(epsilon=3 * 10**9, delta=10**13))
+    plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
     trip = Trip(period=0, origin=1, destination=2, count=1)
     left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
     return Neighbours("routing, gradient", problem, public, plan, left, right)
