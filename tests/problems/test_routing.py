@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
-from discreet.problems.routing.problem import Routing, _clip
+from discreet.problems.routing.problem import Routing, _clip, _shorten
 from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies
 from tests.problems.exact import NoNoise
@@ -38,10 +39,10 @@ def read(part: RoutingPublic, rows: list[dict[str, Any]]) -> Content:
     return RoutingDataset.read_rows(part, RoutingContent.model_validate({"trips": rows}))
 
 
-def exact_counts(part: RoutingPublic, content: Content, **values: Any) -> tuple[Any, Any]:
+def exact_counts(part: RoutingPublic, content: Content, delta: int = 0, **values: Any) -> tuple[Any, Any]:
     """Counts before noise, and the event whose sensitivity they must keep."""
     asked = problem(**values)
-    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=delta))
     noise = NoNoise()
     counts = asked.release(part, plan, content, noise)["trips"]
     assert noise.events == list(plan.events)
@@ -89,6 +90,59 @@ def test_one_person_moves_the_counts_by_at_most_the_clip(persons: dict[str, list
     without, _ = exact_counts(part, read(part, rows_of(gone)), max_trips_per_person=most)
     assert np.abs(counts - without).sum() <= most == event.sensitivity
     assert (counts >= without).all()
+
+
+@given(PERSONS, st.integers(1, 40), st.integers(1, 12))
+@settings(max_examples=100)
+def test_one_person_moves_the_counts_by_at_most_the_norm(
+    persons: dict[str, list[dict[str, Any]]], most: int, norm: int
+) -> None:
+    part = public(unit="person")
+    gone = dict(list(persons.items())[1:])
+    asked = {"max_trips_per_person": most, "max_norm_per_person": norm, "delta": 10**13}
+    counts, event = exact_counts(part, read(part, rows_of(persons)), **asked)
+    without, _ = exact_counts(part, read(part, rows_of(gone)), **asked)
+    moved = (counts - without)[~np.eye(len(counts), dtype=bool)]
+    bound = {"l1": min(most, math.isqrt(part.zones * (part.zones - 1) * norm * norm)), "l2": min(most, norm)}
+    assert event.sensitivity == bound[event.norm]
+    assert moved.sum() <= bound["l1"]
+    assert np.sum(moved**2) <= bound["l2"] ** 2
+    assert (moved >= 0).all()
+
+
+def test_a_record_is_shortened_to_its_norm_and_hardly_below() -> None:
+    """500 trips over 20 pairs have the norm 112; of one trip a pair as many stay as the norm has room for."""
+    pairs = np.array([(a, b) for a in range(1, 6) for b in range(1, 6) if a != b], dtype=np.int64)
+    rows = np.concatenate([np.zeros((20, 1), np.int64), pairs, np.full((20, 1), 25)], axis=1)
+    assert np.array_equal(_shorten(rows, np.array([0, 20]), 112), rows)  # 20·25² = 12,500
+    assert sorted(_shorten(rows, np.array([0, 20]), 111)[:, 3].tolist()) == [24] * 4 + [25] * 16
+    assert np.sum(_shorten(rows, np.array([0, 20]), 56)[:, 3] ** 2) > 56**2 - 26
+    ones = np.concatenate([rows[:, :3], np.ones((20, 1), np.int64)], axis=1)
+    assert _shorten(ones, np.array([0, 20]), 3)[:, 3].sum() == 9
+    large = np.array([[0, 1, 2, 10**6], [1, 1, 2, 0], [0, 1, 1, 7]])
+    assert _shorten(large, np.array([0, 3]), 333_333).tolist() == [[0, 1, 2, 333_333]]
+
+
+def test_the_plan_says_which_bound_suits() -> None:
+    part = public(unit="person", zones=5)
+    few = {"max_trips_per_person": 500}
+
+    def noise(epsilon: float, delta: float, **asked: int) -> tuple[float, str]:
+        made = problem(network=bodies.network(5), **few, **asked).plan(
+            part, Privacy(epsilon=epsilon, delta=delta).budget
+        )
+        return made.noise[0].standard_deviation, " ".join(made.advice)
+
+    plain, says = noise(1, 1e-6)
+    assert "max_norm_per_person below 167 makes the noise less" in says
+    shorter, says = noise(1, 1e-6, max_norm_per_person=112)
+    assert says == ""
+    assert shorter == pytest.approx(112 * 4.2247, rel=1e-3)
+    assert shorter < 0.68 * plain
+    same, says = noise(1, 1e-6, max_norm_per_person=200)
+    assert same == plain
+    assert "nothing but cut trips" in says
+    assert "with a delta" in noise(1, 0)[1]
 
 
 def test_a_record_beyond_64_bits_is_clipped_like_any_other() -> None:

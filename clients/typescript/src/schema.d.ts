@@ -2192,7 +2192,7 @@ export interface components {
          *
          *     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
          *     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
-         *     by k in l1 and in l2, since all may be of one pair.
+         *     by k in l1 and in l2, since all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
          *
          *     `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
          *     how far one request moves them is `unit_flow_descent.sensitivity`.
@@ -2216,6 +2216,12 @@ export interface components {
              *     }
              */
             latency?: components["schemas"]["AffineLatency"] | components["schemas"]["BprLatency"];
+            /**
+             * Max Norm Per Person
+             * @description Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112), beside max_trips_per_person: further trips are left out, and with a delta there is less noise
+             * @default null
+             */
+            max_norm_per_person?: number | null;
             /**
              * Max Trips Per Person
              * @default null

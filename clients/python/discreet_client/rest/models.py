@@ -614,7 +614,7 @@ class Routing(TypedDict):
     `counts` releases the trips of every ordered pair of zones over all periods. One request
     moves one count by 1; a person with at most k trips in the whole dataset
     (`max_trips_per_person`; further trips are left out) moves them by k in l1 and in l2, since
-    all may be of one pair.
+    all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
 
     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
@@ -625,6 +625,12 @@ class Routing(TypedDict):
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
     """default `{"factor": 1.0, "type": "affine"}`"""
+    max_norm_per_person: NotRequired[int | None]
+    """
+    Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112),
+    beside max_trips_per_person: further trips are left out, and with a delta there is less
+    noise; >= 1, <= 1000000
+    """
     max_trips_per_person: NotRequired[int | None]
     """>= 1, <= 1000000"""
     method: NotRequired[Literal["auto", "counts", "gradient"]]

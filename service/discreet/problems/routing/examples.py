@@ -57,7 +57,33 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
         name = f"routing, counts, unit {unit}" + (", gaussian" if delta else "")
         cases.append(Neighbours(name, problem, public, plan, left, right))
-    return (*cases, _gradient_case(kind))
+    return (*cases, _norm_case(kind), _gradient_case(kind))
+
+
+def _norm_case(kind: type[Problem]) -> Neighbours:
+    """One person more, whose trips of nine pairs have twice the norm that counts: two of each four stay."""
+    public = RoutingPublic(unit="person", zones=4, periods=3, period_minutes=60)
+    problem = kind.model_validate(
+        {
+            **kind.example()["problem"],
+            "dataset": "example",
+            "network": {
+                "nodes": 4,
+                "links": [
+                    {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 10}
+                    for tail, head in ((1, 2), (2, 3), (3, 4), (4, 1))
+                ],
+            },
+            "max_trips_per_person": 40,
+            "max_norm_per_person": 6,
+        }
+    )
+    pairs = [(origin, destination) for origin in (1, 2, 3) for destination in (1, 2, 3, 4) if origin != destination]
+    others = [Trip(period=0, origin=4, destination=1, count=1, person=0)]
+    more = [Trip(period=1, origin=origin, destination=to, count=4, person=1) for origin, to in pairs]
+    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in (others, [*others, *more]))
+    plan = problem.plan(public, Budget(epsilon=2 * 10**9, delta=10**13))
+    return Neighbours("routing, counts, norm of a person", problem, public, plan, left, right)
 
 
 def _gradient_case(kind: type[Problem]) -> Neighbours:

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
+from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
@@ -60,7 +61,7 @@ class Routing(Problem):
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
     person with at most k trips in the whole dataset (`max_trips_per_person`; further trips are left out) moves them
-    by k in l1 and in l2, since all may be of one pair.
+    by k in l1 and in l2, since all may be of one pair. With `max_norm_per_person` c they move them by c in l2 at most.
 
     `gradient` (unit request only) releases the unit flows of all pairs after one regularized gradient step a period;
     how far one request moves them is `unit_flow_descent.sensitivity`.
@@ -88,6 +89,11 @@ class Routing(Problem):
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
     )
     max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
+    max_norm_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
+        default=None,
+        description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112), beside "
+        "max_trips_per_person: further trips are left out, and with a delta there is less noise",
+    )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
 
     @classmethod
@@ -118,6 +124,8 @@ class Routing(Problem):
             issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
         if public.unit == "request" and self.max_trips_per_person is not None:
             issues.append(FieldIssue("/problem/max_trips_per_person", "the dataset's unit is a request, not a person"))
+        if self.max_norm_per_person is not None and self.max_trips_per_person is None:
+            issues.append(FieldIssue("/problem/max_norm_per_person", "only beside max_trips_per_person"))
         if self.method != "gradient":
             if self.regularization is not None:
                 issues.append(FieldIssue("/problem/regularization", "only the method gradient has one"))
@@ -141,19 +149,23 @@ class Routing(Problem):
 
     def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
         trips = self.max_trips_per_person or 1
+        norm = min(trips, self.max_norm_per_person or trips)
+        pairs = public.zones * (public.zones - 1)
         neighbours = (
             "one trip added or removed"
             if public.unit == "request"
             else f"one person with all trips added or removed, of which at most {trips} count"
         )
+        if norm < trips:
+            neighbours += f", with an l2 norm by pair of at most {norm}"
         event = calibration.least_variance(
-            sensitivity_l1=trips,
-            sensitivity_l2=trips,
+            # |v|_1 <= sqrt(pairs) |v|_2.
+            sensitivity_l1=min(trips, math.isqrt(pairs * norm * norm)),
+            sensitivity_l2=norm,
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
         )
-        pairs = public.zones * (public.zones - 1)
         return Plan.priced(
             [event],
             noise=(
@@ -174,8 +186,34 @@ class Routing(Problem):
                 *_assumptions(public),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
-            parameters={"method": "counts", "max_trips_per_person": self.max_trips_per_person},
+            advice=self._norm_advice(trips, event, budget),
+            parameters={
+                "method": "counts",
+                "max_trips_per_person": self.max_trips_per_person,
+                **({} if self.max_norm_per_person is None else {"max_norm_per_person": norm}),
+            },
         )
+
+    def _norm_advice(self, trips: int, event: Event, budget: Budget) -> tuple[str, ...]:
+        """Whether a bound on the norm of a person's trips suits, beside that on their number."""
+        if trips == 1:
+            return ()
+        if budget.delta == 0:
+            return ("with a delta, max_norm_per_person asks for less noise where a person's trips are of many pairs",)
+        try:
+            one = calibration.discrete_gaussian(1000, budget.epsilon, budget.delta, neighbours="x").deviation() / 1000
+        except ValueError:  # of more noise than can be drawn
+            return ()
+        least = min(trips, int(event.deviation() / one))
+        if event.norm == "l2":
+            if self.max_norm_per_person is not None:
+                return ()
+            says = "max_norm_per_person"
+        elif self.max_norm_per_person is not None:
+            return (f"max_norm_per_person makes the noise less below {least} only; here it does nothing but cut trips",)
+        else:
+            says = f"max_norm_per_person below {least}"
+        return (f"{says} makes the noise less: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)
 
     def _plan_gradient(self, public: RoutingPublic, budget: Budget) -> Plan:
         network = self.network.arrays(public.zones)
@@ -254,7 +292,9 @@ class Routing(Problem):
 
         Neighbours: one trip, or one person of at most k counted trips, more or less. The clip looks at one person's
         own record, so the counts of neighbours differ by at most 1, or k, in l1 and l2; the unit flows by at most the
-        plan's sensitivity in l2. That is the event's sensitivity.
+        plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole numbers, none of
+        them larger, whose squares sum to at most c², as a function of these counts alone (`_shorten`): the sums of
+        neighbours differ by at most c in l2, and by k and sqrt(pairs) c in l1. That is the event's sensitivity.
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
@@ -262,6 +302,8 @@ class Routing(Problem):
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
             trips = _clip(trips, content["person_start"], plan.parameters["max_trips_per_person"])
+        if (norm := plan.parameters.get("max_norm_per_person")) is not None:
+            trips = _shorten(trips, content["person_start"], norm)
         noisy = noise.add(event, _sums(trips, public.zones))
         np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
         return {"trips": noisy}
@@ -389,6 +431,45 @@ def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
     clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])
     return clipped
+
+
+def _shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
+    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above `norm`.
+
+    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one more each as long as
+    the squares stay within norm². That is decided in whole numbers, from this person's trips alone.
+    """
+    person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
+    apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
+    keys = np.stack([person, trips[:, 1], trips[:, 2]], axis=1)[apart]
+    cells, inverse = np.unique(keys, axis=0, return_inverse=True)
+    counts = np.zeros(len(cells), dtype=np.int64)
+    np.add.at(counts, inverse.ravel(), trips[apart, 3])
+    owner = cells[:, 0]
+
+    def squares(of: Ints) -> Ints:
+        """Sum of squares of each row's person: exact, since records are clipped to MAX_TRIPS before."""
+        sums = np.zeros(len(person_start), dtype=np.int64)
+        np.add.at(sums, owner, of * of)
+        each: Ints = sums[owner]
+        return each
+
+    before = squares(counts)
+    long = before > norm * norm
+    exact = counts * (norm / np.sqrt(np.maximum(before, 1)))
+    kept = np.where(long, np.floor(exact), counts).astype(np.int64)
+    kept[long & (squares(kept) > norm * norm)] -= 1  # doubles rounded up to a whole number
+    kept = np.maximum(kept, 0)
+    room = norm * norm - squares(kept)
+    order = np.lexsort((kept - exact, owner))
+    order = order[(long & (kept < counts))[order]]
+    costs = np.cumsum(2 * kept[order] + 1)
+    first = np.searchsorted(owner[order], owner[order])
+    costs -= np.concatenate([[0], costs])[first]
+    more = order[costs <= room[order]]
+    kept[more] += 1
+    kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
+    return np.concatenate([np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1)
 
 
 def _policy_json(policy: Policy) -> list[dict[str, Any]]:
