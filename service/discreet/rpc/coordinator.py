@@ -13,43 +13,38 @@ An agent that is slow, silent, contradicts itself or sends what cannot be used c
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import Counter
 
-from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
+from discreet.errors import Unavailable
 from discreet.isolation.children import Limits, Zygote
 from discreet.observability import faults, telemetry
-from discreet.rpc.admission import FIRST_BYTES, Seats
-from discreet.rpc.interceptors import Checked, Received, signed
-from discreet.rpc.seats import Seat, first_to_end
+from discreet.rpc.admission import Seats
+from discreet.rpc.attendance import Attendance
+from discreet.rpc.interceptors import Checked, Received
+from discreet.rpc.patience import stubbornly
 from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew, chained
-from discreet.rpc.statements import charge_of, end_message, start_message
+from discreet.rpc.statements import end_message
 from discreet.storage import jobs
-from discreet.storage.database import SYSTEM, trouble
+from discreet.storage.database import SYSTEM
 from discreet.usecases import leases, running
 from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease
 from discreet_client.federation import signing
-from discreet_client.stubs import federation_pb2 as pb
 
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.25
 """How soon a signed roster is noticed."""
 PROGRESS_SECONDS = 0.25
-DATABASE_TRIES, DATABASE_PAUSE = 60, 0.5
 FAREWELL_SECONDS = 5.0
-ENVELOPE_BYTES = 1 << 10
-"""More than envelope, signature and digest add to the body of a round's answer."""
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is seen by the operator",
@@ -79,131 +74,26 @@ class Coordinator:
     """Runs one session while this process holds its lease."""
 
     def __init__(self, services: Services, zygote: Zygote, held: SessionLease, seating: Seats) -> None:
-        self.held = held
         self._services, self._zygote = services, zygote
         self._seating = seating
-        self._signer: Ed25519PrivateKey = services.secrets.signer
-        self._seats: dict[str, Seat] = {}
-        self._changed = asyncio.Event()
-        self._declined: set[str] = set()
-        self._absent: set[str] = set()
-        self._messages: dict[str, bytes] = {}
-        self._number: int | None = None
-        self._broadcast = b""
-        self._broadcast_digest = b""
-        self._announcement: pb.OperatorMessage | None = None
-        self._deadline = 0.0
-        self._touching = asyncio.Lock()
-        self._touched = held.touched
-        self._farewell: pb.OperatorMessage | None = None
-        self._dismissed: DiscreetError | None = None
+        self._agents = Attendance(services, held, seating)
         self._reported = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
         self._leasing = asyncio.Lock()  # a new fencing token must not come between a renewal and its answer
 
-    # -- agents -------------------------------------------------------------------------------------------------------
+    @property
+    def held(self) -> SessionLease:
+        """The session as this process holds it."""
+        return self._agents.held
 
     async def attend(self, stream: Checked, hello: Received, context: Any) -> None:
         """Serve one agent's stream until it ends, the session ends, or a newer stream of the same agent replaces it."""
-        if self._dismissed is not None:
-            raise self._dismissed
-        seat = Seat(hello.fingerprint, stream.messages)
-        before = self._seats.get(seat.fingerprint)
-        if before is not None:  # after a break this side may not have noticed that the old one is dead
-            before.close_now(Conflict("a newer stream of the same agent replaces this one", code="replaced"))
-            self._seating.stands_up(before)
-        if self.held.roster is None:
-            self._seating.seat_guest(seat, seat.close_now)
-        self._seats[seat.fingerprint] = seat
-        try:
-            self._welcome(seat)
-            async with asyncio.timeout(None) as seat.patience:
-                await first_to_end(self._read(seat, stream.received), seat.write(context))
-        except TimeoutError:
-            if seat.closing is None:
-                raise
-            raise seat.closing from None
-        finally:
-            self._seating.stands_up(seat)
-            if self._seats.get(seat.fingerprint) is seat:
-                del self._seats[seat.fingerprint]
-            self._changed.set()
+        await self._agents.attend(stream, hello, context)
 
-    def _welcome(self, seat: Seat) -> None:
-        if self._farewell is not None:
-            seat.send("end", self._farewell)
-        elif self.held.roster is None:
-            seat.send("waiting", self._signed(waiting=pb.Waiting(**{"for": "roster"})))
-        elif seat.fingerprint not in self.held.accounts:
-            seat.close(Forbidden("this agent is not on the owner's roster", code="not_on_roster"))
-        else:
-            seat.send("start", start_message(self.held, self._signer, seat.fingerprint))
-
-    async def _read(self, seat: Seat, received: AsyncIterator[Received]) -> None:
-        async for message in received:
-            if message.kind == "contribution":
-                await self._contribute(seat, message.round, message.content)
-            elif message.kind == "accept":
-                await self._accept(seat, message.content)
-            elif message.kind == "decline":
-                self._declined.add(seat.fingerprint)
-                self._changed.set()
-            else:
-                raise InvalidInput("a message of no known kind")
-
-    async def _accept(self, seat: Seat, accept: pb.Accept) -> None:
-        held = self.held
-        if held.roster is None or seat.fingerprint not in held.accounts:
-            raise Conflict("there is no roster to accept", code="not_on_roster")
-        charge = charge_of(held, seat.fingerprint)
-        digests = (signing.digest(held.roster), signing.digest(charge))
-        if (accept.roster_digest, accept.charge_digest) != digests:
-            raise Conflict("another roster or another charge was accepted", code="wrong_roster")
-        key = next(member.key for member in held.members if member.fingerprint == seat.fingerprint)
-        if not signing.is_signed(key, signing.ledger_entry(accept.ledger_hash), accept.ledger_signature):
-            raise Forbidden("the agent's ledger entry is not signed by it", code="bad_receipt")
-        if seat.fingerprint not in held.receipts:
-            receipt = {
-                "charge": charge.decode(),
-                "seq": accept.ledger_seq,
-                "hash": accept.ledger_hash.hex(),
-                "signature": base64.b64encode(accept.ledger_signature).decode(),
-            }
-            await rounds.keep_receipt(self._services, held, seat.fingerprint, receipt)
-        seat.ready = True
-        body = held.problem.answer_bytes(held.plan, len(held.members))
-        longest = self._services.settings.rpc_message_bytes
-        seat.messages.most = min(max(body + ENVELOPE_BYTES, FIRST_BYTES), longest)
-        self._absent.discard(seat.fingerprint)
-        self._declined.discard(seat.fingerprint)
-        if self._announcement is not None and self._number is not None:
-            self._ask(seat)
-        self._changed.set()
-
-    async def _contribute(self, seat: Seat, number: int, contribution: pb.Contribution) -> None:
-        if not seat.ready or number not in seat.sent:
-            raise Conflict(f"round {number} was not asked of this stream", code="wrong_round")
-        if number != self._number:
-            return  # too late for its round, which harms nobody else
-        if contribution.answers != self._broadcast_digest:
-            raise Conflict("this answers another broadcast", code="wrong_broadcast")
-        known = self._messages.get(seat.fingerprint)
-        if known is not None:
-            if known != contribution.body:
-                raise Conflict("another message for this round was accepted before", code="contradiction")
-            return
-        if not self._touched:
-            async with self._touching:
-                if not self._touched:
-                    await self._stubbornly(lambda: rounds.touch(self._services, self.held))
-                    self._touched = True
-            if number != self._number:
-                return
-        self._messages[seat.fingerprint] = contribution.body
-        self._absent.discard(seat.fingerprint)
-        if len(self._messages) >= len(self.held.members) - len(self._absent):
-            self._changed.set()
+    def dismiss(self) -> None:
+        """Agents shall come back, to whoever runs the session then."""
+        self._agents.dismiss()
 
     # -- the session's way --------------------------------------------------------------------------------------------
 
@@ -246,15 +136,13 @@ class Coordinator:
         if self.held.roster is not None:
             return
         while not self._approved:
-            await self._wait(POLL_SECONDS)
+            await self._agents.wait(POLL_SECONDS)
         await self._read_again()
         try:
             self._seating.reserve(self.held.job_id, len(self.held.members))
         except Unavailable:
             raise Crowded() from None
-        for seat in list(self._seats.values()):
-            self._seating.stands_up(seat)
-            self._welcome(seat)
+        self._agents.welcome_again()
 
     async def _rounds(self) -> None:
         held = self.held
@@ -272,7 +160,7 @@ class Coordinator:
                     messages = await self._round(number, broadcast, transcript)
                 stepped = await self._step(child, number, messages)
                 number, broadcast, transcript = number + 1, stepped.broadcast, chained(transcript, stepped)
-                self._number = None
+                self._agents.close_round()
                 if stepped.done or number == child.rounds:
                     released = await child.release()
                     break
@@ -296,43 +184,33 @@ class Coordinator:
         names = set(self.held.accounts)
         left = await rounds.seconds_to_join(self._services, self.held)
         end = time.monotonic() + left
-        while not names <= (there := {name for name, seat in self._seats.items() if seat.ready}):
-            if self._declined & names and self._aborts:
+        while not names <= (there := self._agents.ready()):
+            if self._agents.declined & names and self._aborts:
                 raise Ending("failed", "agent_declined")
-            if time.monotonic() >= end or names == there | (self._declined & names):
+            if time.monotonic() >= end or names == there | (self._agents.declined & names):
                 if not self._aborts and len(there & names) >= self.held.terms.least:
-                    self._absent = names - there
+                    self._agents.absent = names - there
                     return
                 raise Ending("failed", "agents_absent")
-            await self._wait(end - time.monotonic())
+            await self._agents.wait(end - time.monotonic())
 
     async def _round(self, number: int, broadcast: bytes, transcript: bytes) -> dict[str, bytes]:
         """Ask all agents and collect their answers until all are there or the deadline passes."""
         seconds = self.held.terms.round_seconds
-        self._messages = {}
-        self._broadcast, self._broadcast_digest = broadcast, signing.digest(broadcast)
-        self._deadline = time.monotonic() + seconds
-        self._announcement = self._signed(
-            round=pb.Round(
-                number=number, broadcast=broadcast, transcript=transcript, milliseconds=int(min(seconds, 4e6) * 1000)
-            )
-        )
-        self._number = number
-        for seat in self._seats.values():
-            if seat.ready:
-                self._ask(seat)
+        self._agents.open_round(number, broadcast, transcript, seconds)
+        deadline = time.monotonic() + seconds
         names = set(self.held.accounts)
-        while (left := self._deadline - time.monotonic()) > 0:
-            if self._aborts and self._declined & names:
+        while (left := deadline - time.monotonic()) > 0:
+            if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
-            answered = self._messages.keys()
+            answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others are enough.
             if names <= answered or (
-                not self._aborts and len(answered) >= self.held.terms.least and names - self._absent <= answered
+                not self._aborts and len(answered) >= self.held.terms.least and names - self._agents.absent <= answered
             ):
                 break
-            await self._wait(left)
-        return self._messages
+            await self._agents.wait(left)
+        return self._agents.messages
 
     async def _step(self, child: SessionChild, number: int, messages: dict[str, bytes]) -> Stepped:
         """The session's step on what has come; Ending when the terms do not let it go on."""
@@ -349,7 +227,7 @@ class Coordinator:
         except StepFailed as failure:
             known = failure.code in self.held.problem.failures
             raise Ending("failed", failure.code if known else "session_failed") from None
-        self._absent = names - messages.keys()  # who sent something unusable is there, and harms this round only
+        self._agents.absent = names - messages.keys()  # who sent something unusable is there, and harms this round only
         _missing.inc(len(names) - len(stepped.used or {}))
         _rounds.inc()
         return stepped
@@ -404,15 +282,13 @@ class Coordinator:
             await self._stubbornly(lambda: rounds.fail(self._services, self.held, code))
         elif ending.state == "cancelled":
             await self._stubbornly(lambda: rounds.cancel(self._services, self.held))
-        self._number = None
+        self._agents.close_round()
         found = await rounds.farewell(self._services, self.held.session_id)
         assert found is not None
-        self._farewell = self._signed(end=end_message(found))
-        for seat in self._seats.values():
-            seat.send("end", self._farewell)
+        self._agents.take_leave(end_message(found))
         end = time.monotonic() + FAREWELL_SECONDS
-        while self._seats and time.monotonic() < end:
-            await self._wait(end - time.monotonic())
+        while self._agents.anybody and time.monotonic() < end:
+            await self._agents.wait(end - time.monotonic())
 
     # -- small things -------------------------------------------------------------------------------------------------
 
@@ -420,18 +296,12 @@ class Coordinator:
     def _aborts(self) -> bool:
         return self.held.terms.on_missing == "abort"
 
-    def _ask(self, seat: Seat) -> None:
-        assert self._announcement is not None
-        assert self._number is not None
-        seat.sent = {number for number in seat.sent if number >= self._number - 8} | {self._number}
-        seat.send("round", self._announcement)
-
-    def _signed(self, **content: Any) -> pb.OperatorMessage:
-        return signed(self._signer, self.held.session_id, **content)
-
     def _limits(self) -> Limits:
         settings = self._services.settings
         return Limits(settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds)
+
+    async def _stubbornly(self, what: Callable[[], Awaitable[Any]]) -> Any:
+        return await stubbornly(self.held.job_id, what)
 
     async def _keep(self, number: int, stepped: Stepped, transcript: bytes) -> None:
         state, broadcast = stepped.state, stepped.broadcast
@@ -462,33 +332,7 @@ class Coordinator:
             held = await self._stubbornly(lambda: rounds.take(self._services, self.held.job_id, self.held.holder))
             if held is None:
                 raise LostJob()
-            self.held = held
-
-    async def _wait(self, seconds: float) -> None:
-        """Until something changes, at most so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._changed.wait()
-        self._changed.clear()
-
-    async def _stubbornly(self, what: Callable[[], Awaitable[Any]]) -> Any:
-        """Through a database that is away for a moment; the fencing token decides whether it still counts."""
-        for left in range(DATABASE_TRIES, -1, -1):
-            try:
-                return await what()
-            except Exception as error:
-                found = trouble(error)
-                if found is None or not left:
-                    raise
-                log.warning("waiting for the database", job=self.held.job_id, code=found.code)
-            await asyncio.sleep(DATABASE_PAUSE)
-        raise AssertionError("the last attempt returns or raises")
-
-    def dismiss(self) -> None:
-        """Agents shall come back, to whoever runs the session then."""
-        self._dismissed = Unavailable("the session goes to another process; come again", code="session_elsewhere")
-        for seat in self._seats.values():
-            seat.close(self._dismissed)
+            self._agents.held = held
 
     def _lease(self) -> contextlib.AbstractAsyncContextManager[None]:
         """Keep the lease; the body is interrupted when it is lost, somebody cancels the job, or wants the session."""
@@ -498,12 +342,12 @@ class Coordinator:
                 seen = await rounds.renew(self._services, self.held)
             self._approved = seen.approved
             if self._approved and self.held.roster is None:
-                self._changed.set()
+                self._agents.changed.set()
             if seen.cancel_requested:
                 return Ending("cancelled")
             if seen.ended:
                 return Ending("ended")
-            return Handover() if seen.wanted and not self._seats else None
+            return Handover() if seen.wanted and not self._agents.anybody else None
 
         def pause() -> float:
             if self.held.roster is None:

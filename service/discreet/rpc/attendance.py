@@ -1,0 +1,212 @@
+"""The agents of one session: who is connected, what was asked of them, and what they answered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
+from discreet.rpc.admission import FIRST_BYTES, Seats
+from discreet.rpc.interceptors import Checked, Received, signed
+from discreet.rpc.patience import stubbornly
+from discreet.rpc.seats import Seat, first_to_end
+from discreet.rpc.statements import charge_of, start_message
+from discreet.usecases.services import Services
+from discreet.usecases.sessions import rounds
+from discreet.usecases.sessions.rounds import SessionLease
+from discreet_client.federation import signing
+from discreet_client.stubs import federation_pb2 as pb
+
+ENVELOPE_BYTES = 1 << 10
+"""More than envelope, signature and digest add to the body of a round's answer."""
+
+
+class Attendance:
+    """Streams of agents, and the answers to the round that is open. `changed` is set whenever a waiter should look."""
+
+    def __init__(self, services: Services, held: SessionLease, seating: Seats) -> None:
+        self.held = held
+        """The session as its coordinator holds it now; it sets this when it has read it again."""
+        self.changed = asyncio.Event()
+        self.declined: set[str] = set()
+        self.absent: set[str] = set()
+        """Who missed the last round and has not come back."""
+        self.messages: dict[str, bytes] = {}
+        """Answers to the round that is open, or was."""
+        self._services, self._seating = services, seating
+        self._signer: Ed25519PrivateKey = services.secrets.signer
+        self._seats: dict[str, Seat] = {}
+        self._number: int | None = None
+        self._broadcast_digest = b""
+        self._announcement: pb.OperatorMessage | None = None
+        self._touching = asyncio.Lock()
+        self._touched = held.touched
+        self._farewell: pb.OperatorMessage | None = None
+        self._dismissed: DiscreetError | None = None
+
+    @property
+    def anybody(self) -> bool:
+        """Whether an agent is connected."""
+        return bool(self._seats)
+
+    def ready(self) -> set[str]:
+        """Who has accepted the roster, and is connected."""
+        return {name for name, seat in self._seats.items() if seat.ready}
+
+    async def wait(self, seconds: float) -> None:
+        """Until something changes, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self.changed.wait()
+        self.changed.clear()
+
+    def welcome_again(self) -> None:
+        """There is a roster now: who is connected hears of it, or that it is not on it."""
+        for seat in list(self._seats.values()):
+            self._seating.stands_up(seat)
+            self._welcome(seat)
+
+    def open_round(self, number: int, broadcast: bytes, transcript: bytes, seconds: float) -> None:
+        """Ask everybody, and whoever comes before the round is closed."""
+        self.messages = {}
+        self._broadcast_digest = signing.digest(broadcast)
+        self._announcement = self._signed(
+            round=pb.Round(
+                number=number, broadcast=broadcast, transcript=transcript, milliseconds=int(min(seconds, 4e6) * 1000)
+            )
+        )
+        self._number = number
+        for seat in self._seats.values():
+            if seat.ready:
+                self._ask(seat)
+
+    def close_round(self) -> None:
+        """What comes now comes too late."""
+        self._number = None
+
+    def take_leave(self, end: pb.End) -> None:
+        """Tell everybody, and whoever still comes, how the session ended."""
+        self._farewell = self._signed(end=end)
+        for seat in self._seats.values():
+            seat.send("end", self._farewell)
+
+    def dismiss(self) -> None:
+        """Agents shall come back, to whoever runs the session then."""
+        self._dismissed = Unavailable("the session goes to another process; come again", code="session_elsewhere")
+        for seat in self._seats.values():
+            seat.close(self._dismissed)
+
+    async def attend(self, stream: Checked, hello: Received, context: Any) -> None:
+        """Serve one agent's stream until it ends, the session ends, or a newer stream of the same agent replaces it."""
+        if self._dismissed is not None:
+            raise self._dismissed
+        seat = Seat(hello.fingerprint, stream.messages)
+        before = self._seats.get(seat.fingerprint)
+        if before is not None:  # after a break this side may not have noticed that the old one is dead
+            before.close_now(Conflict("a newer stream of the same agent replaces this one", code="replaced"))
+            self._seating.stands_up(before)
+        if self.held.roster is None:
+            self._seating.seat_guest(seat, seat.close_now)
+        self._seats[seat.fingerprint] = seat
+        try:
+            self._welcome(seat)
+            async with asyncio.timeout(None) as seat.patience:
+                await first_to_end(self._read(seat, stream.received), seat.write(context))
+        except TimeoutError:
+            if seat.closing is None:
+                raise
+            raise seat.closing from None
+        finally:
+            self._seating.stands_up(seat)
+            if self._seats.get(seat.fingerprint) is seat:
+                del self._seats[seat.fingerprint]
+            self.changed.set()
+
+    def _welcome(self, seat: Seat) -> None:
+        if self._farewell is not None:
+            seat.send("end", self._farewell)
+        elif self.held.roster is None:
+            seat.send("waiting", self._signed(waiting=pb.Waiting(**{"for": "roster"})))
+        elif seat.fingerprint not in self.held.accounts:
+            seat.close(Forbidden("this agent is not on the owner's roster", code="not_on_roster"))
+        else:
+            seat.send("start", start_message(self.held, self._signer, seat.fingerprint))
+
+    async def _read(self, seat: Seat, received: AsyncIterator[Received]) -> None:
+        async for message in received:
+            if message.kind == "contribution":
+                await self._contribute(seat, message.round, message.content)
+            elif message.kind == "accept":
+                await self._accept(seat, message.content)
+            elif message.kind == "decline":
+                self.declined.add(seat.fingerprint)
+                self.changed.set()
+            else:
+                raise InvalidInput("a message of no known kind")
+
+    async def _accept(self, seat: Seat, accept: pb.Accept) -> None:
+        held = self.held
+        if held.roster is None or seat.fingerprint not in held.accounts:
+            raise Conflict("there is no roster to accept", code="not_on_roster")
+        charge = charge_of(held, seat.fingerprint)
+        digests = (signing.digest(held.roster), signing.digest(charge))
+        if (accept.roster_digest, accept.charge_digest) != digests:
+            raise Conflict("another roster or another charge was accepted", code="wrong_roster")
+        key = next(member.key for member in held.members if member.fingerprint == seat.fingerprint)
+        if not signing.is_signed(key, signing.ledger_entry(accept.ledger_hash), accept.ledger_signature):
+            raise Forbidden("the agent's ledger entry is not signed by it", code="bad_receipt")
+        if seat.fingerprint not in held.receipts:
+            receipt = {
+                "charge": charge.decode(),
+                "seq": accept.ledger_seq,
+                "hash": accept.ledger_hash.hex(),
+                "signature": base64.b64encode(accept.ledger_signature).decode(),
+            }
+            await rounds.keep_receipt(self._services, held, seat.fingerprint, receipt)
+        seat.ready = True
+        body = held.problem.answer_bytes(held.plan, len(held.members))
+        longest = self._services.settings.rpc_message_bytes
+        seat.messages.most = min(max(body + ENVELOPE_BYTES, FIRST_BYTES), longest)
+        self.absent.discard(seat.fingerprint)
+        self.declined.discard(seat.fingerprint)
+        if self._announcement is not None and self._number is not None:
+            self._ask(seat)
+        self.changed.set()
+
+    async def _contribute(self, seat: Seat, number: int, contribution: pb.Contribution) -> None:
+        if not seat.ready or number not in seat.sent:
+            raise Conflict(f"round {number} was not asked of this stream", code="wrong_round")
+        if number != self._number:
+            return  # too late for its round, which harms nobody else
+        if contribution.answers != self._broadcast_digest:
+            raise Conflict("this answers another broadcast", code="wrong_broadcast")
+        known = self.messages.get(seat.fingerprint)
+        if known is not None:
+            if known != contribution.body:
+                raise Conflict("another message for this round was accepted before", code="contradiction")
+            return
+        if not self._touched:
+            async with self._touching:
+                if not self._touched:
+                    await stubbornly(self.held.job_id, lambda: rounds.touch(self._services, self.held))
+                    self._touched = True
+            if number != self._number:
+                return
+        self.messages[seat.fingerprint] = contribution.body
+        self.absent.discard(seat.fingerprint)
+        if len(self.messages) >= len(self.held.members) - len(self.absent):
+            self.changed.set()
+
+    def _ask(self, seat: Seat) -> None:
+        assert self._announcement is not None
+        assert self._number is not None
+        seat.sent = {number for number in seat.sent if number >= self._number - 8} | {self._number}
+        seat.send("round", self._announcement)
+
+    def _signed(self, **content: Any) -> pb.OperatorMessage:
+        return signed(self._signer, self.held.session_id, **content)
