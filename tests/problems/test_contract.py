@@ -7,18 +7,24 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import rfc8785
+from pydantic import TypeAdapter
 
 from discreet import problems
+from discreet.api.app import create_app
 from discreet.errors import InvalidInput
 from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
-from discreet.problems.base import Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, canonical_bytes, pack, unpack
+from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget
 from discreet.problems.rehearsal import read_example, rehearse
+from discreet.problems.results import Result, ResultFields, properties_of
+from discreet.settings import Settings
 from discreet.usecases.requests import DatasetRequest, JobRequest
 
 KINDS = sorted(problems.KINDS)
@@ -150,3 +156,120 @@ def test_a_kind_without_datasets_says_what_protects_the_data(kind: str) -> None:
     assert first["type"] == "cryptographic"
     assert {"agents", "operator"} <= first["reveals"].keys()
     assert first["transcript"] != second["transcript"]
+
+
+# What is published of a kind's results and of its requests ------------------------------------------------------------
+
+CASES = [
+    pytest.param(kind, place, id=f"{kind}-{place}")
+    for kind in WITH_DATASETS
+    for place in range(1 + len(problems.KINDS[kind].worst_cases()))
+]
+NOT_ASKED = {"kind", "dataset"} | (FederatedProblem.model_fields.keys() - Problem.model_fields.keys())
+"""What a request says of where the data are, and how agents meet: nothing that a release could fix."""
+
+
+def case(kind: str, place: int) -> Neighbours:
+    """A release of every method and unit of a kind: its worst cases, and then its example."""
+    cases = problems.KINDS[kind].worst_cases()
+    if place < len(cases):
+        return cases[place]
+    problem, public, content, budget = example(kind)
+    return Neighbours("example", problem, public, problem.plan(public, budget), content, content)
+
+
+def finished(one: Neighbours, *, simulated: bool = False) -> Result:
+    released = one.problem.release(one.public, one.plan, one.left, Noise.seeded(1))
+    if simulated:
+        released |= one.problem.diagnose(one.public, one.plan, one.left, Noise.seeded(1))
+    return one.problem.finish(one.public, one.plan, released, lambda *step: None)
+
+
+def check_fields(kind: str, result: Result) -> set[str]:
+    """A result has the fields that its kind declares, of the types that it says, and the tables."""
+    fields = problems.KINDS[kind].Fields
+    body = json.loads(json.dumps(result.to_json()))
+    TypeAdapter(fields).validate_python(body, strict=True, extra="forbid")
+    properties = properties_of(fields)
+    tables = {name: table.column_names for name, table in result.tables(every=True).items()}
+    assert tables == {name: properties[name]["x-table"] for name in body if "x-table" in properties[name]}
+    for name, columns in tables.items():
+        if "$ref" not in properties[name]["items"]:  # an array: its axes, then the number
+            assert np.array(body[name]).ndim == len(columns) - 1 == str(properties[name]).count("'items'")
+    return body.keys() - {"tables"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_what_the_kind_declares(kind: str) -> None:
+    """Over all methods, in private and in simulation: nothing else, and nothing declared that never comes."""
+    fields = problems.KINDS[kind].Fields
+    properties = properties_of(fields)
+    if kind in WITH_DATASETS:
+        cases = [case(kind, place) for place in range(1 + len(problems.KINDS[kind].worst_cases()))]
+    else:
+        problem, public, content, budget = example(kind)
+        cases = [Neighbours("example", problem, public, problem.plan(public, budget), content, content)]
+    private = set().union(*(check_fields(kind, finished(one)) for one in cases))
+    simulated = set().union(*(check_fields(kind, finished(one, simulated=True)) for one in cases))
+    for name in simulated - private:
+        assert "of simulations" in properties[name]["description"]
+    federated = {name for name in properties if "of protocol federated" in properties[name].get("description", "")}
+    assert simulated | federated | {"tables"} == properties.keys()
+    assert all(properties[name].get("description") for name in properties)
+    always = set(TypeAdapter(fields).json_schema()["required"])
+    for one in cases:
+        assert always <= finished(one).to_json().keys()
+    assert not any("x-table" in properties[name] for name in always)  # what may be a table may be left out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_contract_and_the_page_have_the_fields(kind: str) -> None:
+    problem = problems.KINDS[kind]
+    assert problem.Fields is not ResultFields
+    published = create_app(Settings()).openapi()["components"]["schemas"]
+    declared = json.loads(json.dumps(properties_of(problem.Fields)).replace("#/$defs/", "#/components/schemas/"))
+    reference = published["Results"]["properties"][kind]["$ref"]
+    assert published[reference.rpartition("/")[2]]["properties"] == declared
+    request = published[problem.__name__]["properties"]
+    marked = {name: said["x-asked-again"] for name, said in request.items() if "x-asked-again" in said}
+    assert marked == problem.asked_again
+    page = (ROOT / "docs" / "problems" / f"{kind}.md").read_text()
+    missing = [name for name in declared if f"`{name}" not in page and name != "tables"]
+    assert not missing
+
+
+@pytest.mark.parametrize(("kind", "place"), CASES)
+def test_what_may_be_asked_again_was_not_fixed_at_the_release(kind: str, place: int) -> None:
+    """A free field with another value: the same plan of mechanisms, and the same release is finished with it. A fixed
+    one: another plan, another release, or no such problem."""
+    one = case(kind, place)
+    problem, public, plan = one.problem, one.public, one.plan
+    free, others = problem.free(public), problem.otherwise(public)
+    assert others.keys() == type(problem).model_fields.keys() - NOT_ASKED
+    released = pack(problem.release(public, plan, one.left, Noise.seeded(1)))
+    budget = Budget(epsilon=plan.total.epsilon, delta=plan.total.delta)  # what was paid may be less than was asked for
+    repeated, body = problem.plan(public, budget), problem.model_dump(mode="json")
+    for name, update in others.items():
+        assert update[name] != body[name], name
+        try:
+            other = type(problem).model_validate({**body, **update})
+            again = other.plan(public, budget)
+        except InvalidInput:
+            assert name not in free, name
+            continue
+        same = (again.events, again.parameters) == (repeated.events, repeated.parameters)
+        same = same and pack(other.release(public, plan, one.left, Noise.seeded(1))) == released
+        assert same == (name in free), name
+        if same:
+            check_fields(kind, other.finish(public, again, unpack(released), lambda *step: None))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_may_be_asked_again_is_said_where_it_holds(kind: str) -> None:
+    problem = problems.KINDS[kind]
+    assert problem.asked_again.keys() <= problem.model_fields.keys() - NOT_ASKED
+    found = [one.problem.free(one.public) for one in problem.worst_cases()]
+    for name, when in problem.asked_again.items():
+        where = [name in free for free in found]
+        assert all(where) if when == ALWAYS else any(where) > all(where)
+    assert set().union(*found) <= problem.asked_again.keys()

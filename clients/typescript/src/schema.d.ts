@@ -949,6 +949,59 @@ export interface components {
             steps: components["schemas"]["QpSteps"];
         };
         /**
+         * CoupledQpResult
+         * @description Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home.
+         */
+        CoupledQpResult: {
+            /**
+             * Bytes sent by an agent
+             * @description By an agent, at most; of protocol job
+             */
+            bytes_sent?: number;
+            /**
+             * Evidence
+             * @description The roster and the agents' signatures; of protocol federated
+             */
+            evidence?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Multipliers
+             * @description Of the constraints; of protocol job
+             */
+            multipliers?: number[];
+            /**
+             * Objective
+             * @description The joint cost at `x`; of protocol job
+             */
+            objective?: number;
+            /**
+             * Rounds
+             * @description Rounds of the sums that were opened
+             */
+            rounds: number;
+            /**
+             * Tables
+             * @description Fields of more than a million numbers: left out here, given as Parquet
+             */
+            tables: string[];
+            /**
+             * Digest of the transcript
+             * @description Hash of all broadcasts, hexadecimal
+             */
+            transcript: string;
+            /**
+             * Largest violated constraint
+             * @description Largest entry of the constraints above zero; of protocol job
+             */
+            violation?: number;
+            /**
+             * X
+             * @description The optimum, one list an agent; of protocol job
+             */
+            x?: number[][];
+        };
+        /**
          * DatasetAnswer
          * @description A registered dataset. Its content is never returned.
          */
@@ -1200,6 +1253,57 @@ export interface components {
              * @enum {string}
              */
             unit: "participant" | "row";
+        };
+        /**
+         * DrEnsembleResult
+         * @description What follows from the released transition matrix.
+         */
+        DrEnsembleResult: {
+            /**
+             * Cost Of Privacy
+             * @description What the released policy costs more than the best one where the true matrix holds; of simulations
+             */
+            cost_of_privacy?: number[][];
+            /**
+             * Cost To Go
+             * @description Expected cost from each state at step 0, discomfort included
+             */
+            cost_to_go?: number[];
+            /**
+             * Default Power
+             * @description Expected power without control
+             */
+            default_power?: number[];
+            /**
+             * Expected Power
+             * @description Expected power of a load in each step under the policy, from `initial`
+             */
+            expected_power?: number[];
+            /**
+             * Policy
+             * @description Controlled transitions of every step: [step][from][to]
+             */
+            policy?: number[][][];
+            /**
+             * Tables
+             * @description Fields of more than a million numbers: left out here, given as Parquet
+             */
+            tables: string[];
+            /**
+             * Transitions
+             * @description The released default transition matrix P[from][to]; rows sum to 1
+             */
+            transitions?: number[][];
+            /**
+             * True Default Power
+             * @description Of the true matrix without control; of simulations
+             */
+            true_default_power?: number[];
+            /**
+             * True Expected Power
+             * @description Under the best policy of the true matrix; of simulations
+             */
+            true_expected_power?: number[];
         };
         /**
          * Encryption
@@ -1764,6 +1868,71 @@ export interface components {
             unit: "trajectory";
         };
         /**
+         * MultiAgentResult
+         * @description Functions of the noised outputs alone.
+         */
+        MultiAgentResult: {
+            /**
+             * Average Multipliers
+             * @description Averaged over the second half of the steps
+             */
+            average_multipliers?: number[];
+            /**
+             * Average State
+             * @description Averaged over the second half of the steps; of simulations
+             */
+            average_state?: {
+                [key: string]: number;
+            };
+            /**
+             * Multiplier Path
+             * @description Multipliers at up to 100 public steps
+             */
+            multiplier_path: components["schemas"]["MultiplierPoint"][];
+            /**
+             * Multipliers
+             * @description Of each constraint, after the last step
+             */
+            multipliers?: number[];
+            /**
+             * Noisy Gradients
+             * @description Noised derivatives of the constraints, averaged over the second half
+             */
+            noisy_gradients: components["schemas"]["NoisyGradient"][];
+            /**
+             * Noisy Values
+             * @description Noised values of the constraints, averaged over the second half
+             */
+            noisy_values?: number[];
+            /**
+             * State
+             * @description Of each agent after the last step; of simulations
+             */
+            state?: {
+                [key: string]: number;
+            };
+            /**
+             * State Path
+             * @description States at the steps of `multiplier_path`, by agent; of simulations
+             */
+            state_path?: number[][];
+            /**
+             * Tables
+             * @description Fields of more than a million numbers: left out here, given as Parquet
+             */
+            tables: string[];
+        };
+        /**
+         * MultiplierPoint
+         * @description The multipliers after one step.
+         */
+        MultiplierPoint: {
+            /** Multipliers */
+            multipliers: number[];
+            /** Step */
+            step: number;
+        };
+        /**
          * NoiseSummary
          * @description What a reader of the plan wants to know of the noise.
          */
@@ -1776,6 +1945,18 @@ export interface components {
             scale: number;
             /** Standard Deviation */
             standard_deviation: number;
+        };
+        /**
+         * NoisyGradient
+         * @description A noised derivative of a constraint in an agent's state.
+         */
+        NoisyGradient: {
+            /** Agent */
+            agent: string;
+            /** Constraint */
+            constraint: number;
+            /** Value */
+            value: number;
         };
         /**
          * OffPolicyContent
@@ -1899,6 +2080,32 @@ export interface components {
              * @default null
              */
             steps?: number | null;
+        };
+        /**
+         * OffPolicyEvaluationResult
+         * @description A linear value function of the target policy.
+         */
+        OffPolicyEvaluationResult: {
+            /**
+             * Value of the policy
+             * @description The mean value over `initial`, where it is given
+             */
+            policy_value?: number;
+            /**
+             * Tables
+             * @description Fields of more than a million numbers: left out here, given as Parquet
+             */
+            tables: string[];
+            /**
+             * Values
+             * @description The value of each state, of tabular features
+             */
+            values?: number[];
+            /**
+             * Weights
+             * @description Theta, one number a feature
+             */
+            weights?: number[];
         };
         /**
          * OffPolicyPublic
@@ -2139,10 +2346,24 @@ export interface components {
                 [key: string]: unknown;
             };
             job: components["schemas"]["JobAnswer"];
-            /** Result */
+            /**
+             * Result
+             * @description Fields by name: those that `Results` names for the job's kind
+             */
             result: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * Results
+         * @description The fields of a result, by the kind of its problem.
+         */
+        Results: {
+            coupled_qp: components["schemas"]["CoupledQpResult"];
+            dr_ensemble: components["schemas"]["DrEnsembleResult"];
+            multi_agent: components["schemas"]["MultiAgentResult"];
+            off_policy_evaluation: components["schemas"]["OffPolicyEvaluationResult"];
+            routing: components["schemas"]["RoutingResult"];
         };
         /**
          * RoadNetwork
@@ -2306,6 +2527,34 @@ export interface components {
             retention_days?: number | null;
         };
         /**
+         * RoutingPair
+         * @description How the trips of one ordered pair of zones are routed.
+         */
+        RoutingPair: {
+            /** Destination */
+            destination: number;
+            /** Origin */
+            origin: number;
+            /** Paths */
+            paths: components["schemas"]["RoutingPath"][];
+        };
+        /**
+         * RoutingPath
+         * @description A path from origin to destination, and the share of the pair's trips that take it.
+         */
+        RoutingPath: {
+            /**
+             * Links
+             * @description Positions of its links in the request, from 0
+             */
+            links: number[];
+            /**
+             * Share
+             * @description Shares of a pair sum to 1
+             */
+            share: number;
+        };
+        /**
          * RoutingPublic
          * @description What is published of a set of trips.
          */
@@ -2337,6 +2586,68 @@ export interface components {
             unit: "request" | "person";
             /** Zones */
             zones: number;
+        };
+        /**
+         * RoutingResult
+         * @description What follows from the released trips, or of the method gradient from the released routing.
+         */
+        RoutingResult: {
+            /**
+             * Demand
+             * @description Released mean demand of a period, zones by zones; of the method counts
+             */
+            demand?: number[][];
+            /**
+             * Iterations of the assignment
+             * @description Steps that the assignment took
+             */
+            iterations?: number;
+            /**
+             * Link Flows
+             * @description Flow of each link, in the order of the request; of the method counts
+             */
+            link_flows?: number[];
+            /**
+             * Policy
+             * @description Paths with their shares, for every ordered pair of distinct zones
+             */
+            policy?: components["schemas"]["RoutingPair"][];
+            /**
+             * Relative gap of the assignment
+             * @description How far the assignment is above its minimum at most
+             */
+            relative_gap?: number;
+            /**
+             * Status of the solver
+             * @description Whether the assignment reached the gap that was asked for
+             * @enum {string}
+             */
+            status?: "converged" | "iteration_limit";
+            /**
+             * Tables
+             * @description Fields of more than a million numbers: left out here, given as Parquet
+             */
+            tables: string[];
+            /**
+             * Total travel time of a period
+             * @description Of the released demand; of the method counts
+             */
+            total_travel_time?: number;
+            /**
+             * The best there is on the true demand (simulation)
+             * @description What the best policy costs on the true mean demand; of simulations
+             */
+            true_best_total_travel_time?: number;
+            /**
+             * Total travel time on the true demand (simulation)
+             * @description What the policy costs on the true mean demand; of simulations
+             */
+            true_total_travel_time?: number;
+            /**
+             * Unit Flows
+             * @description Share of each pair's trips at each link; of the method gradient
+             */
+            unit_flows?: number[][];
         };
         /**
          * SessionAgentAnswer

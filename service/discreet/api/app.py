@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
+from discreet.api.schemas import Results
 from discreet.isolation.children import ChildFailed
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
@@ -134,7 +135,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, definitions = models_json_schema(
-            [(model, "validation") for model in (*REQUEST_MODELS, problem_details.ProblemDocument)],
+            [(model, "validation") for model in (*REQUEST_MODELS, problem_details.ProblemDocument, Results)],
             ref_template="#/components/schemas/{model}",
         )
         described = document["components"]["schemas"]

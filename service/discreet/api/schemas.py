@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
+from discreet.problems import KINDS
 from discreet.problems.contents import Mode
 from discreet.problems.plans import NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
@@ -157,11 +158,18 @@ class JobPage(BaseModel):
     next_page_token: str | None
 
 
+Results: type[BaseModel] = create_model(
+    "Results",
+    __doc__="The fields of a result, by the kind of its problem.",
+    **{kind: (problem.Fields, ...) for kind, problem in KINDS.items()},  # type: ignore[call-overload]
+)
+
+
 class ResultAnswer(BaseModel):
     """A job's result and the certificate of what it gave away."""
 
     job: JobAnswer
-    result: dict[str, Any]
+    result: dict[str, Any] = Field(description="Fields by name: those that `Results` names for the job's kind")
     certificate: dict[str, Any]
 
 

@@ -4,7 +4,7 @@
     release(public, plan, content, noise)   the only place where private data and noise meet; total
     finish(public, plan, released, …)       pure post-processing of what was released
 
-A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `charts.py`, what is its own),
+A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `result.py`, `charts.py`, its own),
 one line in `problems.KINDS`, one test and its docs page: `tests/problems/test_new_kind.py` adds one.
 """
 
@@ -15,26 +15,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Budget, Frozen, Privacy
 from discreet.problems.plans import Plan
-from discreet.problems.results import Result
+from discreet.problems.results import Result, ResultFields
+
+ALWAYS = "always"
+
+
+def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
+    for name, when in problem.asked_again.items():
+        schema["properties"][name]["x-asked-again"] = when
 
 
 class Problem(Frozen):
-    """One kind of problem. Subclasses fix `kind` to a literal and give the model of their datasets."""
+    """One kind of problem. Subclasses fix `kind` to a literal, and name the models of their datasets and results."""
+
+    model_config = ConfigDict(json_schema_extra=_marked)
 
     title: ClassVar[str]
     """The kind's name for people."""
     words: ClassVar[Mapping[str, str]] = {}
-    """For people: fields of results, and what a plan's `iterations` count, where the name alone does not say it."""
+    """For people: what a plan's `iterations` count, where the name alone does not say it."""
 
     kind: str
     Dataset: ClassVar[type[Dataset] | None]
     """None: the data are in the problem itself, or with agents."""
+    Fields: ClassVar[Any] = ResultFields
+    """The fields of its results, as the contract publishes them."""
+    asked_again: ClassVar[Mapping[str, str]] = {}
+    """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
+    words (`free` then says it of one problem). All other fields were fixed at the release."""
+
+    def free(self, public: Any) -> frozenset[str]:
+        """The fields that may have another value when what this problem released is finished again."""
+        return frozenset(name for name, when in self.asked_again.items() if when == ALWAYS)
+
+    def otherwise(self, public: Any) -> dict[str, dict[str, Any]]:
+        """Of each field of the request another value for this problem, with what has to change beside it: the updates
+        by which `free` is tested. `kind`, `dataset` and the terms of a session have none."""
+        return {}
 
     def budget(self, privacy: Privacy | None) -> Budget:
         """What a job may spend, from what the request says of it. InvalidInput when it says nothing."""

@@ -1,17 +1,47 @@
-"""The published result of a job, field by field, in JSON or in tables."""
+"""The published result of a job, field by field, in JSON or in tables; and how a kind declares these fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import cache
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
 
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
+
+
+class ResultFields(TypedDict):
+    """The fields of a result. Kinds add their own: see `shown`."""
+
+    tables: Annotated[
+        list[str], Field(description="Fields of more than a million numbers: left out here, given as Parquet")
+    ]
+
+
+def shown(description: str, *, unit: str | None = None, title: str | None = None, table: tuple[str, ...] = ()) -> Any:
+    """What is published of a field of a result, in `Annotated`: a sentence, its unit, its name for people.
+
+    `table`: the columns that it has as a table, where it can be one; it is then NotRequired, as a field that only some
+    results have. Of an array they are its positions on each axis, then the number.
+    """
+    said: dict[str, Any] = {"x-unit": unit} if unit else {}
+    if table:
+        said["x-table"] = list(table)
+    return Field(title=title, description=description, json_schema_extra=said or None)
+
+
+@cache
+def properties_of(fields: Any) -> dict[str, dict[str, Any]]:
+    """The JSON schema of each field of a kind's `Fields`."""
+    properties: dict[str, dict[str, Any]] = TypeAdapter(fields).json_schema()["properties"]
+    return properties
 
 
 @dataclass(frozen=True)
@@ -45,6 +75,17 @@ class Result:
     """The published result of a job, field by field."""
 
     outputs: dict[str, Output] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Any, values: Mapping[str, Any]) -> Self:
+        """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or anything small."""
+        outputs: dict[str, Output] = {}
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                outputs[name] = Output.array(value, *properties_of(fields)[name]["x-table"])
+            else:
+                outputs[name] = value if isinstance(value, Output) else Output(lambda value=value: value)
+        return cls(outputs)
 
     def to_json(self) -> dict[str, Any]:
         """The result without its large fields; `tables` names those."""

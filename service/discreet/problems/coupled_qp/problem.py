@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +36,8 @@ from discreet.problems.coupled_qp.data import (
     part_of,
     sides_of,
 )
-from discreet.problems.coupled_qp.session import SumSession, evidence_result
+from discreet.problems.coupled_qp.result import CoupledQpResult
+from discreet.problems.coupled_qp.session import SumSession
 from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
@@ -74,17 +75,11 @@ class CoupledQp(FederatedProblem):
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
-    words: ClassVar[Mapping[str, str]] = {
-        "objective": "Objective",
-        "violation": "Largest violated constraint",
-        "rounds": "Rounds",
-        "transcript": "Digest of the transcript",
-        "bytes_sent": "Bytes sent by an agent",
-    }
     seen_by_the_server: ClassVar[str] = (
         "What an agent sends is masked or encrypted: the server opens no single message."
     )
     Dataset: ClassVar[None] = None
+    Fields: ClassVar[Any] = CoupledQpResult
 
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
@@ -487,7 +482,9 @@ class CoupledQp(FederatedProblem):
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
         if self.terms is not None:
             progress(plan.resources.steps, plan.resources.steps)
-            return evidence_result(released)
+            evidence = json.loads(released["evidence"].tobytes())
+            told = {"rounds": evidence["rounds"], "transcript": evidence["transcript"], "evidence": evidence}
+            return Result.of(self.Fields, told)
         parts = [part_of(agent) for agent in self._data()]
         ends = np.cumsum([part.A_u.shape[1] for part in parts])[:-1]
         x = np.split(released["x"], ends)
@@ -497,16 +494,17 @@ class CoupledQp(FederatedProblem):
         violation = float(np.max(excess, initial=0.0))
         sent = int(released["bytes_sent"].max())
         progress(1, 1)
-        return Result(
+        return Result.of(
+            self.Fields,
             {
                 "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
-                "multipliers": Output.array(released["multipliers"], "constraint", "multiplier"),
-                "objective": Output(lambda: float(coupled @ coupled) / 2 + cost),
-                "violation": Output(lambda: violation),
-                "rounds": Output(lambda: int(released["rounds"])),
-                "transcript": Output(lambda: released["transcript"].tobytes().hex()),
-                "bytes_sent": Output(lambda: sent),
-            }
+                "multipliers": released["multipliers"],
+                "objective": float(coupled @ coupled) / 2 + cost,
+                "violation": violation,
+                "rounds": int(released["rounds"]),
+                "transcript": released["transcript"].tobytes().hex(),
+                "bytes_sent": sent,
+            },
         )
 
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from discreet.problems.contents import Released
 from discreet.problems.coupled_qp.data import Floats
 from discreet.problems.federation import Member, Session, SessionFailed
 from discreet.problems.plans import Plan
-from discreet.problems.results import Output, Result
 from discreet_client import secure_sum
 
 
@@ -93,17 +92,6 @@ class SumSession(Session):
     def released(self) -> Released:
         evidence = json.dumps(self._machine.certificate()).encode()
         return {"evidence": np.frombuffer(evidence, dtype=np.uint8)}
-
-
-def evidence_result(released: Released) -> Result:
-    evidence = json.loads(released["evidence"].tobytes())
-    return Result(
-        {
-            "rounds": Output(lambda: evidence["rounds"]),
-            "transcript": Output(lambda: evidence["transcript"]),
-            "evidence": Output(lambda: evidence),
-        }
-    )
 
 
 class TwoRounds:

@@ -75,3 +75,22 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         )
         cases.append(Neighbours(f"dr_ensemble, dirichlet, unit {unit}", problem, public, plan, one, other))
     return tuple(cases)
+
+
+def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
+    """Another value of each field of the request."""
+    states = len(problem.power)
+    taylor = {"policy": "taylor", "concentration": 20, "samples": None}
+    return {
+        "power": {"power": [2 * power + 1 for power in problem.power]},
+        "price": {"price": [2 * price for price in problem.price[1:]]},
+        "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
+        "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
+        "initial": {"initial": [1.0] + [0.0] * (states - 1) if problem.initial[0] < 1 else [1 / states] * states},
+        "method": {"method": "dirichlet" if public.row_change is None else "counts"},
+        "policy": taylor,
+        "concentration": {**taylor, "concentration": 30},
+        "samples": {"policy": "average", "concentration": 20, "samples": 3},
+        "clip": {"clip": (problem.clip or 1) / 2},
+        "prior": {"prior": problem.prior + 1},
+    }

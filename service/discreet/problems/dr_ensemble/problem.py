@@ -20,7 +20,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
@@ -36,6 +36,7 @@ from discreet.problems.dr_ensemble.dataset import (
     Ints,
 )
 from discreet.problems.dr_ensemble.measurements import tariff_utility
+from discreet.problems.dr_ensemble.result import DrEnsembleResult
 from discreet.problems.numbers import CLIP, Budget, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
@@ -62,6 +63,10 @@ class DrEnsemble(Problem):
     title: ClassVar[str] = "Demand response"
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
+    Fields: ClassVar[Any] = DrEnsembleResult
+    asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("power", "price", "utility", "discomfort_weight", "initial", "policy", "concentration", "samples"), ALWAYS
+    )
 
     kind: Literal["dr_ensemble"]
     dataset: DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
@@ -102,6 +107,9 @@ class DrEnsemble(Problem):
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
+
+    def otherwise(self, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
+        return examples.otherwise(self, public)
 
     def plan(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
         method = "counts" if public.row_change is None else "dirichlet"
@@ -227,7 +235,7 @@ class DrEnsemble(Problem):
         controlled = lsmdp.expected_power(lsmdp.propagate(initial, policy, horizon), power)
         default = lsmdp.expected_power(lsmdp.propagate(initial, transitions, horizon), power)
         cost_to_go = -lsmdp.evaluate(policy, transitions, utility, self.discomfort_weight)[0]
-        outputs = {
+        values = {
             "transitions": Output(
                 transitions.tolist, numbers=transitions.size, table=lambda: _matrix_rows(transitions, mask)
             ),
@@ -236,9 +244,9 @@ class DrEnsemble(Problem):
                 numbers=(horizon - 1) * transitions.size,
                 table=lambda: _policy_rows(policy, mask, horizon - 1),
             ),
-            "expected_power": Output.array(controlled, "step", "power"),
-            "default_power": Output.array(default, "step", "power"),
-            "cost_to_go": Output.array(cost_to_go, "state", "cost"),
+            "expected_power": controlled,
+            "default_power": default,
+            "cost_to_go": cost_to_go,
         }
         if {"true_counts", "true_transitions"} & released.keys():
             true = self._matrix(public, plan, released, "true_")
@@ -246,12 +254,12 @@ class DrEnsemble(Problem):
             best = lsmdp.solve(true, utility, self.discomfort_weight)
             true_controlled = lsmdp.expected_power(lsmdp.propagate(initial, best, horizon), power)
             true_default = lsmdp.expected_power(lsmdp.propagate(initial, true, horizon), power)
-            outputs |= {
-                "cost_of_privacy": Output.array(cost, "step", "state", "cost"),
-                "true_expected_power": Output.array(true_controlled, "step", "power"),
-                "true_default_power": Output.array(true_default, "step", "power"),
+            values |= {
+                "cost_of_privacy": cost,
+                "true_expected_power": true_controlled,
+                "true_default_power": true_default,
             }
-        return Result(outputs)
+        return Result.of(self.Fields, values)
 
     def _solve(self, plan: Plan, transitions: Floats, utility: Floats, progress: Progress) -> lsmdp.Policy:
         gamma = self.discomfort_weight

@@ -81,3 +81,13 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
         session.restore(session.state())
     released = unpack(pack(session.released()))
     problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)
+
+
+def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
+    """Another value of each field of the request."""
+    first, *others = problem.constraints
+    schedule = problem.schedule.model_dump()
+    return {
+        "constraints": {"constraints": [f"{first} - 0.5", *others]},
+        "schedule": {"schedule": {**schedule, "gamma": schedule["gamma"] / 2}},
+    }

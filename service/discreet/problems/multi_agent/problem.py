@@ -37,6 +37,7 @@ from discreet.problems.multi_agent.dataset import (
     MultiAgentPublic,
     Text,
 )
+from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
@@ -89,6 +90,7 @@ class MultiAgent(FederatedProblem):
         "The cloud sees where agents stand and answers with noise; states are in no result."
     )
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
+    Fields: ClassVar[Any] = MultiAgentResult
 
     kind: Literal["multi_agent"]
     dataset: DatasetId | None = Field(
@@ -119,6 +121,9 @@ class MultiAgent(FederatedProblem):
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
+
+    def otherwise(self, public: MultiAgentPublic) -> dict[str, dict[str, Any]]:
+        return examples.otherwise(self)
 
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
         g = self._constraints(public)
@@ -332,9 +337,9 @@ class MultiAgent(FederatedProblem):
             for (k, name), value in zip(plan.parameters["layout"], released["mean_outputs"].tolist(), strict=True)
             if name is not None
         ]
-        outputs = {
-            "multipliers": Output.array(multipliers[-1], "constraint", "multiplier"),
-            "average_multipliers": Output.array(released["mean_multipliers"], "constraint", "multiplier"),
+        values = {
+            "multipliers": multipliers[-1],
+            "average_multipliers": released["mean_multipliers"],
             "multiplier_path": Output(
                 lambda: [
                     {"step": step, "multipliers": row}
@@ -342,18 +347,18 @@ class MultiAgent(FederatedProblem):
                 ],
                 numbers=multipliers.size,
             ),
-            "noisy_values": Output.array(released["mean_outputs"][:m], "constraint", "value"),
+            "noisy_values": released["mean_outputs"][:m],
             "noisy_gradients": Output(lambda: gradients, numbers=2 * len(gradients)),
         }
         if "true_states" in released:
             states, mean = released["true_states"], released["true_mean_states"]
-            outputs |= {
+            values |= {
                 "state": Output(lambda: dict(zip(names, states[-1].tolist(), strict=True)), numbers=len(names)),
                 "average_state": Output(lambda: dict(zip(names, mean.tolist(), strict=True)), numbers=len(names)),
-                "state_path": Output.array(states, "point", "agent", "state"),
+                "state_path": states,
             }
         progress(1, 1)
-        return Result(outputs)
+        return Result.of(self.Fields, values)
 
     # Federated: every agent keeps its objective and its state --------------------------------------------------------
 

@@ -162,3 +162,22 @@ def _neighbours(
     plan = problem.plan(public, Budget(epsilon=epsilon * 10**9, delta=delta))
     left, right = contents
     return Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right)
+
+
+def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
+    """Another value of each field of the request."""
+    n = public.states or public.features or 1
+    identity = {"type": "identity", "bound": getattr(problem.features, "bound", 1) / 2}
+    named = "minibatch" if problem.method in ("auto", "moments") else "moments"
+    return {
+        "features": {"features": identity},
+        "discount": {"discount": problem.discount / 2},
+        "method": {"method": named, "clip": None, "steps": None, "step_size": None, "sampling": None},
+        "clip": {"clip": (problem.clip or 1) / 2},
+        "steps": {"steps": 1 + (problem.steps or 0)},
+        "step_size": {"step_size": (problem.step_size or 1) / 2},
+        "sampling": {"sampling": (problem.sampling or 1) / 2},
+        "max_importance": {"max_importance": (problem.max_importance or 4) / 2},
+        "regularization": {"regularization": 1 + (problem.regularization or 0)},
+        "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},
+    }

@@ -50,6 +50,8 @@ class Method(ABC):
     name: ClassVar[str]
     takes: ClassVar[frozenset[str]] = frozenset()
     """Optional fields of the request that mean something to it."""
+    asked_again: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the request that only what follows its release reads."""
     tabular: ClassVar[bool | None] = None
     """True: for numbered states alone; False: for coordinates alone."""
     off_policy: ClassVar[bool] = True

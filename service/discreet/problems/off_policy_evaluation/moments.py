@@ -52,6 +52,7 @@ class TabularMoments(_Moments):
     """Visits of transitions and, where these are not public, rewards of states; `lstd.histograms` says what each
     trajectory moves them by."""
 
+    asked_again = frozenset({"discount"})
     tabular = True
     unit = lstd.UNIT
 
@@ -111,6 +112,7 @@ class StackedMoments(_Moments):
     """A, b and C of each trajectory in one vector, clipped."""
 
     takes = frozenset({"clip", "regularization"})
+    asked_again = frozenset({"regularization"})
     tabular = False
 
     def parameters(self) -> Chosen:

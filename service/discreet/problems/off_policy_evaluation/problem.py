@@ -17,7 +17,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import CLIP, Budget, Real, at_least
@@ -31,8 +31,9 @@ from discreet.problems.off_policy_evaluation.features import AnyFeatures, Tabula
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
+from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
-from discreet.problems.results import Output, Result
+from discreet.problems.results import Result
 from discreet.solvers.evaluation import temporal_difference as td
 
 DEFAULT_MAX_IMPORTANCE = 10.0
@@ -53,8 +54,13 @@ class OffPolicyEvaluation(Problem):
     """
 
     title: ClassVar[str] = "Off-policy evaluation"
-    words: ClassVar[Mapping[str, str]] = {"policy_value": "Value of the policy"}
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
+    Fields: ClassVar[Any] = OffPolicyEvaluationResult
+    asked_again: ClassVar[Mapping[str, str]] = {
+        "initial": ALWAYS,
+        "discount": "with the method moments of tabular features",
+        "regularization": "with the method moments of other features",
+    }
 
     kind: Literal["off_policy_evaluation"]
     dataset: DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
@@ -93,6 +99,12 @@ class OffPolicyEvaluation(Problem):
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
+
+    def free(self, public: OffPolicyPublic) -> frozenset[str]:
+        return super().free(public) | self._method(public, self._name(public)).asked_again
+
+    def otherwise(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
+        return examples.otherwise(self, public)
 
     # Planning
 
@@ -215,13 +227,12 @@ class OffPolicyEvaluation(Problem):
     def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         method = self._method(public, plan.parameters["method"])
         weights = np.nan_to_num(method.solve(plan.events[0], released))
-        outputs = {"weights": Output.array(weights, "feature", "weight")}
+        values: dict[str, Any] = {"weights": weights}
         if self._tabular:
-            outputs["values"] = Output.array(weights, "state", "value")
+            values["values"] = weights
         if self.initial is not None:
             start = np.array(self.initial)
             mean = start if self._tabular else method.features(start).mean(axis=0)
-            value = td.policy_value(weights, mean)
-            outputs["policy_value"] = Output(lambda: value)
+            values["policy_value"] = td.policy_value(weights, mean)
         progress(1, 1)
-        return Result(outputs)
+        return Result.of(self.Fields, values)

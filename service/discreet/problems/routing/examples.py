@@ -107,3 +107,18 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
     trip = Trip(period=0, origin=1, destination=2, count=1)
     left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in ([], [trip]))
     return Neighbours("routing, gradient", problem, public, plan, left, right)
+
+
+def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
+    """Another value of each field of the request."""
+    network = problem.network.model_dump(mode="json")
+    network["links"][0]["free_flow_time"] += 1
+    return {
+        "network": {"network": network},
+        "latency": {"latency": {"type": "affine", "factor": 2}},
+        "objective": {"objective": "user_equilibrium"},
+        "method": {"method": "counts" if problem.method == "gradient" else "gradient"},
+        "regularization": {"regularization": 2 * (problem.regularization or 1)},
+        "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
+        "relative_gap": {"relative_gap": 1e-3},
+    }

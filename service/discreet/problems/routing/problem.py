@@ -24,7 +24,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
@@ -34,6 +34,7 @@ from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
 from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingDataset, RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.routing.result import RoutingResult
 from discreet.solvers.traffic import simplex
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import (
@@ -68,16 +69,13 @@ class Routing(Problem):
     """
 
     title: ClassVar[str] = "Routing"
-    words: ClassVar[Mapping[str, str]] = {
-        "assignment": "Steps of the assignment, at most",
-        "total_travel_time": "Total travel time of a period",
-        "true_total_travel_time": "Total travel time on the true demand (simulation)",
-        "true_best_total_travel_time": "The best there is on the true demand (simulation)",
-        "relative_gap": "Relative gap of the assignment",
-        "iterations": "Iterations of the assignment",
-        "status": "Status of the solver",
-    }
+    words: ClassVar[Mapping[str, str]] = {"assignment": "Steps of the assignment, at most"}
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
+    Fields: ClassVar[Any] = RoutingResult
+    asked_again: ClassVar[Mapping[str, str]] = {
+        "relative_gap": ALWAYS,
+        **dict.fromkeys(("network", "latency", "objective"), "with the method counts"),
+    }
 
     kind: Literal["routing"]
     dataset: DatasetId = Field(description="Id of a dataset of kind routing")
@@ -107,6 +105,12 @@ class Routing(Problem):
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
+
+    def free(self, public: RoutingPublic) -> frozenset[str]:
+        return super().free(public) if self.method == "gradient" else frozenset(self.asked_again)
+
+    def otherwise(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
+        return examples.otherwise(self)
 
     # Planning -------------------------------------------------------------------------------------------------------
 
@@ -343,20 +347,20 @@ class Routing(Problem):
             flows = UnitFlows.of_pairs(network)
             near = flows.project(released["unit_flows"]).flow
             policy = flows.policy(near)
-            outputs = {"unit_flows": Output.array(near, "pair", "link", "share")}
+            values: dict[str, Any] = {"unit_flows": near}
             progress(1, 1)
         else:
             solution = self._assign_released(public, plan, released, network, progress)
             policy = solution.paths
-            outputs = {
-                "link_flows": Output.array(solution.link_flows, "link", "flow"),
-                "demand": Output.array(_demand(public, released["trips"]), "origin", "destination", "trips"),
-                "total_travel_time": Output(lambda: solution.total_travel_time),
-                "relative_gap": Output(lambda: solution.relative_gap),
-                "iterations": Output(lambda: solution.iterations),
-                "status": Output(lambda: solution.status),
+            values = {
+                "link_flows": solution.link_flows,
+                "demand": _demand(public, released["trips"]),
+                "total_travel_time": solution.total_travel_time,
+                "relative_gap": solution.relative_gap,
+                "iterations": solution.iterations,
+                "status": solution.status,
             }
-        outputs["policy"] = Output(
+        values["policy"] = Output(
             lambda: _policy_json(policy),
             numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
             table=lambda: _policy_table(policy),
@@ -366,11 +370,8 @@ class Routing(Problem):
             latency = self.latency.solver_form()
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
             best = self._assign(network, demand, self.relative_gap).total_travel_time
-            outputs |= {
-                "true_total_travel_time": Output(lambda: reached),
-                "true_best_total_travel_time": Output(lambda: best),
-            }
-        return Result(outputs)
+            values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
+        return Result.of(self.Fields, values)
 
     def _assign_released(
         self, public: RoutingPublic, plan: Plan, released: Released, network: Network, progress: Progress

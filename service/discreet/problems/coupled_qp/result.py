@@ -1,0 +1,27 @@
+"""The fields of a coupled quadratic program's result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Required
+
+from discreet.problems.results import ResultFields, shown
+
+
+class CoupledQpResult(ResultFields, total=False):
+    """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
+
+    rounds: Required[Annotated[int, shown("Rounds of the sums that were opened", title="Rounds")]]
+    transcript: Required[Annotated[str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")]]
+    evidence: Annotated[dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")]
+    x: Annotated[list[list[float]], shown("The optimum, one list an agent; of protocol job")]
+    multipliers: Annotated[
+        list[float], shown("Of the constraints; of protocol job", table=("constraint", "multiplier"))
+    ]
+    objective: Annotated[float, shown("The joint cost at `x`; of protocol job", title="Objective")]
+    violation: Annotated[
+        float,
+        shown("Largest entry of the constraints above zero; of protocol job", title="Largest violated constraint"),
+    ]
+    bytes_sent: Annotated[
+        int, shown("By an agent, at most; of protocol job", unit="bytes", title="Bytes sent by an agent")
+    ]

@@ -1,0 +1,52 @@
+"""The fields of a demand-response result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from discreet.problems.results import ResultFields, shown
+
+POWER = "the unit of power of the states"
+MONEY = "the unit of utility"
+
+
+class DrEnsembleResult(ResultFields, total=False):
+    """What follows from the released transition matrix."""
+
+    transitions: Annotated[
+        list[list[float]],
+        shown("The released default transition matrix P[from][to]; rows sum to 1", table=("from", "to", "probability")),
+    ]
+    policy: Annotated[
+        list[list[list[float]]],
+        shown("Controlled transitions of every step: [step][from][to]", table=("step", "from", "to", "probability")),
+    ]
+    expected_power: Annotated[
+        list[float],
+        shown(
+            "Expected power of a load in each step under the policy, from `initial`",
+            unit=POWER,
+            table=("step", "power"),
+        ),
+    ]
+    default_power: Annotated[list[float], shown("Expected power without control", unit=POWER, table=("step", "power"))]
+    cost_to_go: Annotated[
+        list[float],
+        shown("Expected cost from each state at step 0, discomfort included", unit=MONEY, table=("state", "cost")),
+    ]
+    cost_of_privacy: Annotated[
+        list[list[float]],
+        shown(
+            "What the released policy costs more than the best one where the true matrix holds; of simulations",
+            unit=MONEY,
+            table=("step", "state", "cost"),
+        ),
+    ]
+    true_expected_power: Annotated[
+        list[float],
+        shown("Under the best policy of the true matrix; of simulations", unit=POWER, table=("step", "power")),
+    ]
+    true_default_power: Annotated[
+        list[float],
+        shown("Of the true matrix without control; of simulations", unit=POWER, table=("step", "power")),
+    ]

@@ -1,0 +1,50 @@
+"""The fields of a multi-agent coordination's result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Required
+
+from typing_extensions import TypedDict
+
+from discreet.problems.results import ResultFields, shown
+
+
+class MultiplierPoint(TypedDict):
+    """The multipliers after one step."""
+
+    step: int
+    multipliers: list[float]
+
+
+class NoisyGradient(TypedDict):
+    """A noised derivative of a constraint in an agent's state."""
+
+    constraint: int
+    agent: str
+    value: float
+
+
+class MultiAgentResult(ResultFields, total=False):
+    """Functions of the noised outputs alone."""
+
+    multipliers: Annotated[
+        list[float], shown("Of each constraint, after the last step", table=("constraint", "multiplier"))
+    ]
+    average_multipliers: Annotated[
+        list[float],
+        shown("Averaged over the second half of the steps", table=("constraint", "multiplier")),
+    ]
+    multiplier_path: Required[Annotated[list[MultiplierPoint], shown("Multipliers at up to 100 public steps")]]
+    noisy_values: Annotated[
+        list[float],
+        shown("Noised values of the constraints, averaged over the second half", table=("constraint", "value")),
+    ]
+    noisy_gradients: Required[
+        Annotated[list[NoisyGradient], shown("Noised derivatives of the constraints, averaged over the second half")]
+    ]
+    state: Annotated[dict[str, float], shown("Of each agent after the last step; of simulations")]
+    average_state: Annotated[dict[str, float], shown("Averaged over the second half of the steps; of simulations")]
+    state_path: Annotated[
+        list[list[float]],
+        shown("States at the steps of `multiplier_path`, by agent; of simulations", table=("point", "agent", "state")),
+    ]
