@@ -73,10 +73,11 @@ def described(schema: Any) -> Any:
 
 
 def about(field: Json) -> str:
-    """Description, bounds and default of a field or parameter."""
+    """Description, unit, bounds and default of a field or parameter."""
     default = field.get("default")
+    unit = f"unit: {field['x-unit']}" if "x-unit" in field else ""
     stated = f"default `{default if isinstance(default, str) else json.dumps(default)}`" if default is not None else ""
-    return "; ".join(part for part in (field.get("description", ""), bounds(field), stated) if part)
+    return "; ".join(part for part in (field.get("description", ""), unit, bounds(field), stated) if part)
 
 
 def bounds(schema: Json) -> str:

@@ -9,6 +9,7 @@ from discreet.dashboard import rounding
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
 from discreet.problems import KINDS
+from discreet.problems.results import properties_of
 
 ENTRIES = {
     "open": ("Account opened", "{actor} opened this account with a cap. The cap is the most that may ever be spent."),
@@ -39,18 +40,19 @@ NORMS = {
 }
 
 
-NAMES = {name: text for problem in KINDS.values() for name, text in problem.words.items()}
-"""Fields of results, and what plans count, where their own names do not say it."""
-
-
-def field(name: str) -> str:
+def field(name: str, kind: str) -> str:
     """A field of a result in words."""
-    return NAMES.get(name, name.replace("_", " "))
+    known = properties_of(KINDS[kind].Fields) if kind in KINDS else {}
+    return str(known.get(name, {}).get("title", name.replace("_", " ")))
+
+
+COUNTED = {name: text for problem in KINDS.values() for name, text in problem.words.items()}
+"""What plans count, where its own name does not say it."""
 
 
 def iterations(name: str) -> str:
     """What a plan counts in words."""
-    return NAMES.get(name, name.replace("_", " ").capitalize())
+    return COUNTED.get(name, name.replace("_", " ").capitalize())
 
 
 def who(actor: str) -> str:

@@ -53,6 +53,13 @@ class Output:
     table: Callable[[], pa.Table] | None = None
 
     @classmethod
+    def of(cls, value: Any, *names: str) -> Output:
+        """A value as an output: an array as `array` has it."""
+        if isinstance(value, np.ndarray):
+            return cls.array(value, *names)
+        return value if isinstance(value, Output) else cls(lambda: value)
+
+    @classmethod
     def array(cls, array: NDArray[np.float64], *names: str) -> Self:
         """An array as nested lists, or as a table of one row a number: its position on each axis, then the number.
 
@@ -79,13 +86,8 @@ class Result:
     @classmethod
     def of(cls, fields: Any, values: Mapping[str, Any]) -> Self:
         """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or anything small."""
-        outputs: dict[str, Output] = {}
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                outputs[name] = Output.array(value, *properties_of(fields)[name]["x-table"])
-            else:
-                outputs[name] = value if isinstance(value, Output) else Output(lambda value=value: value)
-        return cls(outputs)
+        declared = properties_of(fields)
+        return cls({name: Output.of(value, *declared[name].get("x-table", ())) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
         """The result without its large fields; `tables` names those."""

@@ -120,6 +120,29 @@ class CertificateVerdict(TypedDict):
     valid: bool
 
 
+class CoupledQpResult(TypedDict):
+    """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
+
+    bytes_sent: NotRequired[int]
+    """By an agent, at most; of protocol job; unit: bytes"""
+    evidence: NotRequired[dict[str, Any]]
+    """The roster and the agents' signatures; of protocol federated"""
+    multipliers: NotRequired[list[float]]
+    """Of the constraints; of protocol job"""
+    objective: NotRequired[float]
+    """The joint cost at `x`; of protocol job"""
+    rounds: int
+    """Rounds of the sums that were opened"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    transcript: str
+    """Hash of all broadcasts, hexadecimal"""
+    violation: NotRequired[float]
+    """Largest entry of the constraints above zero; of protocol job"""
+    x: NotRequired[list[list[float]]]
+    """The optimum, one list an agent; of protocol job"""
+
+
 class DatasetAnswer(TypedDict):
     """A registered dataset. Its content is never returned."""
 
@@ -226,6 +249,38 @@ class DrEnsemblePublic(TypedDict):
     """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
     unit: Literal["participant", "row"]
     """Whom a neighbouring dataset changes"""
+
+
+class DrEnsembleResult(TypedDict):
+    """What follows from the released transition matrix."""
+
+    cost_of_privacy: NotRequired[list[list[float]]]
+    """
+    What the released policy costs more than the best one where the true matrix holds; of
+    simulations; unit: the unit of utility
+    """
+    cost_to_go: NotRequired[list[float]]
+    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility"""
+    default_power: NotRequired[list[float]]
+    """Expected power without control; unit: the unit of power of the states"""
+    expected_power: NotRequired[list[float]]
+    """
+    Expected power of a load in each step under the policy, from `initial`; unit: the unit of
+    power of the states
+    """
+    policy: NotRequired[list[list[list[float]]]]
+    """Controlled transitions of every step: [step][from][to]"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    transitions: NotRequired[list[list[float]]]
+    """The released default transition matrix P[from][to]; rows sum to 1"""
+    true_default_power: NotRequired[list[float]]
+    """Of the true matrix without control; of simulations; unit: the unit of power of the states"""
+    true_expected_power: NotRequired[list[float]]
+    """
+    Under the best policy of the true matrix; of simulations; unit: the unit of power of the
+    states
+    """
 
 
 class Encryption(TypedDict):
@@ -474,6 +529,13 @@ class MultiAgentPublic(TypedDict):
     """One agent's trajectory of states is what neighbours change"""
 
 
+class MultiplierPoint(TypedDict):
+    """The multipliers after one step."""
+
+    multipliers: list[float]
+    step: int
+
+
 class NoiseSummary(TypedDict):
     """What a reader of the plan wants to know of the noise."""
 
@@ -481,6 +543,27 @@ class NoiseSummary(TypedDict):
     quantity: str
     scale: float
     standard_deviation: float
+
+
+class NoisyGradient(TypedDict):
+    """A noised derivative of a constraint in an agent's state."""
+
+    agent: str
+    constraint: int
+    value: float
+
+
+class OffPolicyEvaluationResult(TypedDict):
+    """A linear value function of the target policy."""
+
+    policy_value: NotRequired[float]
+    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    values: NotRequired[list[float]]
+    """The value of each state, of tabular features; unit: the unit of rewards"""
+    weights: NotRequired[list[float]]
+    """Theta, one number a feature; unit: the unit of rewards"""
 
 
 class OffPolicyPublic(TypedDict):
@@ -642,6 +725,15 @@ class Routing(TypedDict):
     """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
     relative_gap: NotRequired[float]
     """>= 1e-12, <= 0.01; default `1e-10`"""
+
+
+class RoutingPath(TypedDict):
+    """A path from origin to destination, and the share of the pair's trips that take it."""
+
+    links: list[int]
+    """Positions of its links in the request, from 0"""
+    share: float
+    """Shares of a pair sum to 1"""
 
 
 class RoutingPublic(TypedDict):
@@ -1056,6 +1148,29 @@ class MultiAgentDataset(TypedDict):
     """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
 
 
+class MultiAgentResult(TypedDict):
+    """Functions of the noised outputs alone."""
+
+    average_multipliers: NotRequired[list[float]]
+    """Averaged over the second half of the steps"""
+    average_state: NotRequired[dict[str, float]]
+    """Averaged over the second half of the steps; of simulations"""
+    multiplier_path: list[MultiplierPoint]
+    """Multipliers at up to 100 public steps"""
+    multipliers: NotRequired[list[float]]
+    """Of each constraint, after the last step"""
+    noisy_gradients: list[NoisyGradient]
+    """Noised derivatives of the constraints, averaged over the second half"""
+    noisy_values: NotRequired[list[float]]
+    """Noised values of the constraints, averaged over the second half"""
+    state: NotRequired[dict[str, float]]
+    """Of each agent after the last step; of simulations"""
+    state_path: NotRequired[list[list[float]]]
+    """States at the steps of `multiplier_path`, by agent; of simulations"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+
+
 class OffPolicyContent(TypedDict):
     """The private content."""
 
@@ -1141,6 +1256,7 @@ class ResultAnswer(TypedDict):
     certificate: dict[str, Any]
     job: JobAnswer
     result: dict[str, Any]
+    """Fields by name: those that `Results` names for the job's kind"""
 
 
 class RoutingContent(TypedDict):
@@ -1169,6 +1285,50 @@ class RoutingDataset(TypedDict):
     """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
 
 
+class RoutingPair(TypedDict):
+    """How the trips of one ordered pair of zones are routed."""
+
+    destination: int
+    origin: int
+    paths: list[RoutingPath]
+
+
+class RoutingResult(TypedDict):
+    """What follows from the released trips, or of the method gradient from the released routing."""
+
+    demand: NotRequired[list[list[float]]]
+    """Released mean demand of a period, zones by zones; of the method counts; unit: trips a period"""
+    iterations: NotRequired[int]
+    """Steps that the assignment took"""
+    link_flows: NotRequired[list[float]]
+    """Flow of each link, in the order of the request; of the method counts; unit: trips a period"""
+    policy: NotRequired[list[RoutingPair]]
+    """Paths with their shares, for every ordered pair of distinct zones"""
+    relative_gap: NotRequired[float]
+    """How far the assignment is above its minimum at most"""
+    status: NotRequired[Literal["converged", "iteration_limit"]]
+    """Whether the assignment reached the gap that was asked for"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    total_travel_time: NotRequired[float]
+    """
+    Of the released demand; of the method counts; unit: trips a period times the unit of
+    free_flow_time
+    """
+    true_best_total_travel_time: NotRequired[float]
+    """
+    What the best policy costs on the true mean demand; of simulations; unit: trips a period
+    times the unit of free_flow_time
+    """
+    true_total_travel_time: NotRequired[float]
+    """
+    What the policy costs on the true mean demand; of simulations; unit: trips a period times
+    the unit of free_flow_time
+    """
+    unit_flows: NotRequired[list[list[float]]]
+    """Share of each pair's trips at each link; of the method gradient"""
+
+
 DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
 """A dataset to register."""
 
@@ -1190,3 +1350,13 @@ class PlanAnswer(TypedDict):
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price
+
+
+class Results(TypedDict):
+    """The fields of a result, by the kind of its problem."""
+
+    coupled_qp: CoupledQpResult
+    dr_ensemble: DrEnsembleResult
+    multi_agent: MultiAgentResult
+    off_policy_evaluation: OffPolicyEvaluationResult
+    routing: RoutingResult

@@ -10,24 +10,27 @@ from pydantic import Field
 
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import Budget, Flag
 from discreet.problems.plans import NoiseSummary, Plan, Resources
-from discreet.problems.results import Output, Result
+from discreet.problems.results import Result
 from discreet.problems.toy_sum.dataset import ToySumDataset, ToySumPublic
+from discreet.problems.toy_sum.result import ToySumResult
 
 
 class ToySum(Problem):
     """The sum of everybody's number."""
 
     title: ClassVar[str] = "Toy sum"
-    words: ClassVar[Mapping[str, str]] = {"total": "Sum of all numbers"}
     Dataset: ClassVar[type[ToySumDataset]] = ToySumDataset
+    Fields: ClassVar[Any] = ToySumResult
+    asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS}
 
     kind: Literal["toy_sum"]
     dataset: DatasetId = Field(description="Id of a dataset of kind toy_sum")
+    negative: Flag = Field(default=True, description="Whether a sum below 0 is shown as it is")
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -52,6 +55,9 @@ class ToySum(Problem):
         left, right = ({"numbers": np.array(numbers)} for numbers in ([0, 9], [0]))
         return (Neighbours("toy_sum", problem, public, plan, left, right),)
 
+    def otherwise(self, public: ToySumPublic) -> dict[str, dict[str, Any]]:
+        return {"negative": {"negative": not self.negative}}
+
     def plan(self, public: ToySumPublic, budget: Budget) -> Plan:
         neighbours = "one person's number added or removed"
         event = calibration.discrete_laplace(public.most, budget.epsilon, neighbours=neighbours)
@@ -69,4 +75,5 @@ class ToySum(Problem):
 
     def finish(self, public: ToySumPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         progress(1, 1)
-        return Result({"total": Output(lambda: int(released["sum"][0]))})
+        total = int(released["sum"][0])
+        return Result.of(self.Fields, {"total": total if self.negative else max(total, 0)})
