@@ -1,7 +1,8 @@
 """`make sdk`: what in the Python SDK is made from something else (needs datamodel-code-generator and ruff).
 
-`discreet_client/rest/models.py` and `operations.py` are made from the committed contract, `discreet_client/aio.py` from
-`client.py`: the same calls with `await`. mypy finds an await that a new rule would have had to put.
+`discreet_client/rest/models.py`, `operations.py` and `contents.py` and `discreet_client/answers.py` are made from the
+committed contract, `discreet_client/aio.py` from `client.py`: the same calls with `await`. mypy finds an await that a
+new rule would have had to put.
 
     python clients/python/generate.py            write them again
     python clients/python/generate.py --check    exit 1 when what is committed is not what would be written
@@ -17,6 +18,8 @@ import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+
+from discreet_client.forms import forms_in
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
@@ -182,6 +185,88 @@ def operations(contract: Json) -> str:
     return OPERATIONS + "".join("\n\n" + operation(*call) for call in calls)
 
 
+# Results by kind
+
+ANSWERS = '''"""Results of jobs in a class of their kind, as the contract declares their fields."""
+# Made from openapi/openapi.json by `make sdk`.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from discreet_client.rest import models
+from discreet_client.results import Answer, Floats, Ints, Price
+'''
+ANSWER_OF = '''
+
+def answer_of(document: Mapping[str, Any], tables: Mapping[str, bytes]) -> Answer:
+    """The answer in the class of its kind; a kind that this client does not know yet is an `Answer`."""
+    return ANSWERS.get(document["job"]["kind"], Answer)(document, tables)
+'''
+ARRAYS = {"number": "Floats", "integer": "Ints"}
+
+
+def field_type(schema: Json) -> str:
+    """The type that a field of a result has in Python. Numbers in rows are arrays where the contract names their axes;
+    without, rows may differ in length."""
+    if "$ref" in schema:
+        return "models." + schema["$ref"].rpartition("/")[2]
+    if schema.get("type") == "array":
+        inner = schema["items"]
+        while inner.get("type") == "array":
+            inner = inner["items"]
+        if inner.get("type") in ARRAYS:
+            return ARRAYS[inner["type"]] if "x-table" in schema else "Any"
+        return f"list[{field_type(schema['items'])}]"
+    if schema.get("type") == "object":
+        each = schema.get("additionalProperties")
+        return f"dict[str, {field_type(each) if isinstance(each, dict) else 'Any'}]"
+    return type_of(schema)
+
+
+def answer_class(kind: str, name: str, schema: Json) -> str:
+    """The class of one kind's answers."""
+    says = wrapped(f"Result of `{kind}`. {schema['description']}")
+    lines = [f"class {name}(Answer):", textwrap.indent(f'"""{says}"""', "    "), ""]
+    lines.append(f"    KIND: ClassVar[str] = {kind!r}")
+    for field, said in schema["properties"].items():
+        if field != "tables":
+            kept = field_type(said)
+            *axes, _ = said.get("x-table", [""])
+            shape = f"; [{', '.join(axes)}]" if kept in ARRAYS.values() else ""
+            lines.append(f"    {field}: {kept}")
+            lines.append(textwrap.indent(f'"""{wrapped(about(said) + shape)}"""', "    "))
+    return "\n".join(lines) + "\n"
+
+
+def answers(contract: Json) -> str:
+    """The module `answers`."""
+    schemas, parts, names = contract["components"]["schemas"], [ANSWERS], []
+    for kind, reference in schemas["Results"]["properties"].items():
+        result = reference["$ref"].rpartition("/")[2]
+        names.append(result.removesuffix("Result") + "Answer")
+        parts.append(answer_class(kind, names[-1], schemas[result]))
+    parts.append(f"ANSWERS: dict[str, type[Answer]] = {{one.KIND: one for one in ({', '.join(names)},)}}\n")
+    listed = sorted(["ANSWERS", "Answer", "Floats", "Ints", "Price", "answer_of", *names])
+    parts.insert(1, f"__all__ = {listed!r}\n")
+    return "\n\n".join(parts) + ANSWER_OF
+
+
+CONTENTS = '''"""What contents of datasets may look like, by kind: `discreet_client.forms`."""
+# Made from openapi/openapi.json by `make sdk`.
+
+from __future__ import annotations
+
+from discreet_client.forms import Forms
+'''
+
+
+def contents(contract: Json) -> str:
+    """The module `rest.contents`."""
+    return f"{CONTENTS}\nCONTENTS: dict[str, Forms] = {forms_in(contract)!r}\n"
+
+
 # The client for asyncio
 
 HEADER = "# Made from client.py by `make sdk`; edit that.\n"
@@ -242,6 +327,8 @@ def main() -> int:
     made = {
         "rest/models.py": models(contract),
         "rest/operations.py": operations(contract),
+        "rest/contents.py": contents(contract),
+        "answers.py": answers(contract),
         "aio.py": asynchronous((PACKAGE / "client.py").read_text()),
     }
     texts = {PACKAGE / name: formatted(PACKAGE / name, text) for name, text in made.items()}

@@ -7,27 +7,19 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.clients.node import BIN, SDK, execute, installed
 from tests.clients.sdk_examples import examples
 from tests.conftest import Installation
-
-SDK = Path(__file__).parents[2] / "clients" / "typescript"
-MISSING = 4
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The SDK compiled and packed in a folder of its own."""
-    done = subprocess.run(
-        [sys.executable, str(SDK / "generate.py"), "--install"], capture_output=True, text=True, check=False
-    )
-    if done.returncode == MISSING:
-        pytest.skip(done.stderr.strip())
-    assert done.returncode == 0, done.stderr
+    installed()
     folder = tmp_path_factory.mktemp("typescript")
     for name in ("package.json", "tsconfig.json", "README.md"):
         shutil.copy(SDK / name, folder)
@@ -54,13 +46,8 @@ def user(built: Path) -> Path:
     (folder / "src").mkdir()
     (block,) = re.findall(r"```ts\n(.*?)```", (SDK / "README.md").read_text(), re.DOTALL)
     (folder / "src" / "quickstart.ts").write_text(block)
-    execute([str(SDK / "node_modules" / ".bin" / "tsc"), "--skipLibCheck", "false"], folder)
+    execute([str(BIN / "tsc"), "--skipLibCheck", "false"], folder)
     return folder
-
-
-def execute(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run(folder: Path, service: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,8 @@
 """A new kind needs its folder, one line, one test and one page: a toy kind is put into a copy of the tree and used.
 
 In the copy there is no other kind. So everything that is used here also shows that it rests on none of them, and
-processes are warm soon. What is made from the contract (openapi/, the SDKs' models) is not made again: the Python SDK
-asks the service for what it does not know.
+processes are warm soon. What is made from the contract is not made again for the Python SDK, which asks the service
+for what it does not know; of the TypeScript SDK the types are, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
+from tests.clients.node import BIN, execute, installed
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
 
@@ -141,6 +142,12 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         dataset = client.register("toy_sum", PUBLIC, fields, cap=10, name="numbers")
         columns = client.register("toy_sum", PUBLIC, {"number": np.array([9, 3, 2, 1])}, cap=10, name="numbers")
         assert columns["id"] == dataset["id"] == client.job(json.loads(out.read_text())["job"]["id"])["dataset"]
+        rows = client.register("toy_sum", PUBLIC, np.array([2, 1, 9, 3]), cap=10, name="numbers")
+        assert rows["id"] == dataset["id"]
+        with pytest.raises(TypeError, match="one of the fields numbers"):  # and not sent as if it were a column
+            client.register("toy_sum", PUBLIC, {"nmbers": [{"number": 1}]}, cap=10, name="numbers")
+        with pytest.raises(TypeError, match="2 dimensions"):
+            client.register("toy_sum", PUBLIC, np.array([[1, 2]]), cap=10, name="numbers")
         answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1)
         assert answer.fields == ("total",)
         assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
@@ -154,6 +161,28 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert chart.json()["title"] == "The sum"
         form = visitor.get("/jobs/new?kind=toy_sum")
         assert "toy_sum" in form.response.text
+
+
+def test_a_kind_of_one_folder_has_types_in_typescript(service: Installation, tmp_path: Path) -> None:
+    """The SDK with the types of this service's contract, and no other change."""
+    sdk = installed()
+    for name in ("package.json", "tsconfig.json"):
+        shutil.copy(sdk / name, tmp_path)
+    shutil.copytree(sdk / "src", tmp_path / "src")
+    (tmp_path / "node_modules").symlink_to(sdk / "node_modules")
+    (tmp_path / "test").mkdir()
+    shutil.copy(TOY / "toy_sum.ts", tmp_path / "test")
+    with service.http() as http:
+        (tmp_path / "openapi.json").write_text(http.get("/openapi.json").text)
+    generate = json.loads((sdk / "package.json").read_text())["scripts"]["generate"].split()
+    assert generate[1] == "../../openapi/openapi.json"
+    execute([str(BIN / generate[0]), "openapi.json", *generate[2:]], tmp_path)
+    execute([str(BIN / "tsc")], tmp_path)
+    server = {"DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key}
+    said = execute([str(shutil.which("node")), "dist/test/toy_sum.js"], tmp_path, {**os.environ, **server})
+    answer = json.loads(said)
+    assert abs(answer.pop("total") - 15) < 9 * 21  # beyond with probability below 1e-9
+    assert answer == {"kind": "toy_sum", "epsilon": 1}
 
 
 def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(tree: Path, environment: dict[str, str]) -> None:

@@ -1,254 +1,157 @@
-"""Results of jobs: arrays by name, frames, the certificate and the price."""
+"""Results of jobs in a class of their kind, as the contract declares their fields."""
+# Made from openapi/openapi.json by `make sdk`.
 
 from __future__ import annotations
 
-import io
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from discreet_client.rest import models
+from discreet_client.results import Answer, Floats, Ints, Price
 
-from discreet_client.errors import MissingExtra
-
-if TYPE_CHECKING:
-    import pandas
-    import pyarrow
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-MAX_CELLS = 1 << 28
-"""A table is no array where the array would have more cells: 2 GB."""
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a job cost."""
-
-    epsilon: float
-    delta: float
-    rho: float
-
-
-class Answer:
-    """The result of a job: `answer.link_flows` or `answer["link_flows"]`.
-
-    Numbers come as NumPy arrays: float64 in the fields that the class of a kind names, in others int64 where all are
-    whole. Everything else is as it is in the JSON.
-    Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but in memory.
-    Subclasses name the fields of a kind; a field that the service gained later is there all the same.
-    """
-
-    def __init__(self, document: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
-        self.document = dict(document)
-        """The JSON answer: job, result, certificate."""
-        self.parquet = dict(tables)
-        """Bytes of the Parquet files of the large fields."""
-        self._cache: dict[str, Any] = {}
-
-    # What stands around the result
-
-    @property
-    def job(self) -> dict[str, Any]:
-        job: dict[str, Any] = self.document["job"]
-        return job
-
-    @property
-    def id(self) -> str:
-        return str(self.job["id"])
-
-    @property
-    def kind(self) -> str:
-        return str(self.job["kind"])
-
-    @property
-    def certificate(self) -> dict[str, Any]:
-        """What was given away, signed: guarantee, events, assumptions."""
-        certificate: dict[str, Any] = self.document["certificate"]
-        return certificate
-
-    @cached_property
-    def price(self) -> Price:
-        price = self.job["price"]
-        return Price(price["epsilon"], price["delta"], price["rho"])
-
-    # The result
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Names of all fields, small and large."""
-        return (*(name for name in self.document["result"] if name != "tables"), *self.parquet)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.fields)
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.fields
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._cache:
-            if name in self.parquet:
-                self._cache[name] = _array_of_table(name, self.table(name))
-            elif name in self.fields:
-                self._cache[name] = self._typed(name, _array(self.document["result"][name]))
-            else:
-                raise KeyError(f"{name!r}; there are {', '.join(self.fields)}")
-        return self._cache[name]
-
-    def _typed(self, name: str, value: Any) -> Any:
-        """A field as its class says: JSON does not tell 1.0 from 1."""
-        kind = type(self).__annotations__.get(name)
-        if kind == "Floats" and isinstance(value, np.ndarray):
-            return value.astype(np.float64, copy=False)
-        return float(value) if kind == "float" and isinstance(value, int) else value
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and "document" in self.__dict__ and name in self.fields:
-            return self[name]
-        raise AttributeError(f"{type(self).__name__} has no {name!r}", name=name, obj=self)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.fields]
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id}: {', '.join(self.fields)}>"
-
-    def table(self, name: str) -> pyarrow.Table:
-        """A field that came as Parquet."""
-        try:
-            import pyarrow.parquet  # noqa: PLC0415 - optional
-        except ImportError:
-            raise MissingExtra("pyarrow", "arrow", f"the large field {name!r}") from None
-        return pyarrow.parquet.read_table(io.BytesIO(self.parquet[name]))
-
-    def frame(self, name: str) -> pandas.DataFrame:
-        """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
-        of one or two dimensions its rows and columns, of one with more one row a number with its positions."""
-        try:
-            import pandas  # noqa: PLC0415 - optional
-        except ImportError:
-            raise MissingExtra("pandas", "pandas", "a frame") from None
-        if name in self.parquet:
-            return self.table(name).to_pandas()
-        value = self[name]
-        if isinstance(value, np.ndarray):
-            if value.ndim == 1:
-                return pandas.DataFrame({name: value})
-            if value.ndim == 2:
-                return pandas.DataFrame(value)
-            index = pandas.MultiIndex.from_product(
-                [range(size) for size in value.shape], names=[f"axis_{axis}" for axis in range(value.ndim)]
-            )
-            return pandas.DataFrame({name: value.ravel()}, index=index)
-        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-            return pandas.DataFrame.from_records(value)
-        raise TypeError(f"{name!r} is no table: {type(value).__name__}")
-
-
-class RoutingAnswer(Answer):
-    """Result of `routing`. Positions of links are 0-based, zones are 1..n."""
-
-    KIND: ClassVar[str] = "routing"
-    link_flows: Floats
-    demand: Floats
-    policy: list[dict[str, Any]]
-    total_travel_time: float
-
-
-class DrEnsembleAnswer(Answer):
-    """Result of `dr_ensemble`: transitions float64[n, n], policy float64[T - 1, n, n], powers float64[T]."""
-
-    KIND: ClassVar[str] = "dr_ensemble"
-    transitions: Floats
-    policy: Floats
-    expected_power: Floats
-    default_power: Floats
-    cost_to_go: Floats
-
-
-class OffPolicyEvaluationAnswer(Answer):
-    """Result of `off_policy_evaluation`: weights float64[features]; `values` of tabular features, `policy_value` where
-    the problem has an initial distribution."""
-
-    KIND: ClassVar[str] = "off_policy_evaluation"
-    weights: Floats
-    values: Floats
-    policy_value: float
-
-
-class MultiAgentAnswer(Answer):
-    """Result of `multi_agent`: multipliers float64[m]; in simulations also the agents' `state`."""
-
-    KIND: ClassVar[str] = "multi_agent"
-    multipliers: Floats
-    average_multipliers: Floats
-    multiplier_path: list[dict[str, Any]]
-    noisy_values: Floats
-    noisy_gradients: Any
-    state: dict[str, float]
+__all__ = [
+    "ANSWERS",
+    "Answer",
+    "CoupledQpAnswer",
+    "DrEnsembleAnswer",
+    "Floats",
+    "Ints",
+    "MultiAgentAnswer",
+    "OffPolicyEvaluationAnswer",
+    "Price",
+    "RoutingAnswer",
+    "answer_of",
+]
 
 
 class CoupledQpAnswer(Answer):
-    """Result of `coupled_qp`: in simulations `x`, one array an agent; of agents apart rounds and transcript only."""
+    """Result of `coupled_qp`. Of agents apart rounds, transcript and evidence alone; each finds
+    its own optimum at home."""
 
     KIND: ClassVar[str] = "coupled_qp"
-    x: Any
+    bytes_sent: int
+    """By an agent, at most; of protocol job; unit: bytes"""
+    evidence: dict[str, Any]
+    """The roster and the agents' signatures; of protocol federated"""
     multipliers: Floats
+    """Of the constraints; of protocol job; [constraint]"""
     objective: float
+    """The joint cost at `x`; of protocol job"""
     rounds: int
+    """Rounds of the sums that were opened"""
     transcript: str
+    """Hash of all broadcasts, hexadecimal"""
+    violation: float
+    """Largest entry of the constraints above zero; of protocol job"""
+    x: Any
+    """The optimum, one list an agent; of protocol job"""
+
+
+class DrEnsembleAnswer(Answer):
+    """Result of `dr_ensemble`. What follows from the released transition matrix."""
+
+    KIND: ClassVar[str] = "dr_ensemble"
+    cost_of_privacy: Floats
+    """What the released policy costs more than the best one where the true matrix holds; of
+    simulations; unit: the unit of utility; [step, state]"""
+    cost_to_go: Floats
+    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility;
+    [state]"""
+    default_power: Floats
+    """Expected power without control; unit: the unit of power of the states; [step]"""
+    expected_power: Floats
+    """Expected power of a load in each step under the policy, from `initial`; unit: the unit of
+    power of the states; [step]"""
+    policy: Floats
+    """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
+    transitions: Floats
+    """The released default transition matrix P[from][to]; rows sum to 1; [from, to]"""
+    true_default_power: Floats
+    """Of the true matrix without control; of simulations; unit: the unit of power of the states;
+    [step]"""
+    true_expected_power: Floats
+    """Under the best policy of the true matrix; of simulations; unit: the unit of power of the
+    states; [step]"""
+
+
+class MultiAgentAnswer(Answer):
+    """Result of `multi_agent`. Functions of the noised outputs alone."""
+
+    KIND: ClassVar[str] = "multi_agent"
+    average_multipliers: Floats
+    """Averaged over the second half of the steps; [constraint]"""
+    average_state: dict[str, float]
+    """Averaged over the second half of the steps; of simulations"""
+    multiplier_path: list[models.MultiplierPoint]
+    """Multipliers at up to 100 public steps"""
+    multipliers: Floats
+    """Of each constraint, after the last step; [constraint]"""
+    noisy_gradients: list[models.NoisyGradient]
+    """Noised derivatives of the constraints, averaged over the second half"""
+    noisy_values: Floats
+    """Noised values of the constraints, averaged over the second half; [constraint]"""
+    state: dict[str, float]
+    """Of each agent after the last step; of simulations"""
+    state_path: Floats
+    """States at the steps of `multiplier_path`, by agent; of simulations; [point, agent]"""
+
+
+class OffPolicyEvaluationAnswer(Answer):
+    """Result of `off_policy_evaluation`. A linear value function of the target policy."""
+
+    KIND: ClassVar[str] = "off_policy_evaluation"
+    policy_value: float
+    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    values: Floats
+    """The value of each state, of tabular features; unit: the unit of rewards; [state]"""
+    weights: Floats
+    """Theta, one number a feature; unit: the unit of rewards; [feature]"""
+
+
+class RoutingAnswer(Answer):
+    """Result of `routing`. What follows from the released trips, or of the method gradient from
+    the released routing."""
+
+    KIND: ClassVar[str] = "routing"
+    demand: Floats
+    """Released mean demand of a period, zones by zones; of the method counts; unit: trips a
+    period; [origin, destination]"""
+    iterations: int
+    """Steps that the assignment took"""
+    link_flows: Floats
+    """Flow of each link, in the order of the request; of the method counts; unit: trips a period;
+    [link]"""
+    policy: list[models.RoutingPair]
+    """Paths with their shares, for every ordered pair of distinct zones"""
+    relative_gap: float
+    """How far the assignment is above its minimum at most"""
+    status: Literal["converged", "iteration_limit"]
+    """Whether the assignment reached the gap that was asked for"""
+    total_travel_time: float
+    """Of the released demand; of the method counts; unit: trips a period times the unit of
+    free_flow_time"""
+    true_best_total_travel_time: float
+    """What the best policy costs on the true mean demand; of simulations; unit: trips a period
+    times the unit of free_flow_time"""
+    true_total_travel_time: float
+    """What the policy costs on the true mean demand; of simulations; unit: trips a period times
+    the unit of free_flow_time"""
+    unit_flows: Floats
+    """Share of each pair's trips at each link; of the method gradient; [pair, link]"""
 
 
 ANSWERS: dict[str, type[Answer]] = {
-    RoutingAnswer.KIND: RoutingAnswer,
-    DrEnsembleAnswer.KIND: DrEnsembleAnswer,
-    OffPolicyEvaluationAnswer.KIND: OffPolicyEvaluationAnswer,
-    MultiAgentAnswer.KIND: MultiAgentAnswer,
-    CoupledQpAnswer.KIND: CoupledQpAnswer,
+    one.KIND: one
+    for one in (
+        CoupledQpAnswer,
+        DrEnsembleAnswer,
+        MultiAgentAnswer,
+        OffPolicyEvaluationAnswer,
+        RoutingAnswer,
+    )
 }
 
 
 def answer_of(document: Mapping[str, Any], tables: Mapping[str, bytes]) -> Answer:
     """The answer in the class of its kind; a kind that this client does not know yet is an `Answer`."""
     return ANSWERS.get(document["job"]["kind"], Answer)(document, tables)
-
-
-def _array(value: Any) -> Any:
-    """Nested lists of numbers as an array; lists of unequal length as a list of arrays; anything else as it is."""
-    if not isinstance(value, list) or not _numeric(value):
-        return value
-    try:
-        return np.array(value)
-    except ValueError:  # ragged
-        return [_array(row) for row in value]
-
-
-def _numeric(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_numeric(item) for item in value)
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
-    """The array of a table that has its positions in all columns but the last; what has no row is 0."""
-    import pyarrow  # noqa: PLC0415 - it has read the table
-
-    *axes, _ = table.column_names
-    if not axes or not all(pyarrow.types.is_integer(table.schema.field(axis).type) for axis in axes):
-        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
-    *positions, numbers = (column.to_numpy() for column in table.columns)
-    if not (pyarrow.types.is_floating(table.schema.types[-1]) or pyarrow.types.is_integer(table.schema.types[-1])):
-        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
-    shape = tuple(int(axis.max()) + 1 for axis in positions)
-    if math.prod(shape) > MAX_CELLS:
-        raise TypeError(f"{name!r} has {math.prod(shape)} cells; take answer.table({name!r})")
-    array = np.zeros(shape, dtype=numbers.dtype)
-    array[tuple(positions)] = numbers
-    return array

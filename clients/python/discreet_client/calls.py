@@ -18,9 +18,11 @@ import httpx
 
 from discreet_client import certificates, progress
 from discreet_client.answers import Answer, answer_of
-from discreet_client.contents import File, content_of, dumps, fields_in, known_fields
+from discreet_client.contents import File, content_of, dumps, fits
 from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
+from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
+from discreet_client.rest.contents import CONTENTS
 
 Json = dict[str, Any]
 Amount = Decimal | float
@@ -137,10 +139,10 @@ def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
     content = None
     if "content" in dataset:
         kind = str(dataset.get("kind"))
-        fields = known_fields().get(kind)
-        if fields is None and isinstance(dataset["content"], Mapping):  # the service may know more kinds
-            fields = fields_in((yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True)), kind)
-        content = content_of(kind, dataset["content"], fields)
+        forms = CONTENTS.get(kind)
+        if not fits(dataset["content"], forms):  # the service may know more kinds, and more of a kind
+            forms = forms_in((yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True))).get(kind)
+        content = content_of(kind, dataset["content"], forms)
     registered: models.DatasetAnswer
     if isinstance(content, File):
         metadata = {name: value for name, value in dataset.items() if name != "content"}

@@ -5,8 +5,8 @@ What may be given as the content of a dataset:
     a mapping of the fields that the contract names for the kind (`trips`, `trajectories`, …), whose values may be
     arrays or frames                                                                 -> JSON
     a pandas DataFrame, a pyarrow Table, or a mapping of columns of equal length     -> Parquet, or CSV without pyarrow
-    for dr_ensemble int[participants, steps] (trajectories) or float[n, n] (with public `row_change`)
-    for routing int[periods, zones, zones], the trips of every pair
+    a NumPy array that the contract names for the kind (`x-arrays`): for dr_ensemble int[participants, steps] or
+        float[n, n], for routing int[periods, zones, zones]                          -> a table, one row a number
     a path of a Parquet, CSV or JSON file                                            -> as it is
 """
 
@@ -15,16 +15,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, get_args, get_type_hints
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.rest import models
+from discreet_client.forms import Forms
 
 
 class File(NamedTuple):
@@ -56,69 +55,57 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
 
 
-@cache
-def known_fields() -> dict[str, frozenset[str]]:
-    """By kind, the fields of a content in JSON, as the contract had them when this client was made."""
-    found = {}
-    for model in vars(models).values():
-        hints = get_type_hints(model) if isinstance(model, type) else {}
-        if {"kind", "public", "content"} <= hints.keys():
-            (kind,) = get_args(hints["kind"])
-            found[kind] = frozenset(hints["content"].__annotations__)
-    return found
+def fits(content: Any, forms: Forms | None) -> bool:
+    """Whether a mapping or an array is a content of these forms; what is neither needs none."""
+    if isinstance(content, Mapping):
+        return forms is not None and bool(content.keys() & set(forms["fields"]))
+    if isinstance(content, np.ndarray):
+        return forms is not None and any(_is_of(content, form) for form in forms["arrays"])
+    return True
 
 
-def fields_in(document: Mapping[str, Any], kind: str) -> frozenset[str] | None:
-    """The fields of a content in JSON by the service's own contract; None for a kind that it does not know either."""
-    schemas = document["components"]["schemas"]
-    for schema in schemas.values():
-        properties = schema.get("properties", {})
-        if {"public", "content"} <= properties.keys() and properties.get("kind", {}).get("const") == kind:
-            return frozenset(schemas[properties["content"]["$ref"].rpartition("/")[2]]["properties"])
-    return None
-
-
-def content_of(kind: str, content: Any, fields: frozenset[str] | None) -> Any:
+def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
     """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell what it is.
 
-    `fields`: those of the kind's content in JSON; None where nobody knows the kind, and the service shall say so.
+    `forms`: those of the kind; None where nobody knows the kind, and the service shall say so.
     """
     if isinstance(content, str | Path):
         path = Path(content)
         return File(path.name, path.open("rb"))
     if isinstance(content, np.ndarray):
-        return _of_array(kind, content)
+        return content if forms is None else _of_array(kind, content, forms)
     if isinstance(content, Mapping):
-        return content if fields is None or content.keys() & fields else _file(_columns(content, fields))
+        return content if forms is None or fits(content, forms) else _file(_columns(content, forms["fields"]))
     if hasattr(content, "to_parquet") or hasattr(content, "column_names"):
         return _file(content)
     raise TypeError(f"content of type {type(content).__name__}: see discreet_client.contents")
 
 
-def _of_array(kind: str, array: NDArray[Any]) -> Any:
-    if kind == "dr_ensemble" and array.ndim == 2:
-        if not np.issubdtype(array.dtype, np.integer):
-            return {"transitions": array}
-        participants, steps = array.shape
-        return _file(
-            {
-                "participant": np.repeat(np.arange(participants), steps),
-                "step": np.tile(np.arange(steps), participants),
-                "state": array.ravel(),
-            }
+def _is_of(array: NDArray[Any], form: Mapping[str, Any]) -> bool:
+    return array.ndim == len(form["axes"]) and (not form.get("integers") or np.issubdtype(array.dtype, np.integer))
+
+
+def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
+    """The table that stands for an array: its positions, then its numbers."""
+    form = next((form for form in forms["arrays"] if _is_of(array, form)), None)
+    if form is None:
+        raise TypeError(
+            f"an array of {array.ndim} dimensions and type {array.dtype} is no content of {kind}: see"
+            " discreet_client.contents"
         )
-    if kind == "routing" and array.ndim == 3:
-        period, origin, destination = np.nonzero(array)
-        count = array[period, origin, destination]
-        return _file({"period": period, "origin": origin + 1, "destination": destination + 1, "count": count})
-    raise TypeError(f"an array of {array.ndim} dimensions is no content of {kind}: see discreet_client.contents")
+    places = np.nonzero(array) if form.get("sparse") else tuple(axis.ravel() for axis in np.indices(array.shape))
+    firsts = form.get("first", [0] * array.ndim)
+    columns = {axis: place + first for axis, place, first in zip(form["axes"], places, firsts, strict=True) if axis}
+    return _file({**columns, form["value"]: array[places]})
 
 
-def _columns(content: Mapping[str, Any], fields: frozenset[str]) -> dict[str, NDArray[Any]]:
+def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Columns of equal length; one of two dimensions `x` becomes `x_0, x_1, …`, as the service reads it."""
     columns: dict[str, NDArray[Any]] = {}
     for name, given in content.items():
         values = np.asarray(given)
+        if values.dtype == object and any(isinstance(value, dict | list) for value in values.flat):
+            raise TypeError(f"{name!r} is no column, nor one of the fields {', '.join(fields)} of a content")
         if values.ndim == 2:
             columns |= {f"{name}_{axis}": values[:, axis] for axis in range(values.shape[1])}
         elif values.ndim == 1:
@@ -126,7 +113,7 @@ def _columns(content: Mapping[str, Any], fields: frozenset[str]) -> dict[str, ND
         else:
             raise TypeError(f"column {name!r} has {values.ndim} dimensions")
     if len({len(values) for values in columns.values()}) != 1:
-        raise TypeError(f"a content has one of the fields {', '.join(sorted(fields))}, or columns of one length")
+        raise TypeError(f"a content has one of the fields {', '.join(fields)}, or columns of one length")
     return columns
 
 

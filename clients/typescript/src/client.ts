@@ -109,7 +109,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   async function answer(id: string): Promise<AnyAnswer> {
     const { job, result, certificate } = taken(await api.GET("/v1/jobs/{job_id}/result", path(id)));
     await requireResult(certificate as Certificate, result);
-    // The contract leaves result and certificate open; kinds.ts says what they are.
+    // The job's kind tells which of `Results` this is.
     return { kind: job.kind, job, price: job.price, result, certificate: certificate as Certificate } as AnyAnswer;
   }
 

@@ -1,4 +1,4 @@
-/** The kinds: what is sent comes from the contract, what comes back is named here (the contract leaves it open). */
+/** The kinds, as the contract has them: what is sent, and what comes back. */
 
 import type { components } from "./schema.js";
 
@@ -26,46 +26,11 @@ export type Solvable<K extends Kind> = { kind: K } & WithDataset<ProblemOf<K>>;
 
 export type Matrix = number[][];
 
-/** Fields of the results. Those of more than a million numbers are not in the JSON: `tables` names them. */
-export interface Results {
-  routing: {
-    link_flows: number[];
-    demand: Matrix;
-    policy: { origin: number; destination: number; paths: { links: number[]; share: number }[] }[];
-    total_travel_time: number;
-  };
-  dr_ensemble: {
-    transitions: Matrix;
-    policy: Matrix[];
-    expected_power: number[];
-    default_power: number[];
-    cost_to_go: number[];
-    /** Simulations only. */
-    cost_of_privacy?: Matrix;
-  };
-  off_policy_evaluation: {
-    weights: number[];
-    values?: number[];
-    policy_value?: number;
-  };
-  multi_agent: {
-    multipliers: number[];
-    average_multipliers: number[];
-    multiplier_path: { step: number; multipliers: number[] }[];
-    noisy_values: number[];
-    noisy_gradients: Record<string, unknown>[];
-    /** Simulations only. */
-    state?: Record<string, number>;
-  };
-  coupled_qp: {
-    rounds: number;
-    transcript: string;
-    /** In job mode only. */
-    x?: Matrix;
-    multipliers?: number[];
-    objective?: number;
-  };
-}
+/**
+ * Fields of the results by kind. One that may be missing is of some methods or simulations only, or may have more than a
+ * million numbers: it is then not in the JSON, and `tables` names it.
+ */
+export type Results = Schemas["Results"];
 
 export interface Certificate {
   guarantee: { type: "approximate_dp" | "pure_dp" | "cryptographic" | "none"; [field: string]: unknown };
@@ -83,8 +48,8 @@ export interface Answer<K extends Kind> {
   kind: K;
   job: Job;
   price: Price;
-  /** Of a kind that is not named above, whatever its page says. */
-  result: (K extends keyof Results ? Results[K] : Record<string, unknown>) & { tables: string[] };
+  /** Of a kind that the contract did not have yet, whatever its page says. */
+  result: K extends keyof Results ? Results[K] : Record<string, unknown> & { tables: string[] };
   certificate: Certificate;
 }
 

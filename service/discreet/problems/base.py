@@ -40,6 +40,9 @@ class Problem(Frozen):
 
     title: ClassVar[str]
     """The kind's name for people."""
+    private: ClassVar[str]
+    published: ClassVar[str]
+    """For people, in a few words: what a job protects, and what it publishes."""
     words: ClassVar[Mapping[str, str]] = {}
     """For people: what a plan's `iterations` count, where the name alone does not say it."""
 

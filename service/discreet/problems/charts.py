@@ -1,5 +1,6 @@
 """The charts of a result, and its picture, whatever its kind: `charts.py` of the kind's folder draws them.
 
+SHOWN                                               what there is to see, in a few words
 charts_of(problem, plan, result)                    the charts of its page
 draw(problem, result, path, coordinates=…)          the picture of `discreet draw`, if there is one
 pairs(problem, result), pair_map, pair_paths        where the result has paths between pairs of zones

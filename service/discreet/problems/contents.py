@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue
 
 Content = dict[str, NDArray[Any]]
 """Private content in its canonical form: arrays by name, the same for the same data in any order."""
@@ -23,6 +23,16 @@ Progress = Callable[[int, int], None]
 """Called with (step, total); post-processing only, so that steps and their timing tell nothing about the data."""
 
 Mode = Literal["private", "simulation"]
+
+
+def arrays(*forms: dict[str, JsonValue]) -> ConfigDict:
+    """Arrays that may stand for a content, in the contract of its model: an SDK makes a table of one, a row a number.
+
+    `axes`, `value`: the table's columns, an axis that is None has none; `first`: the number of the first position on
+    each axis, 0 where it is left out; `sparse`: numbers that are 0 have no row; `integers`: it holds no others.
+    """
+    return ConfigDict(json_schema_extra={"x-arrays": list(forms)})
+
 
 DIGEST_ITEMS = 1 << 17
 """Numbers of a content that are put into its digest at once."""

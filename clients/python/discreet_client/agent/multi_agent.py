@@ -99,7 +99,7 @@ def _moved(kept: dict[str, Any], slope: Callable[[float], float], k: int, broadc
     return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
 
 
-def solve(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
+def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
     """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper, radius}, initial?}`.
 
     The objective is an expression in the agent's own name, the one that the constraints call it by.

@@ -15,6 +15,7 @@ from discreet.solvers.saddle import spds
 from discreet.solvers.saddle.saddle_point import thinned
 from discreet_client.updates import Steps
 
+SHOWN = "simulation: what each agent does, slack, multipliers step by step"
 MAX_REPEATED_UPDATES = 20_000
 """Agents times iterations up to which a run on public data is done again to draw it."""
 

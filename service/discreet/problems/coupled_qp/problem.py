@@ -75,6 +75,8 @@ class CoupledQp(FederatedProblem):
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
+    private: ClassVar[str] = "each agent's variables and costs, from everybody"
+    published: ClassVar[str] = "nothing but encrypted sums; each agent learns its own optimum"
     seen_by_the_server: ClassVar[str] = (
         "What an agent sends is masked or encrypted: the server opens no single message."
     )

@@ -13,6 +13,7 @@ from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, rounded
 from discreet.solvers.saddle.saddle_point import thinned
 
+SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
 
 

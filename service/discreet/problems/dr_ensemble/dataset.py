@@ -24,7 +24,7 @@ from discreet.problems.columns import (
     record_order,
     starts_of,
 )
-from discreet.problems.contents import PRIVATE, Content, Packed
+from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Real
 
@@ -99,6 +99,11 @@ Row = Annotated[list[Annotated[Real, Field(ge=0, le=1)]], Field(fail_fast=True)]
 
 class DrEnsembleContent(Frozen):
     """The private content: state sequences, one a participant, or a transition matrix."""
+
+    model_config = arrays(
+        {"axes": ["participant", "step"], "value": "state", "integers": True},
+        {"axes": ["from", "to"], "value": "probability", "sparse": True},
+    )
 
     trajectories: Annotated[list[States], InPieces()] | None = None
     transitions: Annotated[list[Row], InPieces()] | None = None

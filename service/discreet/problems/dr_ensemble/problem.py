@@ -61,6 +61,8 @@ class DrEnsemble(Problem):
     """
 
     title: ClassVar[str] = "Demand response"
+    private: ClassVar[str] = "how participants of a demand-response ensemble use power"
+    published: ClassVar[str] = "a transition matrix, a control policy, the expected load"
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult

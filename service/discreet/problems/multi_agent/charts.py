@@ -10,6 +10,7 @@ from discreet.figures.charts import Chart, Table, noise_of
 from discreet.figures.series import MAX_CURVES, convergence, mean_noise, slack
 from discreet.figures.traces import bars, curve, figure, plain
 
+SHOWN = "multipliers step by step, slack of the constraints with its noise, gradients; simulation: states"
 MAX_BARS = 200
 
 

@@ -86,6 +86,8 @@ class MultiAgent(FederatedProblem):
     """
 
     title: ClassVar[str] = "Multi-agent coordination"
+    private: ClassVar[str] = "each agent's state, from the other agents"
+    published: ClassVar[str] = "multipliers of the shared constraints"
     seen_by_the_server: ClassVar[str] = (
         "The cloud sees where agents stand and answers with noise; states are in no result."
     )

@@ -13,6 +13,7 @@ from discreet.figures.series import Floats, field
 from discreet.figures.traces import bars, curve, figure, heat, rounded
 from discreet.solvers.evaluation.value_features import Fourier
 
+SHOWN = "value of each state, or the value function of Fourier features in one or two coordinates; weights"
 GRID = 41
 
 

@@ -54,6 +54,8 @@ class OffPolicyEvaluation(Problem):
     """
 
     title: ClassVar[str] = "Off-policy evaluation"
+    private: ClassVar[str] = "trajectories of people under one policy"
+    published: ClassVar[str] = "what another policy would have been worth"
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
     asked_again: ClassVar[Mapping[str, str]] = {

@@ -22,6 +22,10 @@ from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
 
+SHOWN = (
+    "map of the network with its flows, how full the links are, released demand; the "
+    "paths of any pair of zones, on the map and in words"
+)
 MAX_NODES = 10_000
 """A larger network is not drawn: finding places for its nodes would take seconds."""
 MAX_LINKS = 4000

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column
-from discreet.problems.contents import PRIVATE, Content, Packed
+from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 
@@ -59,6 +59,10 @@ class Trip(TypedDict):
 
 class RoutingContent(Frozen):
     """The private content."""
+
+    model_config = arrays(
+        {"axes": ["period", "origin", "destination"], "first": [0, 1, 1], "value": "count", "sparse": True}
+    )
 
     trips: Annotated[list[Trip], InPieces()]
 

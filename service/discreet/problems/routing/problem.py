@@ -69,6 +69,8 @@ class Routing(Problem):
     """
 
     title: ClassVar[str] = "Routing"
+    private: ClassVar[str] = "trips of a network's users"
+    published: ClassVar[str] = "a routing policy for every pair of zones, link flows"
     words: ClassVar[Mapping[str, str]] = {"assignment": "Steps of the assignment, at most"}
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
     Fields: ClassVar[Any] = RoutingResult

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table, noise_of
 from discreet.figures.traces import bars, figure
 
+SHOWN = "the sum"
+
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     """The sum alone."""

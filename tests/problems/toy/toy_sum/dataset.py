@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from discreet.problems.columns import check_bounds, integer_columns
-from discreet.problems.contents import PRIVATE, Content
+from discreet.problems.contents import PRIVATE, Content, arrays
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Count, Frozen, Positive
 
@@ -24,6 +24,8 @@ class ToySumPublic(Frozen):
 
 class ToySumContent(Frozen):
     """The private content."""
+
+    model_config = arrays({"axes": [None], "value": "number"})
 
     numbers: Annotated[list[Count], Field(fail_fast=True)]
 

@@ -24,6 +24,8 @@ class ToySum(Problem):
     """The sum of everybody's number."""
 
     title: ClassVar[str] = "Toy sum"
+    private: ClassVar[str] = "everybody's number"
+    published: ClassVar[str] = "their sum"
     Dataset: ClassVar[type[ToySumDataset]] = ToySumDataset
     Fields: ClassVar[Any] = ToySumResult
     asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS}

@@ -1,0 +1,22 @@
+"""What contents of datasets may look like, by kind: `discreet_client.forms`."""
+# Made from openapi/openapi.json by `make sdk`.
+
+from __future__ import annotations
+
+from discreet_client.forms import Forms
+
+CONTENTS: dict[str, Forms] = {
+    "dr_ensemble": {
+        "fields": ["trajectories", "transitions"],
+        "arrays": [
+            {"axes": ["participant", "step"], "integers": True, "value": "state"},
+            {"axes": ["from", "to"], "sparse": True, "value": "probability"},
+        ],
+    },
+    "multi_agent": {"fields": ["initial", "objectives"], "arrays": []},
+    "off_policy_evaluation": {"fields": ["transitions"], "arrays": []},
+    "routing": {
+        "fields": ["trips"],
+        "arrays": [{"axes": ["period", "origin", "destination"], "first": [0, 1, 1], "sparse": True, "value": "count"}],
+    },
+}

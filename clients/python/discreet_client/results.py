@@ -1,0 +1,186 @@
+"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a class for each kind."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.errors import MissingExtra
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_CELLS = 1 << 28
+"""A table is no array where the array would have more cells: 2 GB."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a job cost."""
+
+    epsilon: float
+    delta: float
+    rho: float
+
+
+class Answer:
+    """The result of a job: `answer.link_flows` or `answer["link_flows"]`.
+
+    Numbers come as NumPy arrays, of the type that the class of a kind has from the contract; in fields that it does not
+    know int64 where all are whole. Everything else is as it is in the JSON.
+    Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but in memory.
+    Subclasses name the fields of a kind; a field that the service gained later is there all the same.
+    """
+
+    def __init__(self, document: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
+        self.document = dict(document)
+        """The JSON answer: job, result, certificate."""
+        self.parquet = dict(tables)
+        """Bytes of the Parquet files of the large fields."""
+        self._cache: dict[str, Any] = {}
+
+    # What stands around the result
+
+    @property
+    def job(self) -> dict[str, Any]:
+        job: dict[str, Any] = self.document["job"]
+        return job
+
+    @property
+    def id(self) -> str:
+        return str(self.job["id"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.job["kind"])
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What was given away, signed: guarantee, events, assumptions."""
+        certificate: dict[str, Any] = self.document["certificate"]
+        return certificate
+
+    @cached_property
+    def price(self) -> Price:
+        price = self.job["price"]
+        return Price(price["epsilon"], price["delta"], price["rho"])
+
+    # The result
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of all fields, small and large."""
+        return (*(name for name in self.document["result"] if name != "tables"), *self.parquet)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._cache:
+            if name in self.parquet:
+                self._cache[name] = _array_of_table(name, self.table(name))
+            elif name in self.fields:
+                self._cache[name] = self._typed(name, _array(self.document["result"][name]))
+            else:
+                raise KeyError(f"{name!r}; there are {', '.join(self.fields)}")
+        return self._cache[name]
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """A field as its class says: JSON does not tell 1.0 from 1."""
+        kind = type(self).__annotations__.get(name)
+        if kind == "Floats" and isinstance(value, np.ndarray):
+            return value.astype(np.float64, copy=False)
+        return float(value) if kind == "float" and isinstance(value, int) else value
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and "document" in self.__dict__ and name in self.fields:
+            return self[name]
+        raise AttributeError(f"{type(self).__name__} has no {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.fields]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {', '.join(self.fields)}>"
+
+    def table(self, name: str) -> pyarrow.Table:
+        """A field that came as Parquet."""
+        try:
+            import pyarrow.parquet  # noqa: PLC0415 - optional
+        except ImportError:
+            raise MissingExtra("pyarrow", "arrow", f"the large field {name!r}") from None
+        return pyarrow.parquet.read_table(io.BytesIO(self.parquet[name]))
+
+    def frame(self, name: str) -> pandas.DataFrame:
+        """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
+        of one or two dimensions its rows and columns, of one with more one row a number with its positions."""
+        try:
+            import pandas  # noqa: PLC0415 - optional
+        except ImportError:
+            raise MissingExtra("pandas", "pandas", "a frame") from None
+        if name in self.parquet:
+            return self.table(name).to_pandas()
+        value = self[name]
+        if isinstance(value, np.ndarray):
+            if value.ndim == 1:
+                return pandas.DataFrame({name: value})
+            if value.ndim == 2:
+                return pandas.DataFrame(value)
+            index = pandas.MultiIndex.from_product(
+                [range(size) for size in value.shape], names=[f"axis_{axis}" for axis in range(value.ndim)]
+            )
+            return pandas.DataFrame({name: value.ravel()}, index=index)
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            return pandas.DataFrame.from_records(value)
+        raise TypeError(f"{name!r} is no table: {type(value).__name__}")
+
+
+def _array(value: Any) -> Any:
+    """Nested lists of numbers as an array; lists of unequal length as a list of arrays; anything else as it is."""
+    if not isinstance(value, list) or not _numeric(value):
+        return value
+    try:
+        return np.array(value)
+    except ValueError:  # ragged
+        return [_array(row) for row in value]
+
+
+def _numeric(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_numeric(item) for item in value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
+    """The array of a table that has its positions in all columns but the last; what has no row is 0."""
+    import pyarrow  # noqa: PLC0415 - it has read the table
+
+    *axes, _ = table.column_names
+    if not axes or not all(pyarrow.types.is_integer(table.schema.field(axis).type) for axis in axes):
+        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
+    *positions, numbers = (column.to_numpy() for column in table.columns)
+    if not (pyarrow.types.is_floating(table.schema.types[-1]) or pyarrow.types.is_integer(table.schema.types[-1])):
+        raise TypeError(f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})")
+    shape = tuple(int(axis.max()) + 1 for axis in positions)
+    if math.prod(shape) > MAX_CELLS:
+        raise TypeError(f"{name!r} has {math.prod(shape)} cells; take answer.table({name!r})")
+    array = np.zeros(shape, dtype=numbers.dtype)
+    array[tuple(positions)] = numbers
+    return array
