@@ -178,6 +178,6 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
         "step_size": {"step_size": (problem.step_size or 1) / 2},
         "sampling": {"sampling": (problem.sampling or 1) / 2},
         "max_importance": {"max_importance": (problem.max_importance or 4) / 2},
-        "regularization": {"regularization": 1 + (problem.regularization or 0)},
+        "regularization": {"regularization": 3 * (problem.regularization or 1)},
         "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},
     }
