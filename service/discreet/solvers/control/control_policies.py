@@ -22,6 +22,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import NoSolution
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -40,10 +42,10 @@ class Support:
 
     @classmethod
     def of(cls, mask: NDArray[np.bool_]) -> Self:
-        """Of a mask bool[n, n]. ValueError where a state has no transition."""
+        """Of a mask bool[n, n]. NoSolution where a state has no transition."""
         width = mask.sum(axis=1)
         if not width.all():
-            raise ValueError(f"state {int(np.argmin(width))} has no transition")
+            raise NoSolution(f"state {int(np.argmin(width))} has no transition")
         n = width.size
         to = np.tile(np.arange(n), n) if width.sum() == n * n else np.ascontiguousarray(np.nonzero(mask)[1])
         return cls(np.concatenate([[0], np.cumsum(width)]), to)

@@ -39,6 +39,7 @@ from discreet.solvers.control.control_policies import (
     add_policies,
     log_sum_exp,
 )
+from discreet.solvers.errors import InvalidArgument
 
 __all__ = [
     "DesirabilityPolicy",
@@ -69,7 +70,7 @@ def log_weights(transitions: Floats, weights: Weights = "exact", concentration: 
 
     exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order (eq. 20). digamma:
     `psi(k P) - psi(k)`, which is E ln P~ for P~ ~ Dir(k P) (eq. 25). k = `concentration` > 0 is for the last two;
-    ValueError without.
+    InvalidArgument without.
     """
     P = np.asarray(transitions, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
@@ -77,7 +78,7 @@ def log_weights(transitions: Floats, weights: Weights = "exact", concentration: 
             return np.log(P)
         k = concentration
         if k is None or not 0 < k < np.inf:
-            raise ValueError(f"{weights} weights need a positive concentration, not {k}")
+            raise InvalidArgument(f"{weights} weights need a positive concentration, not {k}")
         possible = P > 0
         safe = np.where(possible, P, 1.0)
         if weights == "taylor":
@@ -99,8 +100,8 @@ def solve(
     """The best policy of transitions P: float64[n, n], utility U: float64[T, n] and gamma = `discomfort_weight` > 0.
 
     With Taylor or digamma weights, the best against a discomfort that is an expectation over Dir(k P), k =
-    `concentration`. Calls `progress(step, T - 1)` after each step. ValueError for rows that are no distributions, a
-    utility that is not finite or of another shape, T = 0 and gamma <= 0.
+    `concentration`. Calls `progress(step, T - 1)` after each step. InvalidArgument for rows that are no distributions,
+    a utility that is not finite or of another shape, T = 0 and gamma <= 0.
     """
     P, U = _transitions(transitions), _utility(utility)
     return solve_many(P, U, discomfort_weight, weights=weights, concentration=concentration, progress=progress)[0]
@@ -121,12 +122,12 @@ def solve_many(
     """
     P, U = _transitions(transitions, 3), _utility(utility, 3)
     if not 0 < discomfort_weight < np.inf:
-        raise ValueError(f"the discomfort weight must be positive, not {discomfort_weight}")
+        raise InvalidArgument(f"the discomfort weight must be positive, not {discomfort_weight}")
     P, U = P if P.ndim == 3 else P[None], U if U.ndim == 3 else U[None]
     if P.shape[-1] != U.shape[-1]:
-        raise ValueError(f"utility is of {U.shape[-1]} states, the transitions of {P.shape[-1]}")
+        raise InvalidArgument(f"utility is of {U.shape[-1]} states, the transitions of {P.shape[-1]}")
     if len(P) != len(U) and 1 not in (len(P), len(U)):
-        raise ValueError(f"{len(P)} transition matrices do not go with {len(U)} utilities")
+        raise InvalidArgument(f"{len(P)} transition matrices do not go with {len(U)} utilities")
     support = Support.of(np.any(P > 0, axis=0))
     log_weight = support.gather(log_weights(P, weights, concentration))
     relative, level = _log_desirabilities(support, log_weight, U / discomfort_weight, progress)
@@ -151,17 +152,17 @@ def average_policy(
     method, see `AveragePolicy`, or as the mean of `samples` draws from `generator`, which makes a table of (T - 1)
     times the support. Rows sum to 1. Draws from Dir(k P) are NOT private when P is not: each costs epsilon anew.
 
-    Arguments and errors as `solve`; `progress` counts steps without and draws with `samples`. ValueError for k <= 0,
-    samples <= 0, and samples without generator.
+    Arguments and errors as `solve`; `progress` counts steps without and draws with `samples`. InvalidArgument for k <=
+    0, samples <= 0, and samples without generator.
     """
     k = concentration
     if not 0 < k < np.inf:
-        raise ValueError(f"the concentration must be positive, not {k}")
+        raise InvalidArgument(f"the concentration must be positive, not {k}")
     if samples is None:
         exact = solve(transitions, utility, discomfort_weight, progress=progress)
         return AveragePolicy(exact.support, exact.log_weight, exact.relative, exact.level, k)
     if samples <= 0 or generator is None:
-        raise ValueError("sampling needs a positive number of samples and a generator")
+        raise InvalidArgument("sampling needs a positive number of samples and a generator")
     exact = solve(transitions, utility, discomfort_weight)
     support = exact.support
     shape = k * np.exp(exact.log_weight)
@@ -233,11 +234,11 @@ def cost_of_privacy(
 def propagate(initial: Floats, policy_transitions: Policy | Floats, horizon: int) -> Floats:
     """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from `initial` float64[n].
 
-    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone. ValueError for
-    horizon <= 0 or one that the policy does not reach.
+    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone. InvalidArgument
+    for horizon <= 0 or one that the policy does not reach.
     """
     if horizon <= 0:
-        raise ValueError(f"the horizon must be positive, not {horizon}")
+        raise InvalidArgument(f"the horizon must be positive, not {horizon}")
     start = np.asarray(initial, dtype=np.float64)
     policy = _policy(policy_transitions, horizon, start.size)
     support = policy.support
@@ -297,18 +298,18 @@ def _log_desirabilities(
 def _transitions(transitions: Floats, dimensions: int = 2) -> Floats:
     P = np.asarray(transitions, dtype=np.float64)
     if not 2 <= P.ndim <= dimensions or P.shape[-1] != P.shape[-2] or P.size == 0:
-        raise ValueError(f"transitions are square matrices, not of shape {P.shape}")
+        raise InvalidArgument(f"transitions are square matrices, not of shape {P.shape}")
     if not (P >= 0).all() or not (np.abs(P.sum(axis=-1) - 1) <= SUM_TOLERANCE).all():
-        raise ValueError("each row of the transitions must be nonnegative and sum to 1")
+        raise InvalidArgument("each row of the transitions must be nonnegative and sum to 1")
     return P
 
 
 def _utility(utility: Floats, dimensions: int = 2) -> Floats:
     U = np.asarray(utility, dtype=np.float64)
     if not 2 <= U.ndim <= dimensions or U.size == 0:
-        raise ValueError(f"utility is an array of steps by states, at least one of each, not of shape {U.shape}")
+        raise InvalidArgument(f"utility is an array of steps by states, at least one of each, not of shape {U.shape}")
     if not np.isfinite(U).all():
-        raise ValueError("utility must be finite")
+        raise InvalidArgument("utility must be finite")
     return U
 
 
@@ -322,9 +323,9 @@ def _policy(policy: Policy | Floats, horizon: int, states: int) -> Policy:
         else:
             policy = TabulatedPolicy.of(matrices)
     if policy.support.states != states:
-        raise ValueError(f"the policy is of {policy.support.states} states, not {states}")
+        raise InvalidArgument(f"the policy is of {policy.support.states} states, not {states}")
     if policy.steps < horizon - 1:
-        raise ValueError(f"a policy of {policy.steps} steps does not reach a horizon of {horizon}")
+        raise InvalidArgument(f"a policy of {policy.steps} steps does not reach a horizon of {horizon}")
     return policy
 
 

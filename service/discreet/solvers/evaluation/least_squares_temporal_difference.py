@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.evaluation.feature_access import Rows, add, at
 from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, feature_rows, indices
 from discreet.solvers.evaluation.value_features import Features
@@ -199,7 +200,7 @@ def tabular_moments(
     get the value 0. A is diagonally dominant, so it is regular, and |theta| <= reward_bound/(1 - discount).
     """
     if (rewards is None) == (cell_rewards is None):
-        raise ValueError("either rewards or cell_rewards")
+        raise InvalidArgument("either rewards or cell_rewards")
     counts = np.nan_to_num(np.asarray(visits, dtype=np.float64))
     counts = np.where(counts > max(threshold, 0.0), counts, 0.0) + pseudo_count
     origin, target = cells[:, 0], cells[:, 1]

@@ -5,7 +5,7 @@
 
 States are tabular, features a public matrix Phi (states, d). F_s is the mean over the trajectories X_s that visit s of
 their discounted return from the first visit on; 0 where nobody does. On-policy only: with ratios a return is not
-bounded by R/(1 - discount), and ValueError is raised. `sensitivity` S is `smoothing`-smooth: neighbours X, X' (one
+bounded by R/(1 - discount), and NoSolution is raised. `sensitivity` S is `smoothing`-smooth: neighbours X, X' (one
 trajectory replaced, added or removed) have |theta - theta'|_2 <= S(X) <= e^smoothing S(X'). So theta + scale S N(0, I)
 is the smooth-sensitivity Gaussian mechanism. theta and S themselves depend on the data and are never released.
 
@@ -22,6 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import InvalidArgument, NoSolution
 from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, indices
 
 LEAST_SMOOTHING = 1e-9
@@ -94,7 +95,7 @@ def dp_lsl(
     That holds for any penalty > 0. The paper divides by penalty - |rho|_inf |Phi|² and needs it to be positive.
     """
     if not penalty > 0:
-        raise ValueError("the penalty is positive")
+        raise InvalidArgument("the penalty is positive")
     counts, means, spread, largest = _first_visits(
         transitions, state_features, discount, reward_bound, lowest_reward, horizon, smoothing
     )
@@ -130,11 +131,11 @@ def _first_visits(
 ) -> tuple[Floats, Floats, float, float]:
     """Visits |X_s|, mean returns F_s, spread and largest modulus of a return."""
     if not transitions.on_policy:
-        raise ValueError("DP-LSW and DP-LSL evaluate the policy that was followed")
+        raise InvalidArgument("DP-LSW and DP-LSL evaluate the policy that was followed")
     if not smoothing >= LEAST_SMOOTHING:
-        raise ValueError(f"the smoothing is at least {LEAST_SMOOTHING}")
+        raise InvalidArgument(f"the smoothing is at least {LEAST_SMOOTHING}")
     if horizon is None and not discount < 1:
-        raise ValueError("returns have no bound without a horizon or a discount below 1")
+        raise NoSolution("returns have no bound without a horizon or a discount below 1")
     lowest = -reward_bound if lowest_reward is None else lowest_reward
     if horizon is None:
         length = 1 / (1 - discount)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.evaluation.feature_access import DenseRows, fourier_all
 
 Floats = NDArray[np.float64]
@@ -56,11 +57,11 @@ class Fourier:
 
     def __post_init__(self) -> None:
         if self.order < 0:
-            raise ValueError("the order is not negative")
+            raise InvalidArgument("the order is not negative")
         if len(self.low) != len(self.high) or not self.low:
-            raise ValueError("low and high have one figure a coordinate")
+            raise InvalidArgument("low and high have one figure a coordinate")
         if not all(math.isfinite(high - low) and low < high for low, high in zip(self.low, self.high, strict=True)):
-            raise ValueError("low is below high, both finite")
+            raise InvalidArgument("low is below high, both finite")
 
     @property
     def dimension(self) -> int:
@@ -72,7 +73,7 @@ class Fourier:
         return math.sqrt(self.dimension)
 
     def __call__(self, state: ArrayLike) -> Floats:
-        """`state[N, k]`; ValueError when k is another."""
+        """`state[N, k]`; InvalidArgument when k is another."""
         rows = self.rows(state)
         found = np.empty((len(rows.points), self.dimension))
         fourier_all(*rows, found)
@@ -82,7 +83,7 @@ class Fourier:
         """The same features of `state[N, k]`, to be computed row by row where they are needed."""
         x = np.ascontiguousarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.low):
-            raise ValueError(f"states have {len(self.low)} coordinates")
+            raise InvalidArgument(f"states have {len(self.low)} coordinates")
         return DenseRows(x, np.array(self.low), np.array(self.high), self.order)
 
 
@@ -95,7 +96,7 @@ class Identity:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError("the bound is positive")
+            raise InvalidArgument("the bound is positive")
 
     @property
     def dimension(self) -> int:
@@ -107,10 +108,10 @@ class Identity:
         return self.bound
 
     def __call__(self, state: ArrayLike) -> Floats:
-        """`state[N, columns]`; ValueError when there are other columns."""
+        """`state[N, columns]`; InvalidArgument when there are other columns."""
         x = np.asarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.columns:
-            raise ValueError(f"states have {self.columns} coordinates")
+            raise InvalidArgument(f"states have {self.columns} coordinates")
         # Coordinates are cut first: a square cannot overflow then, and the row's norm is not lengthened.
         cut = np.clip(np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound)
         # A hair below the bound, so that no rounding crosses it.

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.solvers.errors import NoSolution
 from discreet.solvers.saddle.intervals import Box, value_bounds
 from discreet_client.expressions import (
     Call,
@@ -46,7 +47,7 @@ def _cvxpy() -> Any:
     return cvxpy
 
 
-class NotConvex(ValueError):
+class NotConvex(NoSolution):
     """No proof of convexity. `term`: the smallest part in the way, as text; `position`: of it in the expression."""
 
     def __init__(self, sentence: str, term: Expression) -> None:
@@ -54,7 +55,7 @@ class NotConvex(ValueError):
         self.term, self.position = str(term), term.position
 
 
-class NoSlaterPoint(ValueError):
+class NoSlaterPoint(NoSolution):
     """No point of the box is strictly inside all constraints, as far as the conic solver can tell."""
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import InvalidArgument
 from discreet_client.expressions import (
     Call,
     Expression,
@@ -257,13 +258,13 @@ def supremum(
 
     Best-first branch and bound. A box's bound is the better of the natural and the mean-value form; where a partial
     derivative keeps its sign on a box, the box shrinks to its better face (Kearfott 1996, "Rigorous Global Search").
-    `together`: shared with other suprema. Raises ValueError for a box that is empty or not bounded.
+    `together`: shared with other suprema. Raises InvalidArgument for a box that is empty or not bounded.
     """
     names = sorted(expression.names)
     for name in names:
         low, high = box[name]
         if not -np.inf < low <= high < np.inf:
-            raise ValueError(f"the bounds of {name} are not finite numbers in order")
+            raise InvalidArgument(f"the bounds of {name} are not finite numbers in order")
     if not names:
         low, high = value_bounds(expression, {})
         return Supremum(low, high, {})

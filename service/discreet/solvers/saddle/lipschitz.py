@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import NoSolution
 from discreet.solvers.saddle.intervals import Box, Work, supremum
 from discreet_client.expressions import ZERO, Expression, add, derivative, negate, power
 
@@ -29,7 +30,7 @@ MOST_DERIVED = 500_000
 """Nodes of the second derivatives times the variables in each: what one look at each supremum costs."""
 
 
-class NotLipschitz(ValueError):
+class NotLipschitz(NoSolution):
     """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none within the work allowed."""
 
 

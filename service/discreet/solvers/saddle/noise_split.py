@@ -23,6 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.solvers.errors import InvalidArgument
+
 Floats = NDArray[np.float64]
 
 ITERATIONS = 20_000
@@ -47,7 +49,7 @@ def joint_distance(radii: ArrayLike, sensitivities: ArrayLike, scales: ArrayLike
     moves = _moves(radii, sensitivities)
     s = np.asarray(scales, dtype=np.float64)
     if s.shape != moves.shape[:1] or not (s >= 0).all():
-        raise ValueError("every output needs one scale, which is not negative")
+        raise InvalidArgument("every output needs one scale, which is not negative")
     ratio = np.divide(moves, s[:, None], out=np.where(moves > 0, np.inf, 0.0), where=s[:, None] > 0)
     distance = float(np.sqrt((ratio * ratio).sum(axis=0)).max(initial=0.0))
     return distance * (1 + 1e-15 * (len(s) + 8))
@@ -80,7 +82,7 @@ def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: fl
     moves = _moves(radii, sensitivities)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != moves.shape[:1] or not ((w > 0) & (w < np.inf)).all():
-        raise ValueError("every output needs one positive weight")
+        raise InvalidArgument("every output needs one positive weight")
     used = moves.max(axis=1, initial=0.0) > 0
     scales = np.zeros(len(w))
     if not used.any():
@@ -108,16 +110,16 @@ def _moves(radii: ArrayLike, sensitivities: ArrayLike) -> Floats:
     """B_j K_oj, float64[p, n]."""
     b, k = np.asarray(radii, dtype=np.float64), np.asarray(sensitivities, dtype=np.float64)
     if k.ndim != 2 or b.shape != k.shape[1:]:
-        raise ValueError("sensitivities are outputs by agents, radii one an agent")
+        raise InvalidArgument("sensitivities are outputs by agents, radii one an agent")
     if not (((b >= 0) & (b < np.inf)).all() and ((k >= 0) & (k < np.inf)).all()):
-        raise ValueError("radii and sensitivities are finite and not negative")
+        raise InvalidArgument("radii and sensitivities are finite and not negative")
     return k * b
 
 
 def _fitted(radii: ArrayLike, sensitivities: ArrayLike, scales: Floats, mu: float) -> Floats:
     """`scales` times the factor that brings the joint distance to `mu`, not above it."""
     if not 0 < mu < math.inf:
-        raise ValueError("mu must be positive and finite")
+        raise InvalidArgument("mu must be positive and finite")
     fitted = scales * (joint_distance(radii, sensitivities, scales) / mu)
     while joint_distance(radii, sensitivities, fitted) > mu:
         fitted = fitted * (1 + 2**-52)

@@ -29,6 +29,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Codes, Program, Words, compiled
 from discreet.solvers.saddle.intervals import Box
@@ -49,8 +50,8 @@ _BLOCK = 128
 class Schedule:
     """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2, eq. (7).
 
-    Raises ValueError where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the iteration need not converge in
-    mean square.
+    Raises InvalidArgument where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the iteration need not
+    converge in mean square.
     """
 
     gamma: float
@@ -60,9 +61,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not (0 < self.gamma < math.inf and 0 < self.alpha < math.inf):
-            raise ValueError("gamma and alpha must be positive")
+            raise InvalidArgument("gamma and alpha must be positive")
         if not (0 < self.c2 < self.c1 and self.c1 + self.c2 < 1):
-            raise ValueError(f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}")
+            raise InvalidArgument(f"the exponents need 0 < c2 < c1 and c1 + c2 < 1, not c1 = {self.c1}, c2 = {self.c2}")
 
     def at(self, k: int) -> tuple[float, float]:
         """gamma_k and alpha_k of step k = 1, 2, …"""
@@ -92,11 +93,12 @@ def saddle_problem(
 ) -> SaddleProblem:
     """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints, meant <= 0.
 
-    Convexity is the caller's to prove, see `convexity`. Raises ValueError where an objective has another agent's state.
+    Convexity is the caller's to prove, see `convexity`. Raises InvalidArgument where an objective has another agent's
+    state.
     """
     for name, objective in objectives.items():
         if not objective.names <= {name}:
-            raise ValueError(f"the objective of {name} depends on {', '.join(sorted(objective.names - {name}))}")
+            raise InvalidArgument(f"the objective of {name} depends on {', '.join(sorted(objective.names - {name}))}")
     slopes = [derivative(objectives.get(name, ZERO), name) for name in names]
     found = [
         (k, i, slope)
@@ -147,9 +149,9 @@ def noised_outputs(
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
     gradients = np.broadcast_to(np.asarray(gradient_scale, dtype=np.float64), (m, n))
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise ValueError("scales are finite and not negative")
+        raise InvalidArgument("scales are finite and not negative")
     if not (np.isfinite(gradients).all() and (gradients >= 0).all()):
-        raise ValueError("scales are finite and not negative")
+        raise InvalidArgument("scales are finite and not negative")
     places = {
         (int(i), int(k)): n + m + e for e, (k, i) in enumerate(zip(problem.constraint, problem.agent, strict=True))
     }
@@ -224,7 +226,7 @@ class Iterate:
         middle = 0.5 * (problem.lower + problem.upper)
         start = middle if states is None else np.asarray(states, dtype=np.float64)
         if start.shape != middle.shape or not np.isfinite(start).all():
-            raise ValueError("the initial states are one finite number an agent")
+            raise InvalidArgument("the initial states are one finite number an agent")
         mu = np.broadcast_to(np.asarray(multipliers, dtype=np.float64), problem.constraints)
         return cls(
             0,
@@ -283,10 +285,10 @@ def run(
     part of the steps, from `average` (0 <= . < 1) on. `progress(done, steps)` is called now and then.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
-        raise ValueError("steps and points are at least 1, and 0 <= average < 1")
+        raise InvalidArgument("steps and points are at least 1, and 0 <= average < 1")
     width = noise_width(outputs)
     if width and (generator is None) == (noise is None):
-        raise ValueError("noise comes from a generator or from a function, one of them")
+        raise InvalidArgument("noise comes from a generator or from a function, one of them")
     iterate = Iterate.initial(problem, outputs, states, multipliers)
     key = None if generator is None else normal_noise.key_of(generator)
     recorded = thinned(steps, points)
@@ -349,9 +351,9 @@ def advance(
     """
     width = noise_width(outputs)
     if noise is not None and noise.shape != (count, width):
-        raise ValueError(f"the noise of {count} steps has the shape {(count, width)}, not {noise.shape}")
+        raise InvalidArgument(f"the noise of {count} steps has the shape {(count, width)}, not {noise.shape}")
     if noise is None and key is None and width:
-        raise ValueError("noised outputs need noise or a key")
+        raise InvalidArgument("noised outputs need noise or a key")
     wanted = np.empty(0, dtype=np.int64) if recorded is None else recorded
     rows = _room(problem, outputs, len(wanted)) if path is None else path
     log_k = np.log(np.arange(iterate.step + 1, iterate.step + count + 1, dtype=np.float64))

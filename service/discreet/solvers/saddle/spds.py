@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.solvers.errors import InvalidArgument
 from discreet_client.updates import ConvexSet, Participant, QuadraticCost, Steps
 
 Floats = NDArray[np.float64]
@@ -56,8 +57,8 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     L and mu are the largest and the smallest eigenvalue of the Hessian of F (plus the regularization), |A_g| the
     largest singular value of all A_g together. Where Hessian and A_g'A_g have common eigenvectors the iteration
     contracts for alpha <= 1/L exactly when `beta < mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s,
-    1]]` have a determinant below 1 (Jury); half of that is a margin for where they have not. Raises ValueError when F
-    is not strongly convex: the steps must then be given, or a regularization.
+    1]]` have a determinant below 1 (Jury); half of that is a margin for where they have not. Raises InvalidArgument
+    when F is not strongly convex: the steps must then be given, or a regularization.
     """
     A_u = np.hstack([part.A_u for part in parts])
     A_g = np.hstack([part.A_g for part in parts])
@@ -70,7 +71,7 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     eigenvalues = np.linalg.eigvalsh(hessian)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if smallest <= 1e-10 * largest:
-        raise ValueError("the objective is not strongly convex: give the steps, or a regularization")
+        raise InvalidArgument("the objective is not strongly convex: give the steps, or a regularization")
     coupling = float(np.linalg.norm(A_g, 2)) if A_g.size else 0.0
     dual = smallest / (2 * coupling**2) if coupling > 0 else 1.0
     return Steps(1 / largest, dual, 1.0, regularization)
@@ -91,21 +92,21 @@ def solve(
 
     c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone; without them
     `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its multiples (2^-32 in the encrypted run,
-    10^-σ in the paper). `watch` sees the agents after each step. Raises ValueError when shapes disagree, when dual
+    10^-σ in the paper). `watch` sees the agents after each step. Raises InvalidArgument when shapes disagree, when dual
     steps differ, or when there is no part.
     """
     c, d = np.asarray(c, dtype=np.float64), np.asarray(d, dtype=np.float64)
     if not parts:
-        raise ValueError("a coupled problem has agents")
+        raise InvalidArgument("a coupled problem has agents")
     if any(part.A_u.shape[:1] != c.shape or part.A_g.shape[:1] != d.shape for part in parts):
-        raise ValueError("A_u needs one row an entry of c, A_g one an entry of d")
+        raise InvalidArgument("A_u needs one row an entry of c, A_g one an entry of d")
     if steps is None:
         steps = step_sizes(parts)
     each = [steps] * len(parts) if isinstance(steps, Steps) else list(steps)
     if len(each) != len(parts):
-        raise ValueError(f"{len(parts)} agents have {len(each)} step sizes")
+        raise InvalidArgument(f"{len(parts)} agents have {len(each)} step sizes")
     if any(replace(step, primal=each[0].primal) != each[0] for step in each):
-        raise ValueError("agents share the dual step, shrink and regularization: they hold the same multipliers")
+        raise InvalidArgument("agents share the dual step, shrink and regularization: they hold the same multipliers")
     agents = [
         Participant(part.A_u, part.A_g, part.cost, part.domain, step) for part, step in zip(parts, each, strict=True)
     ]

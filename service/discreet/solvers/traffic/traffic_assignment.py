@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
+from discreet.solvers.errors import InvalidArgument, NoSolution
 from discreet.solvers.traffic.equilibration import equilibrate
 from discreet.solvers.traffic.path_flows import (
     Costs,
@@ -49,7 +50,7 @@ class Network:
     `nodes`, `zones`: counts; zones are the nodes 0..zones-1. Nodes with an index below `first_through_node` are
     centroids, where paths start and end but which they do not pass. `tail`, `head`: int64[m], 0-based nodes.
     `free_flow_time`: float64[m], >= 0, in any unit of time. `capacity`: float64[m], > 0, in the unit of the demand.
-    Raises ValueError when lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
+    Raises InvalidArgument when lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
     """
 
     nodes: int
@@ -71,13 +72,13 @@ class Network:
         if any(
             array.shape != (self.tail.size,) for array in (self.tail, self.head, self.free_flow_time, self.capacity)
         ):
-            raise ValueError("tail, head, free_flow_time and capacity need one entry a link")
+            raise InvalidArgument("tail, head, free_flow_time and capacity need one entry a link")
         if not 0 <= self.zones <= self.nodes:
-            raise ValueError(f"{self.zones} zones do not fit into {self.nodes} nodes")
+            raise InvalidArgument(f"{self.zones} zones do not fit into {self.nodes} nodes")
         if self.tail.size and not (
             min(self.tail.min(), self.head.min()) >= 0 and max(self.tail.max(), self.head.max()) < self.nodes
         ):
-            raise ValueError(f"links join nodes 0..{self.nodes - 1}")
+            raise InvalidArgument(f"links join nodes 0..{self.nodes - 1}")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Latency:
     """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power)` with coefficient >= 0 and power 0 or >= 1.
 
     `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau of Public Roads (1964). Raises
-    ValueError for other figures: with a power between 0 and 1 the first vehicle would meet an infinite slope.
+    InvalidArgument for other figures: with a power between 0 and 1 the first vehicle would meet an infinite slope.
     """
 
     coefficient: float
@@ -93,9 +94,9 @@ class Latency:
 
     def __post_init__(self) -> None:
         if not 0 <= self.coefficient < np.inf:
-            raise ValueError(f"the coefficient of a latency is finite and not negative, not {self.coefficient}")
+            raise InvalidArgument(f"the coefficient of a latency is finite and not negative, not {self.coefficient}")
         if not (self.power == 0 or 1 <= self.power < np.inf):
-            raise ValueError(f"the power of a latency is 0 or at least 1, not {self.power}")
+            raise InvalidArgument(f"the power of a latency is 0 or at least 1, not {self.power}")
 
 
 @dataclass(frozen=True)
@@ -169,16 +170,16 @@ def assign(
     """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to the network.
 
     Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration, max_iterations)`.
-    Where `elsewhere` is set, that does it.
-    The result is a deterministic function of the arguments. Raises ValueError for a demand of another shape, negative
-    or not finite, and for positive demand between zones that no path joins (which it names, 0-based).
+    Where `elsewhere` is set, that does it. The result is a deterministic function of the arguments. Raises
+    InvalidArgument for a demand of another shape, negative or not finite, and for positive demand between zones that no
+    path joins (which it names, 0-based).
     """
     demand = np.asarray(demand, dtype=np.float64)
     zones = network.zones
     if demand.shape != (zones, zones):
-        raise ValueError(f"demand has shape {demand.shape}, the network has {zones} zones")
+        raise InvalidArgument(f"demand has shape {demand.shape}, the network has {zones} zones")
     if not (np.isfinite(demand).all() and (demand >= 0).all()):
-        raise ValueError("demand must be finite and nonnegative")
+        raise InvalidArgument("demand must be finite and nonnegative")
     if (other := elsewhere.get()) is not None:
         return other(network, latency, demand, objective, gap=gap, max_iterations=max_iterations, progress=progress)
     trips = demand[~np.eye(zones, dtype=np.bool_)]  # pairs of distinct zones, by origin
@@ -267,10 +268,10 @@ def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
     return Costs(network.free_flow_time, network.capacity, float(coefficient), float(latency.power))
 
 
-def no_path(pair: int, zones: int) -> ValueError:
+def no_path(pair: int, zones: int) -> NoSolution:
     """The refusal that names the zones of a pair that no path joins."""
     origin, rank = divmod(pair, zones - 1)
-    return ValueError(f"no path leads from zone {origin} to zone {rank + (rank >= origin)}")
+    return NoSolution(f"no path leads from zone {origin} to zone {rank + (rank >= origin)}")
 
 
 def policy_of(paths: Paths, trips: Floats, zones: int, link_count: int) -> Policy:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.traffic.shortest_paths import Floats
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
 from discreet.solvers.traffic.unit_flow_projection import TOLERANCE, UnitFlows
@@ -52,9 +53,9 @@ class Terms:
 
     @classmethod
     def of(cls, network: Network, latency: Latency, regularization: float, max_total: float, max_pair: float) -> Terms:
-        """Raises ValueError for a latency that is not affine."""
+        """Raises InvalidArgument for a latency that is not affine."""
         if latency.power != 1:
-            raise ValueError("the gradient method needs an affine latency")
+            raise InvalidArgument("the gradient method needs an affine latency")
         slope = network.free_flow_time * latency.coefficient / network.capacity
         return cls(network.free_flow_time, slope, regularization, max_total, min(max_pair, max_total))
 

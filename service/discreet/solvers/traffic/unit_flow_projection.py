@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from discreet.solvers.errors import NoSolution
 from discreet.solvers.traffic.path_flows import trees
 from discreet.solvers.traffic.shortest_paths import Floats, Ints, LinkIndices, graph
 from discreet.solvers.traffic.traffic_assignment import Network, Policy
@@ -117,7 +118,7 @@ class UnitFlows:
     def project(self, points: Floats, start: Floats | None = None, tolerance: float = TOLERANCE) -> Projection:
         """The nearest unit flows to `points` float64[p, m], finite.
 
-        `start`: potentials of an earlier projection of similar points. Raises ValueError where a pair has no unit flow
+        `start`: potentials of an earlier projection of similar points. Raises NoSolution where a pair has no unit flow
         or figures are so large (1e12) that the tolerance is out of reach of floating-point numbers.
         """
         points = np.ascontiguousarray(points, dtype=np.float64)
@@ -133,7 +134,7 @@ class UnitFlows:
             self._continue(points, stalled, found, tolerance)
             if not np.all(found.residual <= tolerance):
                 pair = int(np.argmax(found.residual))
-                raise ValueError(
+                raise NoSolution(
                     f"no unit flow from node {self.origin[pair]} to node {self.destination[pair]} was found: "
                     f"{found.residual[pair]:.1e} is left"
                 )
