@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -160,3 +162,22 @@ class Settings(BaseSettings):
     @property
     def secrets_path(self) -> Path:
         return self.secrets_file or self.state / "secrets.json"
+
+
+BESIDE_SETTINGS = ("CREDENTIALS", "FAULTS", "FAULTS_LOG", "FAULTS_SEED", "FAULTS_SWITCH", "KEY", "TOKEN", "URL")
+"""Variables of clients, of kept systemd credentials, and of the tests of faults."""
+
+
+def unused_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable DISCREET_… that is none of ours, and so does nothing: misspelt, or of an older
+    version."""
+    known = {"DISCREET_" + name.upper() for name in (*Settings.model_fields, *BESIDE_SETTINGS)}
+    strangers = sorted(
+        name for name in environment if name.upper().startswith("DISCREET_") and name.upper() not in known
+    )
+    sentences = []
+    for name in strangers:
+        near = get_close_matches(name.upper(), known, 1, 0.8)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        sentences.append(f"{name} is no setting of this version and does nothing{hint}")
+    return sentences

@@ -21,7 +21,7 @@ from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import tell
 from discreet.errors import Unavailable
-from discreet.settings import Settings
+from discreet.settings import Settings, unused_variables
 
 MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
 MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
@@ -48,6 +48,8 @@ def up(
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
     from discreet.installation.supervisor import run as run_supervisor  # noqa: PLC0415
 
+    for sentence in unused_variables(os.environ):
+        print(f"discreet: {sentence}", file=sys.stderr)
     if rpc_port is None:  # who takes any port for one does so because a service runs here already
         rpc_port = 8081 if port else 0
     raise typer.Exit(run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
@@ -253,6 +255,8 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
 
 def _part(name: str) -> Settings:
     """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+    import structlog  # noqa: PLC0415
+
     from discreet.observability.telemetry import configure  # noqa: PLC0415
     from discreet.private_files import kernel_cache  # noqa: PLC0415
 
@@ -260,6 +264,8 @@ def _part(name: str) -> Settings:
     settings = Settings()
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
     configure(name)
+    for sentence in unused_variables(os.environ):
+        structlog.get_logger().warning("unused variable", detail=sentence)
     return settings
 
 
