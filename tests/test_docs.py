@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from discreet.web.codes import CODES
-from tests import rooms
+from tests import rooms, tables
 from tests.conftest import Installation
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +46,13 @@ def test_the_map_is_true() -> None:
         places = (ROOT / "service/discreet" / name, ROOT / name)
         assert any(place.exists() for place in places), name
     assert rooms.PICTURE.read_text() == rooms.drawing(), "python -m tests.rooms draws it again"
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_the_tables_of_kinds_are_those_of_the_registry(name: str) -> None:
+    page = (ROOT / name).read_text()
+    assert page.count(tables.BEGIN) == page.count(tables.END) == 1
+    assert page == tables.page(name), "python -m tests.tables writes it again"
 
 
 def test_papers_name_modules_that_exist() -> None:

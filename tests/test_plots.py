@@ -19,6 +19,7 @@ from discreet.figures.timelines import MAX_MOMENTS, session_chart, spending_char
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import result_charts
 from discreet.problems.rehearsal import read_example
+from discreet.problems.results import properties_of
 from discreet.problems.routing import charts as road_map
 from discreet.problems.routing.network import RoadNetwork
 from tests import bodies
@@ -74,15 +75,21 @@ def test_every_kind_has_charts_with_words_and_numbers(kind: str) -> None:
 def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
     private, public = (solved(kind, simulation=simulation) for simulation in (False, True))
     assert not any("true" in chart.title + json.dumps(chart.figure["data"]) for chart in result_charts(*private))
-    more = public[2].keys() - private[2].keys()
+    said = properties_of(problems.KINDS[kind].Fields)
+    simulated = {name for name in said if "of simulations" in said[name]["description"]}
+    assert public[2].keys() - private[2].keys() == simulated
     extra = by_name(result_charts(*public)).keys() - by_name(result_charts(*private)).keys()
     for chart in result_charts(*public):
         if chart.name in extra:
             assert "simulation" in chart.title
-    if kind == "dr_ensemble":
-        names = [trace["name"] for trace in by_name(result_charts(*public))["load"].figure["data"]]
-        assert sum("true (simulation)" in name for name in names) == 2
-    assert more or kind == "off_policy_evaluation", "a simulation that says nothing more"
+
+
+def test_true_loads_are_named_so() -> None:
+    names = [
+        trace["name"]
+        for trace in by_name(result_charts(*solved("dr_ensemble", simulation=True)))["load"].figure["data"]
+    ]
+    assert sum("true (simulation)" in name for name in names) == 2
 
 
 def test_fields_that_are_tables_are_not_drawn() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -277,3 +279,57 @@ def test_what_may_be_asked_again_is_said_where_it_holds(kind: str) -> None:
         where = [name in free for free in found]
         assert all(where) if when == ALWAYS else any(where) > all(where)
     assert set().union(*found) <= problem.asked_again.keys()
+
+
+# Whole kinds ----------------------------------------------------------------------------------------------------------
+
+QUOTED = re.compile(rf"""["'`]({"|".join(KINDS)})["'`]""")
+MADE = "Made from openapi/openapi.json by `make sdk`"
+
+
+def kinds_named_in(path: Path) -> list[str]:
+    """Kinds that a file names in a text or as a keyword, alone: to choose by, or as a key of a table."""
+    text = path.read_text()
+    if MADE in text:
+        return []
+    if path.suffix != ".py":
+        return QUOTED.findall(text)
+    nodes = list(ast.walk(ast.parse(text)))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return [name for name in [*texts, *(node.arg for node in nodes if isinstance(node, ast.keyword))] if name in KINDS]
+
+
+def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
+    """Neither service nor SDKs name a kind: what differs from kind to kind is asked of the kind, or of the contract.
+
+    Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's own tests.
+    """
+    service, clients = ROOT / "service/discreet", ROOT / "clients"
+    own = (*(service / "problems" / kind for kind in KINDS), service / "reproduce", service / "problems/__init__.py")
+    apart = (
+        *own,
+        clients / "typescript/test",
+        clients / "typescript/node_modules",
+        clients / "typescript/src/schema.d.ts",
+    )
+    files = [
+        path
+        for top in (service, clients / "python", clients / "typescript/src")
+        for path in top.rglob("*")
+        if path.suffix in (".py", ".ts", ".html", ".js") and not any(path.is_relative_to(one) for one in apart)
+    ]
+    assert len(files) > 200
+    assert {str(path.relative_to(ROOT)): named for path in files if (named := kinds_named_in(path))} == {}
+    assert set(KINDS) <= set(kinds_named_in(service / "problems/__init__.py"))  # it sees what is there
+
+
+def test_tests_choose_nothing_by_a_kind() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Compare)
+        and any(isinstance(side, ast.Name) and side.id == "kind" for side in (node.left, *node.comparators))
+        and any(isinstance(side, ast.Constant) and side.value in KINDS for side in (node.left, *node.comparators))
+    ]
+    assert not found, "\n".join(found)

@@ -44,8 +44,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
     for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
         shutil.copytree(ROOT / part, tree / part, ignore=ignored)
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, tree)
+    for name in ("pyproject.toml", "README.md", "docs/index.md", "docs/dashboard.md"):
+        shutil.copy(ROOT / name, tree / name)
     registry = tree / REGISTRY
     lines = registry.read_text().splitlines(keepends=True)
     names = [f'        "{kind}",\n' for kind in KINDS]
@@ -198,6 +198,13 @@ def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(tree: Path, e
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 passed" in done.stdout
+    execute([sys.executable, "-m", "tests.tables"], tree, {**os.environ, **environment})
+    for page, row in (
+        ("README.md", "| [`toy_sum`](docs/problems/toy_sum.md) | everybody's number | their sum |"),
+        ("docs/index.md", "| [Toy sum](problems/toy_sum.md) | everybody's number | their sum |"),
+        ("docs/dashboard.md", "| `toy_sum` | the sum |"),
+    ):
+        assert row in (tree / page).read_text()
 
 
 KEPT = (

@@ -32,7 +32,7 @@ from psycopg import sql
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability import faults
-from discreet.problems import KINDS
+from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import pack
 from tests import bodies
 from tests.conftest import eventually, settings_for
@@ -47,11 +47,11 @@ from tests.rpc.test_coupled_qp import PAPER, PRIMAL, QpAgent, spec
 
 COUNTS = [837_261_900 + number for number in range(12)]
 PERSONS = [f"Canary Weaver-{number:04d}" for number in range(8)]
-REWARDS = [0.73590264817 + number * 1e-11 for number in range(6)]
+VARIED = 735_902_649
+"""What the record of each kind's example is varied by."""
 ROW = [0.53109842675, 0.21890157325, 0.25]
 CENTRES = [2.718459045235, 3.141902653589]
 CURVATURE = 1.4142905623731
-WALK = [2, 0, 1, 1, 2, 0, 0, 2, 1, 0, 2, 2, 1, 2, 0, 1, 0, 0, 1, 2, 2, 1, 0, 1]
 
 
 def routing(name: str, first: int, minutes: float = 60.0, **more: Any) -> dict[str, Any]:
@@ -80,23 +80,28 @@ def by_person() -> dict[str, Any]:
 
 
 def of_kind(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A kind's example with planted values, and its job."""
+    """A kind's example with a varied record, and its job."""
     body = KINDS[kind].example()
     dataset = body["problem"].pop("dataset")
-    content = dataset["content"]
-    if kind == "off_policy_evaluation":
-        for reward, row in zip(REWARDS, content["transitions"], strict=False):
-            row["reward"] = reward
-    elif kind == "multi_agent":
-        content["objectives"] = {
-            "left": f"(left - {CENTRES[0]})^2",
-            "right": f"{CURVATURE} * (right - {CENTRES[1]})^2",
-        }
-    else:
-        assert kind == "dr_ensemble"
-        dataset["public"]["steps"] = len(WALK)
-        content["trajectories"] = [WALK, *([one * 2 for one in content["trajectories"][1:]])]
+    KINDS[kind].vary(dataset["content"], VARIED)
     return dataset, body
+
+
+def varied(before: Any, after: Any) -> Iterator[int | float | list[int]]:
+    """What stands in a content that did not before: numbers, those in expressions too, and rows of small integers."""
+    if isinstance(after, dict):
+        for name, value in after.items():
+            yield from varied(before[name], value)
+    elif isinstance(after, list) and isinstance(after[0], int):
+        if after != before:
+            yield after
+    elif isinstance(after, list):
+        for one, other in zip(before, after, strict=True):
+            yield from varied(one, other)
+    elif isinstance(after, str):
+        yield from (float(number) for number in re.findall(r"\d+\.\d{6,}", after))
+    elif after != before:
+        yield after
 
 
 def transition_rows() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -113,16 +118,21 @@ class Words:
     """What must not be found, in every form it could take."""
 
     def __init__(self) -> None:
-        numbers: list[int | float] = [*COUNTS, *REWARDS, *ROW[:2], *CENTRES, CURVATURE]
-        texts = (
-            {str(number) for number in numbers}
-            | {"Canary Weaver"}
-            | {str(WALK)[1:-1], str(WALK)[1:-1].replace(" ", "")}
-        )
-        raw = {struct.pack("<q", number) for number in COUNTS} | {
-            struct.pack("<d", float(number)) for number in numbers
-        }
-        raw.add(struct.pack(f"<{len(WALK)}q", *WALK))
+        numbers: list[int | float] = [*COUNTS, *ROW[:2], *CENTRES, CURVATURE]
+        texts = {"Canary Weaver"}
+        raw = set()
+        for kind in DATASETS:
+            planted = list(varied(KINDS[kind].example()["problem"]["dataset"]["content"], of_kind(kind)[0]["content"]))
+            assert planted, kind
+            for one in planted:
+                if isinstance(one, list):
+                    texts |= {str(one)[1:-1], str(one)[1:-1].replace(" ", "")}
+                    raw.add(struct.pack(f"<{len(one)}q", *one))
+                else:
+                    numbers.append(one)
+        texts |= {str(number) for number in numbers}
+        raw |= {struct.pack("<q", number) for number in numbers if isinstance(number, int)}
+        raw |= {struct.pack("<d", float(number)) for number in numbers}
         self.secret_texts: set[str] = set()
         self.data = {text.encode() for text in texts} | raw | {one.hex().encode() for one in raw}
         self.data |= {text.encode().hex().encode() for text in texts}
@@ -276,7 +286,7 @@ def test_no_private_value_and_no_secret_comes_out(
 
     # One job of every kind; the worker of the first one is killed with the release in its hands.
     jobs: dict[str, str] = {}
-    for kind in ("off_policy_evaluation", "multi_agent", "dr_ensemble"):
+    for kind in DATASETS:
         dataset, body = of_kind(kind)
         body["problem"]["dataset"] = running.register(dataset)["id"]
         jobs[kind] = running.submit(body)

@@ -77,8 +77,8 @@ class Problem(Frozen):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        """Change one record of the content of the example's dataset, to another for each number of 1..999. Not asked
-        of a kind without datasets."""
+        """Change one record of the content of the example's dataset by a number of 1..10^9, which then can be told from
+        it. Not asked of a kind without datasets."""
 
     @classmethod
     @abstractmethod

@@ -118,7 +118,7 @@ class MultiAgent(FederatedProblem):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        content["objectives"]["left"] += f" + {number} * left"
+        content["objectives"]["left"] += f" + {number / 10**9:.9f} * left"
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:

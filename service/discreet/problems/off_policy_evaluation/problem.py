@@ -96,7 +96,7 @@ class OffPolicyEvaluation(Problem):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        content["transitions"][0]["reward"] = number / 1000
+        content["transitions"][0]["reward"] = number / 10**9
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
