@@ -359,7 +359,7 @@ BAD_JOBS = [
     ("/privacy/epsilon", 1e-300, "at most 9 decimals"),
     ("/privacy/epsilon", "0.1", "JSON number"),
     ("/privacy/epsilon", True, "JSON number"),
-    ("/privacy/epsilon", None, "JSON number"),
+    ("/privacy/rho", 0, "greater than 0"),
     ("/privacy/delta", 1, "less than 1"),
     ("/privacy/delta", -1e-9, "at least 0"),
     ("/privacy/delta", 1e-19, "at most 18 decimals"),

@@ -184,12 +184,13 @@ def job_body(
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
+    rho: Amount | None = None,
     unit: str | None = None,
     seed: int | None = None,
 ) -> Json:
     """The body of a job: made of a problem and what may be spent on it, or whole as it was given."""
     body: Json = dict(problem) if "problem" in problem else {"problem": problem}
-    stated = {"epsilon": epsilon, "delta": delta, "unit": unit}
+    stated = {"epsilon": epsilon, "delta": delta, "rho": rho, "unit": unit}
     privacy = {name: value for name, value in stated.items() if value is not None}
     if privacy:
         body["privacy"] = {**body.get("privacy", {}), **privacy}

@@ -125,6 +125,7 @@ class Client:
         *,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
+        rho: Amount | None = None,
         unit: str | None = None,
         seed: int | None = None,
         idempotency_key: str | None = None,
@@ -141,7 +142,7 @@ class Client:
         Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
         connection it is the same job and the same charge.
         """
-        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, unit=unit, seed=seed)
         script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
         return self._drive(script)
 
@@ -155,11 +156,12 @@ class Client:
         *,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
+        rho: Amount | None = None,
         unit: str | None = None,
         seed: int | None = None,
     ) -> models.PlanAnswer:
         """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent."""
-        body = calls.job_body(problem, epsilon=epsilon, delta=delta, unit=unit, seed=seed)
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, unit=unit, seed=seed)
         return self._run(calls.plan(body))
 
     def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:

@@ -18,6 +18,8 @@ export interface DiscreetOptions {
 export interface Spending {
   epsilon?: number;
   delta?: number;
+  /** Instead of epsilon, with a delta: of jobs priced in rho most fit under a cap. */
+  rho?: number;
   unit?: string;
   /** For datasets of mode simulation only. */
   seed?: number;
@@ -74,8 +76,8 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   /** The body of a job; only a solve registers what is inline, a plan changes nothing. */
-  function body(problem: object, { epsilon, delta, unit, seed }: Spending): components["schemas"]["JobRequest"] {
-    const stated = Object.entries({ epsilon, delta, unit }).filter(([, value]) => value !== undefined);
+  function body(problem: object, { epsilon, delta, rho, unit, seed }: Spending): components["schemas"]["JobRequest"] {
+    const stated = Object.entries({ epsilon, delta, rho, unit }).filter(([, value]) => value !== undefined);
     const dataset = (problem as { dataset?: unknown }).dataset;
     const known = typeof dataset === "object" && dataset !== null && "id" in dataset ? { dataset: dataset.id } : {};
     return {

@@ -2246,8 +2246,15 @@ export interface components {
             /**
              * Epsilon
              * @description Privacy loss; at most 9 decimals
+             * @default null
              */
-            epsilon: number;
+            epsilon?: number | null;
+            /**
+             * Rho
+             * @description Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one of least noise at this rho, of which most jobs fit under a cap
+             * @default null
+             */
+            rho?: number | null;
             /**
              * Unit
              * @description Must name the dataset's own unit when given

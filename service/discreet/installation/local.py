@@ -47,7 +47,7 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(problem, FederatedProblem) and problem.terms is not None:
         made = problem.plan_federation((), budget)
     else:
-        made = problem.plan(public, budget)
+        made = problem.plan_within(public, budget)
     return plain({"plan": jobs.plan_view(made), "price": jobs.price_view(made.total)})
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from discreet.privacy.mechanisms.dirichlet import calibrate as dirichlet
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_gaussian import calibrate as discrete_gaussian
+from discreet.privacy.mechanisms.discrete_gaussian import of_rho as discrete_gaussian_of_rho
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.discrete_laplace import calibrate as discrete_laplace
 from discreet.privacy.mechanisms.gaussian import calibrate as gaussian
@@ -35,14 +36,23 @@ __all__ = [
 
 @lru_cache(maxsize=4096)
 def least_variance(
-    sensitivity_l1: float, sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str
+    sensitivity_l1: float, sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: str, rho: int | None = None
 ) -> DiscreteLaplace | DiscreteGaussian:
-    """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0: Laplace."""
+    """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0: Laplace.
+
+    With `rho` (1e-18) epsilon is not looked at: whichever has less of those that cost so much, which is what the filter
+    of an account counts of many jobs. A Gaussian then says the epsilon that its curve has at delta.
+    """
+    if rho is not None:
+        epsilon = math.isqrt(2 * rho)
     pure = discrete_laplace(sensitivity_l1, epsilon, neighbours=neighbours)
     if delta == 0:
         return pure
     try:
-        other = discrete_gaussian(sensitivity_l2, epsilon, delta, neighbours=neighbours)
+        if rho is None:
+            other = discrete_gaussian(sensitivity_l2, epsilon, delta, neighbours=neighbours)
+        else:
+            other = discrete_gaussian_of_rho(sensitivity_l2, rho, delta, neighbours=neighbours)
     except ValueError:  # of more noise than can be drawn
         return pure
     # Laplace: 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)). Gaussian: at most scale² (Canonne et al. 2020, Cor. 9).

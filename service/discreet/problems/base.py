@@ -10,6 +10,7 @@ one line in `problems.KINDS`, one test and its docs page: `tests/problems/test_n
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from discreet.errors import InvalidInput
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy.mechanisms.gaussian import gaussian_epsilon
 from discreet.privacy.noise import Noise
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import Dataset
-from discreet.problems.numbers import Budget, Frozen, Privacy
+from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.results import Result, ResultFields
 
@@ -88,6 +91,40 @@ class Problem(Frozen):
     @abstractmethod
     def plan(self, public: Any, budget: Budget) -> Plan:
         """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
+
+    def plan_within(self, public: Any, budget: Budget) -> Plan:
+        """`plan`; of a budget in rho that of the largest epsilon, to 1e-4, whose price keeps the rho.
+
+        Whatever the search finds, only a plan whose own events cost at most the rho is given. It begins at the epsilon
+        of a Gaussian of this rho; prices go with about the square of epsilon.
+        """
+        if budget.rho is None:
+            return self.plan(public, budget)
+        mu, delta = math.sqrt(2 * budget.rho / RHO_UNIT), budget.delta / DELTA_UNIT
+        best, below, above = None, 0, MAX_EPSILON * EPSILON_UNIT + 1
+        epsilon = int(gaussian_epsilon(mu, delta) * EPSILON_UNIT)
+        for _ in range(40):
+            epsilon = min(max(epsilon, below + 1), above - 1)
+            try:
+                made = self.plan(public, budget.model_copy(update={"epsilon": epsilon}))
+            except InvalidInput as refused:
+                raise InvalidInput(
+                    FieldIssue("/privacy/rho" if one.pointer == "/privacy/epsilon" else one.pointer, one.detail)
+                    for one in refused.issues
+                ) from None
+            ratio = budget.rho / max(1, made.total.rho)
+            if ratio >= 1:
+                best, below = made, epsilon
+            else:
+                above = epsilon
+            if 1 <= ratio < 1 + 1e-4 or above - below <= 1:
+                break
+            epsilon = int(epsilon * math.sqrt(ratio * (1 - 2e-5)))
+            if not below < epsilon < above:
+                epsilon = (below + above) // 2
+        if best is None:
+            raise InvalidInput("so small a rho cannot be kept here", pointer="/privacy/rho")
+        return best
 
     @abstractmethod
     def release(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:

@@ -137,6 +137,7 @@ async def submit(
         "price": total.to_json(),
         "seed": seed,
     }
+    budget = problem.budget(privacy)
     seal = None
     if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
         if large:
@@ -157,7 +158,7 @@ async def submit(
         events=planned.texts.events,
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
-        budget={name: str(units) for name, units in problem.budget(privacy)},
+        budget={"epsilon": str(budget.epsilon), "delta": str(budget.delta)},
         traceparent=telemetry.traceparent(),
         seal=seal,
     )

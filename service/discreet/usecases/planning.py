@@ -120,7 +120,7 @@ class Planner:
     """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
 
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
-    _texts: _Kept[tuple[str, str | None, bytes, int, int], Texts] = field(default_factory=_Kept)
+    _texts: _Kept[tuple[str, str | None, bytes, Budget], Texts] = field(default_factory=_Kept)
 
     _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
 
@@ -165,6 +165,8 @@ class Planner:
         """The plan before any agent is known; the roster's own replaces it."""
         if seed is not None and getattr(problem, "mode", "private") != "simulation":
             raise InvalidInput("a seed is for simulation only", pointer="/seed")
+        if privacy is not None and privacy.rho is not None:
+            raise InvalidInput("agents agree on an epsilon: a federated job has no rho", pointer="/privacy/rho")
         texts = await self._made(principal, problem, None, problem.budget(privacy), large)
         if privacy is not None and privacy.unit not in (None, texts.plan.unit):
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
@@ -191,7 +193,7 @@ class Planner:
         text = await anyio.to_thread.run_sync(dump) if large else dump()
         digest = hashlib.sha256(text.encode()).digest()
         name = None if dataset is None else dataset.dataset_id
-        key = (principal.tenant_id, name, digest, budget.epsilon, budget.delta)
+        key = (principal.tenant_id, name, digest, budget)
         texts = self._texts.get(key)
         if texts is None:
             texts = await anyio.to_thread.run_sync(_make, problem, dataset, budget, text, limiter=self._turns)
@@ -204,7 +206,7 @@ def _make(problem: Problem, dataset: DatasetFacts | None, budget: Budget, text: 
     if isinstance(problem, FederatedProblem) and problem.terms is not None:
         plan = problem.plan_federation((), budget)
     else:
-        plan = problem.plan(None if dataset is None else dataset.public, budget)
+        plan = problem.plan_within(None if dataset is None else dataset.public, budget)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
     plan_text = plan.model_dump_json()
     # Of the texts: they are what is stored, and what a worker will read.

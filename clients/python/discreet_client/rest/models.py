@@ -617,8 +617,13 @@ class Privacy(TypedDict):
 
     delta: NotRequired[float]
     """Probability of exceeding it; at most 18 decimals; >= 0, < 1; default `0`"""
-    epsilon: float
+    epsilon: NotRequired[float | None]
     """Privacy loss; at most 9 decimals; > 0, <= 1000"""
+    rho: NotRequired[float | None]
+    """
+    Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then
+    the one of least noise at this rho, of which most jobs fit under a cap; > 0, <= 1000
+    """
     unit: NotRequired[str | None]
     """Must name the dataset's own unit when given"""
 

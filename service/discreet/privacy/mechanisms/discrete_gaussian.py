@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
+from discreet.privacy import zcdp
 from discreet.privacy.mechanism import CalibratedEvent, Sampler, register
 from discreet.privacy.mechanisms.gaussian import SMOOTHING, gaussian_delta, gaussian_mu, gaussian_price, square_root_up
 from discreet.privacy.search import certified, drawable, request, smallest_scale
-from discreet.privacy.units import Price
+from discreet.privacy.units import EPSILON_UNIT, RHO_UNIT, Price
 
 if TYPE_CHECKING:
     from discreet.privacy.noise import Noise
@@ -107,6 +108,31 @@ def calibrate(sensitivity_l2: float, epsilon: int, delta: int, *, neighbours: st
     if sensitivity_l2 <= LARGEST_SENSITIVITY and continuous < LARGEST_ENUMERATED_SCALE:
         scale = min(scale, smallest_scale(lambda s: event(s).delta(eps), target, continuous, scale))
     return certified(event, drawable(scale))
+
+
+def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> DiscreteGaussian:
+    """The least noise that costs at most this rho (1e-18), charged at the least epsilon of its curve for this delta."""
+    _, target = request(EPSILON_UNIT, delta)
+    most = Fraction(rho, RHO_UNIT)
+
+    def event(scale: float, epsilon: int = 0) -> DiscreteGaussian:
+        return DiscreteGaussian(
+            sensitivity=sensitivity_l2,
+            scale=scale,
+            neighbours=neighbours,
+            charged_epsilon=epsilon,
+            charged_delta=delta,
+        )
+
+    scale = sensitivity_l2 / math.sqrt(2 * most)
+    while event(scale).squared_loss() / 2 > most:
+        scale = math.nextafter(scale, math.inf)
+    # The curve is at most delta there: (Bun & Steinke 2016, Proposition 1.3), rounded up.
+    found, below, above = event(drawable(scale)), -1, zcdp.epsilon_units_from_rho(rho, delta) + 1
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if found.delta(middle / EPSILON_UNIT) <= target else (middle, above)
+    return certified(lambda least: event(least, above), scale)
 
 
 @lru_cache(maxsize=256)

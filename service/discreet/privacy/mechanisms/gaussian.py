@@ -150,6 +150,15 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return min(1.0, max(0.0, value) * (1 + 1e-13 + 1e-15 * abs(a) * (mu + epsilon / mu)))
 
 
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """About the epsilon at which a Gaussian of this mu has this delta; 0 where it has less at epsilon 0."""
+    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(middle, mu) > delta else (low, middle)
+    return high
+
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 

@@ -170,6 +170,7 @@ class DrEnsemble(Problem):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
+            rho=budget.rho,
         )
         length = "" if public.steps is None else f" of {public.steps} steps each"
         quantity = f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"

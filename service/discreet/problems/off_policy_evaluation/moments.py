@@ -67,6 +67,7 @@ class TabularMoments(_Moments):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
+            rho=budget.rho,
         )
         what = f"visits of {self._sums()} transitions"
         what += f" and rewards of {public.states} states" if blocks == 2 else ""

@@ -171,6 +171,7 @@ class Routing(Problem):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
+            rho=budget.rho,
         )
         return Plan.priced(
             [event],
