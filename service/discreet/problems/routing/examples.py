@@ -120,5 +120,6 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
         "method": {"method": "counts" if problem.method == "gradient" else "gradient"},
         "regularization": {"regularization": 2 * (problem.regularization or 1)},
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
+        "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
     }
