@@ -780,3 +780,12 @@ def test_a_stopped_worker_gives_its_jobs_back(running: Installation) -> None:
             assert client.wait(job)["state"] == "succeeded"
         found = kinds(client, dataset["account"])
         assert (found.count("reserve"), found.count("commit")) == (6, 6)
+
+
+def test_a_long_name_of_no_dataset_is_not_repeated(api_only: Installation) -> None:
+    body = bodies.job("x" * 100_000)
+    with api_only.http() as http:
+        for path, headers in (("/v1/plans", {}), ("/v1/jobs", {"Idempotency-Key": "long"})):
+            answer = http.post(path, json=body, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert len(answer.content) < 1000

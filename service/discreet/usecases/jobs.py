@@ -175,7 +175,7 @@ async def submit(
     if found.outcome == "reused":
         raise _key_reused()
     if found.outcome == "dataset_gone":
-        raise NotFound(f"there is no dataset {order.dataset_id}", pointer="/problem/dataset")
+        raise planning.no_dataset(str(order.dataset_id))
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.standings)
         raise budgets.refusal(found.standings, total)

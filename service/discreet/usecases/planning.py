@@ -29,6 +29,8 @@ from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 
+LONGEST_ID = 64
+"""Characters of an id that an error repeats: those of ours have 30."""
 SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
 
@@ -37,6 +39,12 @@ PLANS_AT_ONCE = max(2, os.cpu_count() or 1)
 
 MOST_KEPT = 256
 """Plans and datasets kept by one process, each; the one that was not asked for longest makes room."""
+
+
+def no_dataset(dataset_id: str) -> NotFound:
+    """The tenant has no dataset of this id, which may be any text: its beginning is said."""
+    shown = dataset_id if len(dataset_id) <= LONGEST_ID else dataset_id[:LONGEST_ID] + "…"
+    return NotFound(f"there is no dataset {shown}", pointer="/problem/dataset")
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,7 @@ class Planner:
         async with database.transaction(principal.tenant_id) as connection:
             row = await datasets.find(connection, principal.tenant_id, dataset_id)
         if row is None:
-            raise NotFound(f"there is no dataset {dataset_id}", pointer="/problem/dataset")
+            raise no_dataset(dataset_id)
         public = DATASETS[row["kind"]].read_public(row["public"])
         facts = DatasetFacts(dataset_id, row["kind"], row["mode"], row["account_id"], row["public"]["unit"], public)
         if len(str(row["public"])) <= SMALL_CHARACTERS:
