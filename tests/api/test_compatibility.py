@@ -124,6 +124,19 @@ BREAKING: dict[str, tuple[Change, str]] = {
         lambda d: schema(d, "RoutingDataset")["properties"]["content"].pop("x-private"),
         "POST /v1/datasets body object routing/content was private",
     ),
+    "a kind's results": (lambda d: schema(d, "Results")["properties"].pop("routing"), "Results/routing is gone"),
+    "a field of a result": (
+        lambda d: schema(d, "RoutingResult")["properties"].pop("link_flows"),
+        "Results/routing/link_flows is gone",
+    ),
+    "a column of a result": (
+        lambda d: schema(d, "RoutingResult")["properties"]["demand"]["x-table"].remove("trips"),
+        "Results/routing/demand: the column trips of its table is gone",
+    ),
+    "what could be asked again": (
+        lambda d: schema(d, "DrEnsemble")["properties"]["price"].pop("x-asked-again"),
+        "POST /v1/jobs body/problem object dr_ensemble/price could be asked again of a release",
+    ),
 }
 
 HARMLESS: dict[str, Change] = {

@@ -433,6 +433,20 @@ def test_content_in_any_form_is_the_same_dataset(
         assert known["id"] in {one["id"] for one in client.datasets()}
 
 
+def test_a_transition_matrix_as_an_array(service: Installation) -> None:
+    public = {
+        "unit": "row",
+        "states": 3,
+        "min_probability": 0.1,
+        "row_change": 0.1,
+        "support": [[0, 0], [0, 2], [1, 1], [2, 0]],
+    }
+    matrix = np.array([[0.25, 0, 0.75], [0, 1, 0], [1, 0, 0]])
+    with service.client() as client:
+        known = client.register("dr_ensemble", public, {"transitions": matrix.tolist()}, cap=1)
+        assert client.register("dr_ensemble", public, matrix, cap=1)["id"] == known["id"]
+
+
 def test_trips_as_an_array_or_a_frame(service: Installation) -> None:
     body = bodies.dataset(zones=2, periods=3)
     trips = np.zeros((3, 2, 2), dtype=np.int64)

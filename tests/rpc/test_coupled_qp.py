@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from discreet.ledger.certificates import is_signed
 from discreet.problems.coupled_qp.problem import CoupledQp
@@ -102,6 +103,7 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
         assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked["checks"]
     result, certificate = answer["result"], answer["certificate"]
     assert set(result) == {"rounds", "transcript", "evidence", "tables"}
+    TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
     assert result["rounds"] == 200
     assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}
     assert is_signed(certificate)

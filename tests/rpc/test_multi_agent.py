@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.problems.multi_agent.problem import MultiAgent
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
 from tests.rpc.helpers import entries, final
@@ -68,6 +70,7 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         assert answer["result"]["multipliers"] == outcomes[0]["multipliers"]
         assert len(answer["result"]["multiplier_path"]) == ROUNDS
         assert "state" not in answer["result"]
+        TypeAdapter(MultiAgent.Fields).validate_python(answer["result"], strict=True, extra="forbid")
         certificate = answer["certificate"]
         assert certificate["guarantee"]["type"] == "approximate_dp"
         assert certificate["guarantee"]["epsilon"] == 1

@@ -42,6 +42,9 @@ class _Comparison:
                     yield from self._call(call, found, where)
                 elif not self._has_set(call):
                     yield f"{where} is gone"
+        # No call names these: a result is an open object there, of its job's kind.
+        results, now = (document["components"]["schemas"].get("Results", {}) for document in (self._old, self._new))
+        yield from self._fields(results, now, "read", "Results")
 
     def _has_set(self, call: Schema) -> bool:
         return "x-sunset" in call and parsedate_to_datetime(call["x-sunset"]) <= self._now
@@ -160,6 +163,10 @@ class _Comparison:
                 yield f"{at} may be missing now"
             if bool(one.get("x-private")) and not after[name].get("x-private"):
                 yield f"{at} was private"
+            if "x-asked-again" in one and "x-asked-again" not in after[name]:
+                yield f"{at} could be asked again of a release"
+            for column in set(one.get("x-table", ())) - set(after[name].get("x-table", ())):
+                yield f"{at}: the column {column} of its table is gone"
             yield from self._schema(one, after[name], direction, at)
         if direction == "sent":
             for name in must_now - before.keys():

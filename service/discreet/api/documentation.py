@@ -75,10 +75,15 @@ def words(text: str) -> Markup:
 def fields(schema: Mapping[str, Any]) -> list[Field]:
     """The fields of an object's schema."""
     needed = schema.get("required", ())
-    return [
-        Field(name, kind(one), name in needed, one.get("description", ""))
-        for name, one in schema.get("properties", {}).items()
-    ]
+    return [Field(name, kind(one), name in needed, said(one)) for name, one in schema.get("properties", {}).items()]
+
+
+def said(schema: Mapping[str, Any]) -> str:
+    """What a field means, with its unit, and when it may be asked again of a release."""
+    parts = [schema.get("description", "")]
+    parts += [f"unit: {schema['x-unit']}"] if "x-unit" in schema else []
+    parts += [f"may be asked again of a release: {schema['x-asked-again']}"] if "x-asked-again" in schema else []
+    return "; ".join(filter(None, parts))
 
 
 def kind(schema: Mapping[str, Any]) -> Markup:
