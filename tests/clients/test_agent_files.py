@@ -10,10 +10,12 @@ import resource
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from discreet.problems import KINDS
+from discreet.problems.federation import FederatedProblem
 from discreet_client.agent import (
     AgentError,
     BadIdentity,
@@ -24,12 +26,24 @@ from discreet_client.agent import (
     LimitExceeded,
     Link,
     NotTrusted,
+    kinds,
 )
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.federation import signing
 from discreet_client.federation.rosters import chosen, told
 
 LINK = f"dsc://127.0.0.1:8081/ses_0abc?token=t-_1&server={'a' * 64}&owner={'b' * 64}&tls={'c' * 64}"
+
+
+def test_a_kinds_program_is_the_module_of_its_name() -> None:
+    for problem in KINDS.values():
+        if issubclass(problem, FederatedProblem):
+            (kind,) = get_args(problem.model_fields["kind"].annotation)
+            assert kinds.solver(kind).__module__ == f"discreet_client.agent.{kind}"
+    for name in ("nobody", "ledger", "../kinds", "federation.links"):  # of these the second is a module, and no program
+        with pytest.raises(AgentError, match="no program for the kind"):
+            kinds.solver(name)
+    assert kinds.solver("json:loads") is json.loads
 
 
 def test_links_are_read_and_written() -> None:
