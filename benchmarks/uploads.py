@@ -35,7 +35,13 @@ def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
     metadata = {
         "name": "many trips",
         "kind": "routing",
-        "public": {"unit": "request", "zones": ZONES, "periods": PERIODS, "period_minutes": 60},
+        "public": {
+            "unit": "request",
+            "zones": ZONES,
+            "periods": PERIODS,
+            "period_minutes": 60,
+            "max_rows": PERIODS * ZONES**2,
+        },
         "cap": {"epsilon": 1, "delta": 0},
     }
 

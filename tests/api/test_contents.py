@@ -251,6 +251,7 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
         return {
             "kind": "dr_ensemble",
             "public": {"unit": "participant", "states": 3, "support": "all"},
+            "mode": "private",
             "tenant": "ten_1",
             "name": "dst_1",
             "data_key": bytes(32).hex(),

@@ -112,7 +112,7 @@ def solving() -> Iterator[Watching]:
 
 async def upload(watch: Watch, name: str, kind: str, public: Any, form: str, content: bytes) -> None:
     key = "11" * 32
-    job = {"kind": kind, "public": public, "format": form, "tenant": "ten_1", "name": "dst_1"}
+    job = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": "ten_1", "name": "dst_1"}
     keys = {"upload_key": key, "data_key": key, "digest_key": key}
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
         writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: os.write(source.fileno(), part))

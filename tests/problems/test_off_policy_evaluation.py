@@ -507,18 +507,22 @@ def test_states_of_raw_size_are_named() -> None:
 @pytest.mark.parametrize(
     ("part", "values", "pointer"),
     [
-        # 1e7 passes over content of unknown size: a limit on time would tell how much there is.
+        # 1e7 passes over all that there may be: a limit on time would tell how much there is.
         (
             {"features": 1},
             {"features": {"type": "identity"}, "method": "minibatch", "sampling": 1, "steps": 10**7},
             "steps",
         ),
         (
-            {"features": 3},
+            {"features": 3, "max_rows": 10**7},
             {"features": {"type": "fourier", "order": 9, "low": [0] * 3, "high": [1] * 3}, "method": "moments"},
             "features",
         ),
-        ({"trajectories": 10**5, "horizon": 10**6}, {"method": "gradient", "steps": 10**6}, "steps"),
+        (
+            {"features": 1, "trajectories": 10**5, "horizon": 10**6, "max_rows": 10**9},
+            {"features": {"type": "identity"}, "method": "gradient", "steps": 10**6},
+            "steps",
+        ),
     ],
 )
 def test_work_that_some_content_could_not_be_done_in_time_is_refused(

@@ -80,7 +80,7 @@ def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch,
     async def work(services: Services, owner: Principal) -> None:
         async with causes.faulty_children(monkeypatch, place) as zygote:
             for fault, limits, cause, code in causes.CHILDREN:
-                monkeypatch.setattr(Runner, "_limits", lambda _self, _held, limits=limits: limits)
+                monkeypatch.setattr(Runner, "_limits", lambda _self, _held, _seconds=0.0, limits=limits: limits)
                 for step, expected in (("release", "solver_failed"), ("finish", code)):
                     place.write_text(f"{step} {fault}")
                     before = counted(step, cause)

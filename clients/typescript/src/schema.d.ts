@@ -1213,6 +1213,12 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
+             * Max Rows
+             * @description Public bound on the states of all trajectories together, chosen without looking at them: releases take the time of so many. Absent: the larger of 500,000 and ten for each public participant
+             * @default null
+             */
+            max_rows?: number | null;
+            /**
              * Min Probability
              * @description Floor of the transitions in the support
              * @default null
@@ -1861,6 +1867,12 @@ export interface components {
             /** Agents */
             agents: components["schemas"]["AgentFigures"][];
             /**
+             * Max Operations
+             * @description Public bound on the operations that derivatives of all objectives take, chosen without looking at them: releases take the time of so many. Absent: 50 for each agent
+             * @default null
+             */
+            max_operations?: number | null;
+            /**
              * Unit
              * @description One agent's trajectory of states is what neighbours change
              * @constant
@@ -2124,6 +2136,18 @@ export interface components {
              */
             horizon: number;
             /**
+             * Max Rows
+             * @description Public bound on the number of transitions, like max_trajectories. Absent: the larger of 250,000 and ten for each of the trajectories that are declared
+             * @default null
+             */
+            max_rows?: number | null;
+            /**
+             * Max Trajectories
+             * @description Public bound on the number of trajectories, chosen without looking at them: releases take the time of so many. Absent: the public number, or 100,000
+             * @default null
+             */
+            max_trajectories?: number | null;
+            /**
              * Neighbours
              * @description `replace` where `trajectories` is given, else `add_remove`
              * @default null
@@ -2333,8 +2357,14 @@ export interface components {
             /** Memory Bytes */
             memory_bytes: number;
             /**
+             * Opening Seconds
+             * @description Of that, opening the content takes this
+             * @default 0.0625
+             */
+            opening_seconds?: number;
+            /**
              * Release Quantum Seconds
-             * @description Touching the data takes a multiple of this, whatever they are
+             * @description Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …
              */
             release_quantum_seconds: number;
             /**
@@ -2572,6 +2602,12 @@ export interface components {
              * @default null
              */
             max_pair?: number | null;
+            /**
+             * Max Rows
+             * @description Public bound on the number of cells (period, pair of zones and, where the unit is person, person) that have trips, chosen without looking at them: releases take the time of so many. Absent: 2,000,000 for requests, 500,000 for persons
+             * @default null
+             */
+            max_rows?: number | null;
             /**
              * Max Total
              * @description Public bound on the trips of one period, which the content must keep

@@ -57,8 +57,8 @@ def read(job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]) -> t
     """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the second one then holds,
     or `{no_room}` with the error's number where the disk is full.
 
-    `job`: kind, public, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes. Raises
-    InvalidInput and PayloadTooLarge as the owner shall see them.
+    `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key, content_bytes.
+    Raises InvalidInput and PayloadTooLarge as the owner shall see them.
     """
     source, target = descriptors
     try:
@@ -84,6 +84,7 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
+    kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
     digest = content_digest(bytes.fromhex(job["digest_key"]), job["tenant"], canonical_bytes(content))
     writer = SealedWriter(ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part))
@@ -325,7 +326,7 @@ def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -
         writer = SealedWriter(ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part))
         writer.write(content)
         writer.finish()
-        job = {"kind": kind, "public": public, "format": form, "tenant": "", "name": "rehearsal"}
+        job = {"kind": kind, "public": public, "mode": "private", "format": form, "tenant": "", "name": "rehearsal"}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
         _read({**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}, source, target)
     except (InvalidInput, PayloadTooLarge):

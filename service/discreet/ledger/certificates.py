@@ -29,8 +29,8 @@ FAILURE_ASSUMPTION = (
 FREE = ("none", "cryptographic")
 """Guarantees that have no epsilon and charge no account."""
 TIMING_ASSUMPTION = (
-    "of the time that touching the data took no more is shown than how often {quantum:g} s must be doubled to be as"
-    " long"
+    "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a machine that was too"
+    " busy for that, {quantum:g} s doubled as often as was needed"
 )
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import BeforeValidator, Field, StringConstraints
 
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.contents import PRIVATE, Content, Mode, Packed
 from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
 
@@ -97,6 +98,30 @@ class Dataset(DatasetSettings):
     def describe(cls, public: Any, content: Content) -> Any:
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public
+
+    @classmethod
+    def sizes(cls, public: Any, content: Content) -> Mapping[str, tuple[int, int]]:
+        """What the time of a release depends on, beside public figures: how much of it there is in the content, and the
+        most that there may be, by the public field that declares the latter. Plans take the time of the most."""
+        return {}
+
+    @classmethod
+    def check_sizes(cls, public: Any, content: Content, mode: Mode) -> None:
+        """InvalidInput where the content is larger than what is declared or, while it is private, than what may be
+        without a declaration: releases on it would take longer than others, and so tell how much there is."""
+        issues = []
+        for field, (found, most) in cls.sizes(public, content).items():
+            declared = getattr(public, field) is not None
+            if found > most and (declared or mode == "private"):
+                says = (
+                    f"the content has {found}"
+                    if declared
+                    else f"the content has {found}, and without this public bound at most {most} are taken: declare a "
+                    "bound that you would have chosen without looking at the data; every job takes the time of it"
+                )
+                issues.append(FieldIssue(f"/public/{field}", says))
+        if issues:
+            raise InvalidInput(issues)
 
     @classmethod
     def relation(cls, public: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -15,14 +16,48 @@ from discreet.problems.numbers import Frozen
 LONGEST_SECONDS = 1800
 """Of a release, whatever the data, as estimated from public figures: half of the default wall limit of a child. One
 that came to the limit would fail, and so tell about its data; so a plan that could is refused."""
+OPENING_SECONDS = 0.0625
+"""Of opening a content of up to `OPENING_BYTES`."""
+OPENING_BYTES = 4e6
+OPENED_BYTES_PER_SECOND = 4e7
+"""Read from the database or an object storage, and unsealed, beyond that."""
+HANDED_BYTES_PER_SECOND = 1e8
+"""Given to the child and read there."""
+MARGIN = 2.0
+"""What is measured of work on data is less than what kinds say of it; a machine may be busy, and slower than that."""
+
+
+def sized(most: str) -> str:
+    """The assumption that a content is within the bounds whose time a release takes."""
+    return f"durations tell nothing of contents of at most {most}; with these public figures none has more"
 
 
 class Resources(Frozen):
     """What one job may take, from public figures alone."""
 
-    release_quantum_seconds: float = Field(description="Touching the data takes a multiple of this, whatever they are")
+    release_quantum_seconds: float = Field(
+        description="Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"
+    )
+    opening_seconds: float = Field(default=OPENING_SECONDS, description="Of that, opening the content takes this")
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
+
+    @classmethod
+    def padded(cls, least: float, *, work: float, drawing: float = 0.0, content_bytes: float, **figures: Any) -> Self:
+        """With the time of a release on the largest content that the public bounds allow, opening included.
+
+        least: seconds for what every job does; work: seconds that the kind's work on that content takes at most on one
+        core; drawing: the same of what does not depend on the content; content_bytes: its size in memory. Work of up
+        to a sixteenth of a second lies within `least`.
+        """
+        opening = OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
+        handing = content_bytes / HANDED_BYTES_PER_SECOND
+        seconds = least + opening - OPENING_SECONDS + max(0.0, MARGIN * work + drawing + handing - OPENING_SECONDS)
+        return cls(
+            release_quantum_seconds=math.ceil(16 * seconds) / 16,
+            opening_seconds=math.ceil(16 * opening) / 16,
+            **figures,
+        )
 
 
 class NoiseSummary(Frozen):

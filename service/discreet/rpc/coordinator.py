@@ -48,6 +48,8 @@ FAREWELL_SECONDS = 5.0
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is seen by the operator",
+    "rounds are not padded: how long one took is seen by all of the session, and tells how long the slowest agent's own"
+    " computing and connection took",
 )
 
 _rounds = Counter("discreet_rpc_rounds_total", "Rounds that were completed")

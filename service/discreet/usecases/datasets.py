@@ -109,6 +109,7 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
         job = {
             "kind": request.kind,
             "public": request.public.model_dump(mode="json"),
+            "mode": request.mode,
             "tenant": principal.tenant_id,
             "name": dataset_id,
             "data_key": data_key.hex(),
@@ -136,7 +137,9 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
         if size > most:
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = content_digest(digest_key, principal.tenant_id, canonical_bytes(content))
-        described = DATASETS[request.kind].describe(request.public, content)
+        kind = DATASETS[request.kind]
+        kind.check_sizes(request.public, content, "simulation" if request.mode == "simulation" else "private")
+        described = kind.describe(request.public, content)
         chunks: list[bytes] = []
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
         writer.write(pack(content))

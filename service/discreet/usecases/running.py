@@ -216,14 +216,7 @@ async def publish(
             filters=passed,
             assumptions=[
                 *held.plan.assumptions,
-                *(
-                    (
-                        FAILURE_ASSUMPTION,
-                        TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds),
-                    )
-                    if assumptions is None
-                    else assumptions
-                ),
+                *(_release_assumptions(held) if assumptions is None else assumptions),
             ],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
@@ -321,6 +314,11 @@ async def _hold_wanted(connection: Any, held: Claim) -> None:
 async def _end_cancelled(connection: Any, job_id: str) -> None:
     await ledger.settle(connection, job_id, ACTOR)
     await jobs.end(connection, job_id, "cancelled")
+
+
+def _release_assumptions(held: Claim) -> tuple[str, ...]:
+    timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
+    return (FAILURE_ASSUMPTION,) if held.simulation else (FAILURE_ASSUMPTION, timing)
 
 
 async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -53,9 +54,6 @@ STORAGE_SECONDS = 2.0
 DATABASE_SECONDS = 0.5
 """Wait before a step is said again to a database that did not take it."""
 
-OPENING_QUANTUM_SECONDS = 0.0625
-"""Of opening a content, before the ledger says that data are touched."""
-
 PROGRESS_SECONDS = 0.25
 """Progress is written at most so often."""
 
@@ -68,10 +66,15 @@ _child_failures = Counter(
 _database_waits = Counter(
     "discreet_worker_database_waits_total", "Steps of jobs that the database did not take at once", ["code"]
 )
+_overdue = Counter(
+    "discreet_releases_overdue_total",
+    "Releases that took longer than their plan gives them, so that the time shown was doubled",
+    ["kind", "part"],
+)
 _leases_lost = Counter("discreet_leases_lost_total", "Jobs that were given to another worker while this one had them")
 _child_seconds = Histogram(
     "discreet_child_seconds",
-    "Time of a step in a child process; a release's is padded to the plan's quantum",
+    "Time of a step in a child process; a release's is what its plan gives it",
     ["kind", "step"],
     buckets=SECONDS,
 )
@@ -193,25 +196,29 @@ class Runner:
     async def _attempt(self, held: Claim) -> None:
         released = held.released
         if released is None:
-            began, started = time.time_ns(), time.monotonic()
+            opening = Pad(held, "opening", held.plan.resources.opening_seconds)
             content = await self._stubbornly(lambda: running.open_content(self._services, held))
+            # How long that took goes with the size of the content, and the ledger shows when the next step was.
+            await opening.wait()
             try:  # a worker that can make no child has no use for the data: nothing is charged
                 await self._zygote.start()
             except ChildFailed as failure:
                 raise StepFailed("start", _told(failure), failure) from failure
-            # How long that took goes with the size of the content, and the ledger shows when the next step was.
-            await _pad(started, OPENING_QUANTUM_SECONDS)
             await self._stubbornly(lambda: running.touch(self._services, held))
+            seconds = held.plan.resources.release_quantum_seconds
+            # What the database took in between depends on nothing private, and is not counted.
+            release = Pad(held, "release", seconds, behind=opening.seconds)
+            limits = self._limits(held, seconds)
             try:
-                output = await self._zygote.run(self._header(held, "release"), content, self._limits(held))
+                output = await self._zygote.run(self._header(held, "release"), content, limits)
                 del content  # this process keeps it no longer than it must
             except ChildFailed as failure:
-                await self._pad(held, began, started)  # nor how long a failure took
+                await release.wait()  # nor how long a failure took
                 code = _told(failure) if held.simulation else "solver_failed"
                 raise StepFailed("release", code, failure) from failure
             kept = released = output.payload
             faults.point("runner.released")
-            await self._pad(held, began, started)
+            await release.wait()
             with telemetry.span("keep release"):
                 await self._stubbornly(lambda: running.keep_release(self._services, held, kept))
         started = time.monotonic()
@@ -225,12 +232,6 @@ class Runner:
         with telemetry.span("publish"):
             await self._stubbornly(lambda: running.publish(self._services, held, output.payload, output.tables))
         log.info("job published", attempt=held.attempt)
-
-    async def _pad(self, held: Claim, began: int, started: float) -> None:
-        """Wait for the quantum, and only then tell traces and metrics: they see padded durations too."""
-        seconds = await _pad(started, held.plan.resources.release_quantum_seconds)
-        _child_seconds.labels(held.problem.kind, "release").observe(seconds)
-        telemetry.note("release", began, began + round(seconds * 1e9), problem=held.problem.kind)
 
     @contextlib.contextmanager
     def _traced(self, held: Claim) -> Iterator[None]:
@@ -273,12 +274,13 @@ class Runner:
             "seed": held.seed,
         }
 
-    def _limits(self, held: Claim) -> Limits:
+    def _limits(self, held: Claim, seconds: float = 0.0) -> Limits:
+        """At least the `seconds` that a plan gives: a lower limit would end releases on large contents alone."""
         settings = self._services.settings
         return Limits(
             memory_bytes=settings.job_memory_bytes,
-            cpu_seconds=settings.job_cpu_seconds,
-            wall_seconds=settings.job_wall_seconds,
+            cpu_seconds=max(settings.job_cpu_seconds, math.ceil(seconds)),
+            wall_seconds=max(settings.job_wall_seconds, seconds),
         )
 
     def _progress(self, held: Claim) -> OnProgress:
@@ -307,21 +309,40 @@ class Runner:
         return leases.kept(held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds))
 
 
+class Pad:
+    """The time that work on data is given by its plan, from public figures alone: it lasts that long, or, where the
+    machine was too busy for it, that doubled until it suffices. A simulation's data are public, and it takes the time
+    that it takes.
+
+    The wait is a sleep: it holds one of the worker's places for jobs, and no core.
+    """
+
+    def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:
+        """Begins now, with the seconds `behind` gone already. `part` is `opening` or `release`."""
+        self.seconds = seconds
+        self._held, self._part = held, part
+        self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
+
+    async def wait(self) -> None:
+        """Until the time is over; only then traces and metrics are told, which see padded durations too."""
+        elapsed = time.monotonic() - self._started
+        padded = elapsed if self._held.simulation else padded_seconds(elapsed, self.seconds)
+        kind = self._held.problem.kind
+        await asyncio.sleep(padded - elapsed)
+        if not self._held.simulation and padded > self.seconds:
+            _overdue.labels(kind, self._part).inc()
+            log.info("a release took longer than its plan gives it", part=self._part, planned=self.seconds)
+        if self._part == "release":
+            _child_seconds.labels(kind, "release").observe(padded)
+            telemetry.note("release", self._began, self._began + round(padded * 1e9), problem=kind)
+
+
 def padded_seconds(elapsed: float, quantum: float) -> float:
     """The quantum, or that doubled until it is no less than `elapsed`.
 
-    Multiples of the quantum would tell the time of a long release to a small part of itself, and whoever chooses its
-    parameters can make it long; of doublings there are a dozen between a quantum and any limit.
+    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of doublings there are
+    a dozen between a quantum and any limit.
     """
     while quantum < elapsed:
         quantum *= 2
     return quantum
-
-
-async def _pad(started: float, quantum: float) -> float:
-    """Wait until `padded_seconds` have passed since `started`, which it returns: how long the data took is not
-    shown."""
-    elapsed = time.monotonic() - started
-    padded = padded_seconds(elapsed, quantum)
-    await asyncio.sleep(padded - elapsed)
-    return padded

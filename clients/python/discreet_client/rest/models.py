@@ -232,6 +232,12 @@ class DrEnsemblePublic(TypedDict):
     trajectories.
     """
 
+    max_rows: NotRequired[int | None]
+    """
+    Public bound on the states of all trajectories together, chosen without looking at them:
+    releases take the time of so many. Absent: the larger of 500,000 and ten for each public
+    participant; >= 1, <= 1000000000
+    """
     min_probability: NotRequired[float | None]
     """Floor of the transitions in the support; > 0, < 1"""
     participants: NotRequired[int | None]
@@ -525,6 +531,12 @@ class MultiAgentPublic(TypedDict):
 
     agents: list[AgentFigures]
     """length >= 2, length <= 200"""
+    max_operations: NotRequired[int | None]
+    """
+    Public bound on the operations that derivatives of all objectives take, chosen without
+    looking at them: releases take the time of so many. Absent: 50 for each agent; >= 1, <=
+    100000
+    """
     unit: Literal["trajectory"]
     """One agent's trajectory of states is what neighbours change"""
 
@@ -573,6 +585,16 @@ class OffPolicyPublic(TypedDict):
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
     """Most transitions of a trajectory; >= 1, <= 1000000"""
+    max_rows: NotRequired[int | None]
+    """
+    Public bound on the number of transitions, like max_trajectories. Absent: the larger of
+    250,000 and ten for each of the trajectories that are declared; >= 1, <= 1000000000
+    """
+    max_trajectories: NotRequired[int | None]
+    """
+    Public bound on the number of trajectories, chosen without looking at them: releases take
+    the time of so many. Absent: the public number, or 100,000; >= 1, <= 1000000000
+    """
     neighbours: NotRequired[Literal["replace", "add_remove"] | None]
     """`replace` where `trajectories` is given, else `add_remove`"""
     off_policy: NotRequired[bool | None]
@@ -662,8 +684,10 @@ class Resources(TypedDict):
     """What one job may take, from public figures alone."""
 
     memory_bytes: int
+    opening_seconds: NotRequired[float]
+    """Of that, opening the content takes this; default `0.0625`"""
     release_quantum_seconds: float
-    """Touching the data takes a multiple of this, whatever they are"""
+    """Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"""
     steps: int
     """Steps that progress counts to"""
 
@@ -748,6 +772,12 @@ class RoutingPublic(TypedDict):
     """
     Public bound on the trips of one pair in one period, which the content must keep; >= 1, <=
     1000000000
+    """
+    max_rows: NotRequired[int | None]
+    """
+    Public bound on the number of cells (period, pair of zones and, where the unit is person,
+    person) that have trips, chosen without looking at them: releases take the time of so many.
+    Absent: 2,000,000 for requests, 500,000 for persons; >= 1, <= 1000000000
     """
     max_total: NotRequired[int | None]
     """Public bound on the trips of one period, which the content must keep; >= 1, <= 1000000000"""

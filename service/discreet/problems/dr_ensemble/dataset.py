@@ -26,7 +26,7 @@ from discreet.problems.columns import (
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import DatasetOfRows
-from discreet.problems.numbers import Count, Frozen, Real
+from discreet.problems.numbers import Count, Frozen, Positive, Real
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +34,8 @@ Ints = NDArray[np.int64]
 GRID = 1 << 20
 """Steps of the grid that a participant's histogram is rounded to, where lengths are not public."""
 MAX_STATES = 2000
+UNDECLARED_ROWS = 500_000
+"""Most of a private content whose owner declares no bound: releases take the time of so many."""
 MAX_FIGURE = 1e12
 """Of power, price and utility: the costs of a whole horizon stay finite numbers."""
 SUM_TOLERANCE = 1e-9
@@ -59,6 +61,12 @@ class DrEnsemblePublic(Frozen):
         default=None, description="Number of states of every trajectory, when it is the same and public"
     )
 
+    max_rows: Positive | None = Field(
+        default=None,
+        description="Public bound on the states of all trajectories together, chosen without looking at them: releases "
+        f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each public participant",
+    )
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.row_change is None and self.unit == "row":
@@ -69,8 +77,9 @@ class DrEnsemblePublic(Frozen):
                 raise Misfit("min_probability", says)
             if self.row_change >= 2 * self.min_probability:
                 raise Misfit("row_change", "must be less than twice min_probability")
-            if self.participants is not None or self.steps is not None:
-                raise Misfit("row_change", "is of a transition matrix, participants and steps are of trajectories")
+            if self.participants is not None or self.steps is not None or self.max_rows is not None:
+                says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
+                raise Misfit("row_change", says)
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
                 raise Misfit("support", f"states are 0 to {self.states - 1}")
@@ -82,6 +91,12 @@ class DrEnsemblePublic(Frozen):
         if self.min_probability is not None and self.min_probability * widest > 1:
             raise Misfit("min_probability", f"times the {widest} transitions of a state it exceeds 1")
         return self
+
+    @property
+    def most_rows(self) -> int:
+        """How many states of trajectories there may be, from public figures."""
+        most = self.max_rows or max(UNDECLARED_ROWS, 10 * (self.participants or 0))
+        return self.participants * self.steps if self.participants and self.steps else most
 
     def mask(self) -> NDArray[np.bool_]:
         """bool[n, n]: the support."""
@@ -124,6 +139,10 @@ class DrEnsembleDataset(DatasetOfRows):
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
     content: DrEnsembleContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def sizes(cls, public: DrEnsemblePublic, content: Content) -> dict[str, tuple[int, int]]:
+        return {} if public.row_change is not None else {"max_rows": (content["states"].size, public.most_rows)}
 
     @classmethod
     def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:

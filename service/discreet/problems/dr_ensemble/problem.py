@@ -38,7 +38,7 @@ from discreet.problems.dr_ensemble.dataset import (
 from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.dr_ensemble.result import DrEnsembleResult
 from discreet.problems.numbers import CLIP, Budget, Real
-from discreet.problems.plans import NoiseSummary, Plan, Resources
+from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.shrinkage import shrink
@@ -135,14 +135,21 @@ class DrEnsemble(Problem):
             [event],
             noise=(NoiseSummary.of(event, quantity, self._grid(public) if method == "counts" else 1.0),),
             iterations={"horizon": horizon},
-            resources=Resources(
-                release_quantum_seconds=0.25 * (1 + cells // 100_000),
+            resources=Resources.padded(
+                0.25 * (1 + cells // 100_000),
+                # Cells are looked up at random: the more there are, the farther away they lie.
+                work=public.most_rows * (20e-9 + 80e-9 * min(1.0, cells / 1e5)) if method == "counts" else 0.0,
+                content_bytes=12.0 * public.most_rows if method == "counts" else 8.0 * public.states**2,
                 memory_bytes=(1 << 28) + 64 * horizon * public.states + 100 * cells + 40 * (horizon - 1) * cells,
                 steps=self.samples or horizon - 1,
             ),
             unit=public.unit,
             neighbours=event.neighbours,
-            assumptions=("the states, their support, tariff and weights are public", *assumptions),
+            assumptions=(
+                "the states, their support, tariff and weights are public",
+                *assumptions,
+                *([sized(f"{public.most_rows} states of trajectories")] if method == "counts" else []),
+            ),
             parameters={
                 "method": method,
                 "grid": self._grid(public),

@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 MAX_AGENTS = 200
 MAX_CONSTRAINTS = 100
+UNDECLARED_OPERATIONS = 50
+"""Of an agent's objective, on average, at most, where no bound is declared: releases take the time of so many."""
 MAX_PROGRAM = MAX_INSTRUCTIONS // 2
 """Instructions of all constraints, and of all objectives: together what a program may have."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
@@ -60,6 +62,12 @@ class MultiAgentPublic(Frozen):
     unit: Literal["trajectory"] = Field(description="One agent's trajectory of states is what neighbours change")
     agents: Annotated[list[AgentFigures], InPieces(min_length=2, max_length=MAX_AGENTS)]
 
+    max_operations: Annotated[int, Field(strict=True, ge=1, le=MAX_PROGRAM)] | None = Field(
+        default=None,
+        description="Public bound on the operations that derivatives of all objectives take, chosen without looking "
+        f"at them: releases take the time of so many. Absent: {UNDECLARED_OPERATIONS} for each agent",
+    )
+
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
@@ -70,6 +78,11 @@ class MultiAgentPublic(Frozen):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(agent.name for agent in self.agents)
+
+    @property
+    def most_operations(self) -> int:
+        """How many operations the derivatives of all objectives may take, from public figures."""
+        return self.max_operations or UNDECLARED_OPERATIONS * len(self.agents)
 
     def box(self) -> dict[str, tuple[float, float]]:
         return {agent.name: (agent.lower, agent.upper) for agent in self.agents}
@@ -88,6 +101,13 @@ class MultiAgentDataset(Dataset):
     kind: Literal["multi_agent"]
     public: MultiAgentPublic
     content: MultiAgentContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def sizes(cls, public: MultiAgentPublic, content: Content) -> dict[str, tuple[int, int]]:
+        texts = zip(public.names, content["objectives"].tolist(), strict=True)
+        slopes = [derivative(parse(text, [name]), name) for name, text in texts]
+        operations = int(compiled(slopes, public.names, MAX_PROGRAM).code.size)
+        return {"max_operations": (operations, public.most_operations)}
 
     @classmethod
     def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:

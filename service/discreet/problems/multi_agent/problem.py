@@ -40,7 +40,7 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.numbers import Budget, Frozen, Real
-from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle import rounding, saddle_point
 from discreet.solvers.saddle.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
@@ -52,6 +52,8 @@ from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, 
 MAX_STEPS = 1_000_000
 MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
+OPERATION_SECONDS = 12e-9
+"""Of one operation of an objective's derivative."""
 MAX_COUPLINGS = 10_000
 """Constraints times agents squared: as many suprema may have to be bounded when planning."""
 ROUNDING = 1e-9
@@ -151,6 +153,16 @@ class MultiAgent(FederatedProblem):
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
+        resources = Resources.padded(
+            0.5 * (1 + width * steps // DRAWS_A_SECOND),
+            work=steps * public.most_operations * OPERATION_SECONDS,
+            content_bytes=4 * 4000.0 * n,  # texts
+            memory_bytes=(1 << 28) + 8 * (PATH_POINTS + saddle_point.STEPS_AT_ONCE) * (width + m + n),
+            steps=1 if self.protocol == "job" else steps,
+        )
+        if resources.release_quantum_seconds > LONGEST_SECONDS:
+            says = f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most {LONGEST_SECONDS}"
+            raise InvalidInput(says, pointer="/problem/schedule/iterations")
         # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
         units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
         units *= 1 + ROUNDING + self._rounding(g, names, box, units)
@@ -166,17 +178,14 @@ class MultiAgent(FederatedProblem):
                 for quantity, scale in self._quantities(names, units)
             ),
             iterations={"steps": steps},
-            resources=Resources(
-                release_quantum_seconds=0.5 * (1 + width * steps // DRAWS_A_SECOND),
-                memory_bytes=(1 << 28) + 8 * (PATH_POINTS + saddle_point.STEPS_AT_ONCE) * (width + m + n),
-                steps=1 if self.protocol == "job" else steps,
-            ),
+            resources=resources,
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
                 self._protection(public),
+                *([] if self.protocol != "job" else [sized(f"{public.most_operations} operations of all objectives")]),
             ),
             parameters={
                 # A list: where plans are stored the keys of an object have no order, and units go by position.

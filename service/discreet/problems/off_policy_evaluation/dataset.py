@@ -38,6 +38,8 @@ Ints = NDArray[np.int64]
 MAX_STATES = 2000
 MAX_COLUMNS = 64
 ROWS_AT_ONCE = 1 << 16
+UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
+"""Most of a private content whose owner declares no bound: releases take the time of so many."""
 
 
 class OffPolicyPublic(Frozen):
@@ -54,6 +56,16 @@ class OffPolicyPublic(Frozen):
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
     )
     trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
+    max_trajectories: Positive | None = Field(
+        default=None,
+        description="Public bound on the number of trajectories, chosen without looking at them: releases take the "
+        f"time of so many. Absent: the public number, or {UNDECLARED_TRAJECTORIES:,}",
+    )
+    max_rows: Positive | None = Field(
+        default=None,
+        description="Public bound on the number of transitions, like max_trajectories. Absent: the larger of "
+        f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
+    )
     reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
@@ -75,6 +87,8 @@ class OffPolicyPublic(Frozen):
             raise Misfit("trajectories", "neighbours that replace one trajectory need their public number")
         if self.neighbours == "add_remove" and self.trajectories is not None:
             raise Misfit("trajectories", "where neighbours add or remove a trajectory their number is private")
+        if self.trajectories is not None and self.max_trajectories is not None:
+            raise Misfit("max_trajectories", "the number of trajectories is public already")
         if self.topology is not None:
             if self.states is None:
                 raise Misfit("topology", "a topology is of tabular states")
@@ -95,6 +109,24 @@ class OffPolicyPublic(Frozen):
     def replaced(self) -> bool:
         """Whether neighbours replace one trajectory of a public number."""
         return self.trajectories is not None
+
+    @property
+    def most_trajectories(self) -> int:
+        """How many there may be, from public figures."""
+        return self.trajectories or self.max_trajectories or UNDECLARED_TRAJECTORIES
+
+    @property
+    def most_rows(self) -> int:
+        """How many transitions there may be, from public figures."""
+        declared = self.trajectories or self.max_trajectories or 0
+        most = self.max_rows or max(UNDECLARED_ROWS, 10 * declared)
+        return min(most, self.most_trajectories * self.horizon)
+
+    @property
+    def most_bytes(self) -> int:
+        """Of a content in memory, from public figures."""
+        row = 17 if self.states is not None else 9 + 16 * (self.features or 1)
+        return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
 
     def cells(self) -> Ints:
         """int64[K, 2]: the transitions that are counted."""
@@ -145,6 +177,12 @@ class OffPolicyDataset(DatasetOfRows):
     @classmethod
     def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
         return {"neighbours": "replaced" if public.replaced else "added or removed"}
+
+    @classmethod
+    def sizes(cls, public: OffPolicyPublic, content: Content) -> dict[str, tuple[int, int]]:
+        rows, trajectories = content["reward"].size, content["start"].size - 1
+        found = {"max_rows": (rows, public.most_rows)}
+        return found | ({} if public.replaced else {"max_trajectories": (trajectories, public.most_trajectories)})
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from discreet.privacy import calibration
@@ -23,6 +25,19 @@ BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
 TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
 DENSE_STEP, DENSE_CLIP = 5.0, 0.03
 GRADIENT_STEP, GRADIENT_CLIP = 3.2, 0.001
+
+DEVIATIONS = 6
+"""More than so many standard deviations beyond the mean no sample's number of transitions goes."""
+
+
+def _gradient_seconds(method: Method, trajectories: float, rows: float) -> float:
+    """Of as many clipped gradients, over all steps, of as many transitions."""
+    return trajectories * (300e-9 + 1.5e-9 * method.features.dimension) + rows * method.row_seconds()
+
+
+def _step_seconds(method: Method, chosen: Chosen) -> float:
+    """Of the noise of all steps."""
+    return float(chosen["steps"] * (300e-9 + 20e-9 * method.features.dimension))
 
 
 class Minibatch(Method):
@@ -65,8 +80,15 @@ class Minibatch(Method):
             count,
         )
 
-    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
-        return float(chosen["steps"] * chosen["sampling"] * rows * (80 + 20 * dimension) * 1e-9)
+    def seconds(self, chosen: Chosen) -> float:
+        public, passes = self.public, chosen["steps"] * chosen["sampling"]
+        trajectories = passes * min(public.most_trajectories, public.most_rows)
+        rows = passes * public.most_rows
+        rows += DEVIATIONS * math.sqrt(rows * min(public.horizon, public.most_rows))
+        return _gradient_seconds(self, trajectories, rows)
+
+    def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
+        return _step_seconds(self, chosen)
 
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
@@ -123,8 +145,14 @@ class Gradient(Method):
         coordinates = 2 * self.features.dimension
         return event, f"each of {coordinates} coordinates of the gradient, in each of {chosen['steps']} steps", ()
 
-    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
-        return float(chosen["steps"] * min(self.public.horizon, rows) * (80 + 20 * dimension) * 1e-9)
+    def seconds(self, chosen: Chosen) -> float:
+        steps, longest = chosen["steps"], min(self.public.horizon, self.public.most_rows)
+        rows = steps * self.public.most_rows / self.public.most_trajectories
+        rows = min(rows + DEVIATIONS * math.sqrt(rows * longest), steps * longest)
+        return _gradient_seconds(self, steps, rows)
+
+    def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
+        return _step_seconds(self, chosen)
 
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         return ("one trajectory a step: at epsilon below 1 a constant often predicts better; see the docs",)

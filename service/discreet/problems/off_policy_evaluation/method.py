@@ -19,12 +19,14 @@ from discreet.problems.contents import Content, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic, transitions_of
 from discreet.solvers.evaluation import temporal_difference as td
-from discreet.solvers.evaluation.value_features import Features
+from discreet.solvers.evaluation.value_features import Features, Fourier
 
 Chosen = dict[str, Any]
 """Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""
 
 COARSE_BITS = 22
+DRAW_SECONDS = 1.7e-6
+"""Of one number by the exact samplers, at most."""
 
 
 class Asked(Protocol):
@@ -89,12 +91,24 @@ class Method(ABC):
         needed. ValueError where the budget is too small."""
 
     @abstractmethod
-    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
-        """Of a release on so many rows; measured on one core of 2024, doubled."""
+    def seconds(self, chosen: Chosen) -> float:
+        """Of work on the largest content that the public bounds allow, on one core; `benchmarks.timing` measures it."""
+
+    def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
+        """Of what else a release does, whatever the content."""
+        return self.numbers() * DRAW_SECONDS
 
     def numbers(self) -> int:
         """How many numbers are summed over trajectories."""
         return 0
+
+    def row_seconds(self) -> float:
+        """Of reading both ends of one transition as features."""
+        if self.public.states is not None:
+            return 15e-9
+        axes = self.public.features or 1
+        per_axis = 100e-9 if isinstance(self.features, Fourier) else 0.0
+        return 200e-9 + per_axis * axes + 11e-9 * self.features.dimension
 
     @abstractmethod
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:

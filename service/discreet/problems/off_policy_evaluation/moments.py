@@ -29,12 +29,6 @@ class _Moments(Method):
 
     name = "moments"
 
-    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
-        return float(rows * (60 + 4 * dimension**2) * 1e-9)
-
-    def numbers(self) -> int:
-        return lstd.stacked_size(self.features.dimension)
-
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return ()
@@ -55,6 +49,12 @@ class TabularMoments(_Moments):
     asked_again = frozenset({"discount"})
     tabular = True
     unit = lstd.UNIT
+
+    def seconds(self, chosen: Chosen) -> float:
+        return 150e-9 * self.public.most_rows
+
+    def numbers(self) -> int:
+        return self._sums() + (0 if self.public.rewards is not None else self.public.states or 0)
 
     def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
         public = self.public
@@ -115,6 +115,14 @@ class StackedMoments(_Moments):
     takes = frozenset({"clip", "regularization"})
     asked_again = frozenset({"regularization"})
     tabular = False
+
+    def seconds(self, chosen: Chosen) -> float:
+        public, square = self.public, self.features.dimension**2
+        trajectories = min(public.most_trajectories, public.most_rows)
+        return trajectories * (300e-9 + 3e-9 * square) + public.most_rows * (self.row_seconds() + 1.5e-9 * square)
+
+    def numbers(self) -> int:
+        return lstd.stacked_size(self.features.dimension)
 
     def parameters(self) -> Chosen:
         largest = lstd.stacked_bound(self.features.norm_bound, self.asked.discount, self.max_ratio)

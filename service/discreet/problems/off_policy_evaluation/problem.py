@@ -29,18 +29,16 @@ from discreet.problems.off_policy_evaluation.dataset import (
 )
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures, initial_issues
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
-from discreet.problems.off_policy_evaluation.method import Chosen, Method
+from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
-from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
 from discreet.solvers.evaluation import temporal_difference as td
 
 DEFAULT_MAX_IMPORTANCE = 10.0
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
-LARGEST_CONTENT = 1 << 30
-"""Bytes; `Settings.content_bytes` by default."""
 
 Reals = Annotated[tuple[Real, ...], InPieces()]
 
@@ -115,14 +113,6 @@ class OffPolicyEvaluation(Problem):
             raise InvalidInput(issues)
         method = self._method(public, self._name(public))
         chosen = method.parameters()
-        seconds = self._longest_seconds(public, method, chosen)
-        if seconds > LONGEST_SECONDS:
-            raise InvalidInput(
-                f"on the largest content this could take {seconds:.3g} s, at most {LONGEST_SECONDS} are given whatever "
-                "the content: fewer features or steps, less sampling, or a dataset whose number of trajectories and "
-                "horizon are public and smaller",
-                pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
-            )
         neighbours = (
             "one person's trajectory replaced by another; the number of trajectories is public"
             if public.replaced
@@ -133,6 +123,21 @@ class OffPolicyEvaluation(Problem):
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             raise InvalidInput(f"{error}; {method.name} needs a larger epsilon or delta", pointer=pointer) from None
+        resources = Resources.padded(
+            0.5,
+            work=method.seconds(chosen),
+            drawing=method.drawing_seconds(chosen, event),
+            content_bytes=public.most_bytes,
+            memory_bytes=(1 << 28) + 64 * method.numbers(),
+            steps=1,
+        )
+        if resources.release_quantum_seconds > LONGEST_SECONDS:
+            raise InvalidInput(
+                f"on the largest content this could take {resources.release_quantum_seconds:.3g} s, at most "
+                f"{LONGEST_SECONDS} are given whatever the content: fewer features or steps, less sampling, or a "
+                "dataset with smaller public bounds (max_rows, max_trajectories)",
+                pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
+            )
         steps = chosen["steps"] or 0
         return Plan.priced(
             [event, *count],
@@ -141,17 +146,13 @@ class OffPolicyEvaluation(Problem):
                 *(NoiseSummary.of(one, "the number of trajectories, which step sizes rest on") for one in count),
             ),
             iterations={"steps": steps} if steps else {},
-            resources=Resources(
-                # Public figures alone: a step draws 2 d numbers and reads, in expectation, some trajectories.
-                release_quantum_seconds=0.5 * (1 + int(steps * (1 + 2e-2 * method.features.dimension) // 1e6)),
-                memory_bytes=(1 << 28) + 64 * method.numbers(),
-                steps=1,
-            ),
+            resources=resources,
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
                 "whose trajectory a row belongs to, is recorded truly",
+                sized(f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"),
                 *(
                     ["the behaviour probabilities in the data do not depend on other people's"]
                     if public.off_policy
@@ -161,14 +162,6 @@ class OffPolicyEvaluation(Problem):
             advice=(*method.advice(chosen, event), *self.features.advice()),
             parameters={"method": method.name, **chosen},
         )
-
-    def _longest_seconds(self, public: OffPolicyPublic, method: Method, chosen: Chosen) -> float:
-        """Of a release on as many rows as there may be, by public figures."""
-        row_bytes = 17 if public.states is not None else 17 + 16 * (public.features or 1)
-        rows = LARGEST_CONTENT / row_bytes
-        if public.trajectories is not None:
-            rows = min(rows, public.trajectories * public.horizon)
-        return method.seconds(chosen, rows, 0 if public.states is not None else method.features.dimension)
 
     def _name(self, public: OffPolicyPublic) -> str:
         """The method's name; `auto` follows from public figures."""

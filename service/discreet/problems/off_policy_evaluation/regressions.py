@@ -42,8 +42,12 @@ class _Regression(Method):
         what = f"{dimension} weights, times a smooth sensitivity that depends on the data and is not published"
         return event, what, ()
 
-    def seconds(self, chosen: Chosen, rows: float, dimension: int) -> float:
-        return float(rows * (60 + 4 * dimension**2) * 1e-9)
+    def seconds(self, chosen: Chosen) -> float:
+        return 60e-9 * self.public.most_rows
+
+    def drawing_seconds(self, chosen: Chosen, event: Any) -> float:
+        states = self.features.dimension
+        return 5e-9 * states**3 + regression.distances(event.smoothing) * (5e-9 * states + 40e-9)
 
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         return ("the error of this method depends on the data; `moments` is usually orders better",)
@@ -70,6 +74,10 @@ class DpLsw(_Regression):
     """Weighted by visits."""
 
     name = "dp_lsw"
+
+    def seconds(self, chosen: Chosen) -> float:
+        # The search for the largest sensitivity ends at the visits of the state that most trajectories visit.
+        return super().seconds(chosen) + 10e-9 * self.features.dimension * self.public.most_trajectories
 
     def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
         return regression.dp_lsw(moved, phi, self.asked.discount, **shared)

@@ -21,6 +21,8 @@ from discreet.problems.numbers import Count, Frozen, Positive, Real
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
 """Most trips of one person, in one row and as a clip."""
+UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
+"""Most of a private content, by unit, whose owner declares no bound: releases take the time of so many."""
 MERGE_ROWS = 1 << 20
 """Rows of an upload in batches that may wait to be summed."""
 PERSON_NEEDED = (
@@ -44,6 +46,18 @@ class RoutingPublic(Frozen):
     max_pair: Positive | None = Field(
         default=None, description="Public bound on the trips of one pair in one period, which the content must keep"
     )
+    max_rows: Positive | None = Field(
+        default=None,
+        description="Public bound on the number of cells (period, pair of zones and, where the unit is person, person) "
+        "that have trips, chosen without looking at them: releases take the time of so many. Absent: "
+        f"{UNDECLARED_ROWS['request']:,} for requests, {UNDECLARED_ROWS['person']:,} for persons",
+    )
+
+    @property
+    def most_rows(self) -> int:
+        """How many cells may have trips, from public figures."""
+        most = self.max_rows or UNDECLARED_ROWS[self.unit]
+        return min(most, self.periods * self.zones**2) if self.unit == "request" else most
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -75,6 +89,10 @@ class RoutingDataset(DatasetOfRows):
     kind: Literal["routing"]
     public: RoutingPublic
     content: RoutingContent = Field(json_schema_extra=PRIVATE)
+
+    @classmethod
+    def sizes(cls, public: RoutingPublic, content: Content) -> dict[str, tuple[int, int]]:
+        return {"max_rows": (len(content["trips"]), public.most_rows)}
 
     @classmethod
     def relation(cls, public: RoutingPublic) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget, Real
-from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources
+from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
 from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingDataset, RoutingPublic
@@ -52,6 +52,8 @@ MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 PROJECTION_TOLERANCE = 1e-11
 STARTING_GAP = 1e-4
+LONG_INTEGERS = 10_000
+"""Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 MAX_REACH = 1e6
 """Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
 numbers could fail, which would tell about the trips."""
@@ -181,9 +183,11 @@ class Routing(Problem):
                 ),
             ),
             iterations={"assignment": MAX_ITERATIONS},
-            resources=Resources(
-                # What public figures tell of the time: a fork, and the sampler's 600,000 draws a second at the least.
-                release_quantum_seconds=0.25 * (1 + pairs // 100_000),
+            resources=Resources.padded(
+                # A fork, and the sampler's 600,000 draws a second at the least.
+                0.25 * (1 + pairs // 100_000),
+                work=public.most_rows * self._row_seconds(public),
+                content_bytes=32.0 * public.most_rows,
                 memory_bytes=(1 << 28) + 64 * pairs * 16 + 200 * len(self.network.links),
                 steps=MAX_ITERATIONS,
             ),
@@ -191,6 +195,7 @@ class Routing(Problem):
             neighbours=neighbours,
             assumptions=(
                 *_assumptions(public),
+                sized(f"{public.most_rows} cells with trips"),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
             advice=self._norm_advice(trips, event, budget),
@@ -263,8 +268,10 @@ class Routing(Problem):
                 NoiseSummary.of(event, f"share of each of {flows.pairs} pairs' trips at each of the network's links"),
             ),
             iterations={"gradient": public.periods},
-            resources=Resources(
-                release_quantum_seconds=0.25 * (1 + math.ceil(seconds)),
+            resources=Resources.padded(
+                0.25 * (1 + math.ceil(seconds)),
+                work=public.most_rows * self._row_seconds(public),
+                content_bytes=32.0 * public.most_rows,
                 memory_bytes=(1 << 28) + 8 * 8 * flows.pairs * (network.tail.size + network.nodes),
                 steps=1,
             ),
@@ -272,6 +279,7 @@ class Routing(Problem):
             neighbours=neighbours,
             assumptions=(
                 *_assumptions(public),
+                sized(f"{public.most_rows} cells with trips"),
                 f"no period has more than {public.max_total:g} trips, no pair more than {public.max_pair:g} in one",
             ),
             advice=tuple(advice),
@@ -282,6 +290,13 @@ class Routing(Problem):
                 "sensitivity": sensitivity,
             },
         )
+
+    def _row_seconds(self, public: RoutingPublic) -> float:
+        """Of summing a cell and, where persons are clipped, of that; large clips may need long integers."""
+        if public.unit == "request":
+            return 100e-9
+        clipping = 4e-6 if (self.max_trips_per_person or 0) >= LONG_INTEGERS else 200e-9
+        return clipping + (2e-6 if self.max_norm_per_person is not None else 0.0)
 
     def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
         assert self.regularization is not None

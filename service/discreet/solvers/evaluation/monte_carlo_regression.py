@@ -109,7 +109,7 @@ def dp_lsl(
         theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
     # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2 smoothing).
-    distance = np.arange(min(int(0.5 / smoothing) + 2, int(5e7)))
+    distance = np.arange(distances(smoothing))
     most = np.inf if public_trajectories is None else float(public_trajectories)
     mass = np.zeros(distance.size)
     for state in range(counts.size):
@@ -118,6 +118,11 @@ def dp_lsl(
     reach = steady + float(np.max(rho, initial=0.0)) * norm * largest * np.sqrt(mass / (2 * penalty))
     farthest = float(np.max(np.exp(-smoothing * distance) * reach))
     return Regression(theta, 2 * norm / penalty * farthest)
+
+
+def distances(smoothing: float) -> int:
+    """How many distances dp_lsl looks at."""
+    return min(int(0.5 / smoothing) + 2, int(5e7))
 
 
 def _first_visits(
