@@ -27,7 +27,7 @@ ALL = (
     "federation",
     "uploads",
 )
-ON_REQUEST = ("scale", "curves", "noise", "timing")
+ON_REQUEST = ("scale", "curves", "noise", "timing", "capacity")
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -8,6 +8,7 @@ from dp_accounting.rdp import compute_epsilon
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import capacity
 from discreet.privacy import zcdp
 from discreet.privacy.calibration import gaussian
 from discreet.privacy.filters import (
@@ -150,3 +151,29 @@ def test_the_conversion_needs_a_delta() -> None:
 def test_huge_epsilons_do_not_overflow(delta: int, seen: int) -> None:
     assert zcdp.largest_rho(10**18, delta) > seen
     assert zcdp.epsilon_units_from_rho(10**30, delta) > 10**20
+
+
+def test_as_many_typical_jobs_fit_as_the_table_says() -> None:
+    """The table of `make bench ARGS=capacity`, job by job through the filters; none has fewer than before."""
+    found = list(capacity.jobs())
+    assert {job.kind for job in found} == {"routing", "dr_ensemble", "off_policy_evaluation", "multi_agent"}
+    for job in found:
+        for cap in capacity.CAPS:
+            most = capacity.fitting(job.after, cap)
+            assert most >= capacity.fitting(job.before, cap)
+            one = job.after.columns()
+            total = {name: most * units for name, units in one.items()}
+            assert not admits(total, job.after, cap)
+            assert admits({name: units - one[name] for name, units in total.items()}, job.after, cap)
+    strict, loose = ({job.what: capacity.fitting(job.after, cap) for job in found} for cap in capacity.CAPS)
+    assert [most for what, most in strict.items() if what.startswith("counts")] == [10, 10, 211, 10]
+    assert [most for what, most in loose.items() if what.startswith("counts")] == [79, 79, 1586, 79]
+    assert [most for what, most in strict.items() if not what.startswith("counts")] == [
+        10,
+        133,
+        111,
+        111,
+        113,
+        123,
+        111,
+    ]

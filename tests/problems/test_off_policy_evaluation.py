@@ -26,6 +26,7 @@ from discreet.problems.off_policy_evaluation.dataset import (
     OffPolicyPublic,
     transitions_of,
 )
+from discreet.problems.off_policy_evaluation.gradients import MOST_NOISE, TABULAR_STEP, shorter
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
@@ -430,6 +431,19 @@ def test_other_methods_come_near(method: str, extra: dict[str, Any], tolerance: 
     part = public(trajectories=3000)
     body = solved(part, rows_of([GOOD] * 3000), Noise.seeded(5), 8 * EPSILON, method=method, **extra)
     assert body["values"] == pytest.approx(VALUES, abs=tolerance)
+
+
+def test_a_minibatch_with_too_much_noise_predicts_nothing_rather_than_noise() -> None:
+    """Twenty trajectories at epsilon 1: default steps are so short that the answer is nearly that of predicting 0;
+    the same steps without regard to the noise are far off."""
+    part, rows = public(trajectories=20), rows_of([GOOD] * 20)
+    short = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch")["values"]
+    long = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch", step_size=TABULAR_STEP)["values"]
+    assert np.abs(short).max() < 0.3 * max(VALUES)
+    assert np.abs(long).max() > 5 * max(VALUES)
+    factors = [shorter(noise) for noise in (0.0, 1.0, MOST_NOISE, 2 * MOST_NOISE, 1e300)]
+    assert factors[:3] == [1, 1, 1]
+    assert 1 > factors[3] > factors[4] >= 0
 
 
 def test_columns_and_fourier_features_find_the_values() -> None:
