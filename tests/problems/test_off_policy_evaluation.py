@@ -441,6 +441,8 @@ def test_a_minibatch_with_too_much_noise_predicts_nothing_rather_than_noise() ->
     long = solved(part, rows, Noise.seeded(5), EPSILON, method="minibatch", step_size=TABULAR_STEP)["values"]
     assert np.abs(short).max() < 0.3 * max(VALUES)
     assert np.abs(long).max() > 5 * max(VALUES)
+    plan = problem(method="minibatch").plan(part, Budget(epsilon=EPSILON, delta=10**13))
+    assert "hardly more than predicting 0" in plan.advice[0]
     factors = [shorter(noise) for noise in (0.0, 1.0, MOST_NOISE, 2 * MOST_NOISE, 1e300)]
     assert factors[:3] == [1, 1, 1]
     assert 1 > factors[3] > factors[4] >= 0

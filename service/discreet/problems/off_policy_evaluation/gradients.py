@@ -99,6 +99,8 @@ class Minibatch(Method):
             return ()
         ratio = NoiseSummary.of(event, "").standard_deviation / (chosen["sampling"] * m * chosen["clip"])
         says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
+        if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * MOST_NOISE:
+            return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
         return self._expected(ratio, says)
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
