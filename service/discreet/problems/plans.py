@@ -18,10 +18,10 @@ LONGEST_SECONDS = 1800
 that came to the limit would fail, and so tell about its data; so a plan that could is refused."""
 OPENING_SECONDS = 0.0625
 """Of opening a content of up to `OPENING_BYTES`."""
-OPENING_BYTES = 4e6
+OPENING_BYTES = 1e6
 OPENED_BYTES_PER_SECOND = 4e7
 """Read from the database or an object storage, and unsealed, beyond that."""
-HANDED_BYTES_PER_SECOND = 1e8
+HANDED_BYTES_PER_SECOND = 5e7
 """Given to the child and read there."""
 MARGIN = 2.0
 """What is measured of work on data is less than what kinds say of it; a machine may be busy, and slower than that."""
@@ -29,7 +29,7 @@ MARGIN = 2.0
 
 def sized(most: str) -> str:
     """The assumption that a content is within the bounds whose time a release takes."""
-    return f"durations tell nothing of contents of at most {most}; with these public figures none has more"
+    return f"durations tell nothing of contents of at most {most}; registration takes none with more"
 
 
 class Resources(Frozen):
