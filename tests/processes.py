@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+PIECE_BYTES = 1 << 20
 
 
 def until(condition: Callable[[], object], seconds: float = 1000.0) -> None:
@@ -40,7 +44,23 @@ def command(pid: int) -> list[str]:
     return [""]
 
 
-def environment(pid: int) -> dict[str, str]:
-    """Of a part of discreet only root can read it."""
-    entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+def remembered(pid: int, words: Mapping[str, bytes]) -> set[str]:
+    """The names of the words that stand somewhere in the process's memory, its environment included. Of a part of
+    discreet only root can read it."""
+    found = set()
+    place = Path(f"/proc/{pid}")
+    with (place / "mem").open("rb", buffering=0) as memory, (place / "pagemap").open("rb", buffering=0) as pages:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            addresses, rights = line.split()[:2]
+            start, end = (int(word, 16) for word in addresses.split("-"))
+            before = b""
+            # What is only read came from a file.
+            for address in range(start, end, PIECE_BYTES) if rights.startswith("rw") else ():
+                size = min(PIECE_BYTES, end - address)
+                pages.seek(address // PAGE_BYTES * 8)
+                if any(pages.read(size // PAGE_BYTES * 8)):  # else it was never written to
+                    memory.seek(address)
+                    piece = before + memory.read(size)
+                    found |= {name for name, word in words.items() if word in piece}
+                    before = piece[-256:]
+    return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 
 import pytest
 
+from discreet.isolation.processes import FORKING
 from tests.test_up import clean_environment
 
 PROCESSES = {
@@ -16,6 +18,7 @@ PROCESSES = {
         "from discreet.api.app import create_app; from discreet.dashboard.app import install\n"
         "from discreet.settings import Settings; create_app(Settings(), install)"
     ),
+    "template": "from discreet.installation import template\nfor name in template.GROUND: __import__(name)",
     "supervisor": "import discreet.installation.supervisor",
 }
 """What they load as they start, the parts together."""
@@ -38,3 +41,69 @@ def test_processes_load_what_they_need_and_no_more(process: str) -> None:
         refused += NOT_IN_THE_SUPERVISOR
     assert [name for name in refused if name in loaded] == []
     assert [name for name in refused if importlib.util.find_spec(name) is None] == []  # they are called so
+
+
+PARTS = {
+    "api": "import discreet.api.app",
+    "rpc": "import discreet.rpc.server",
+    "worker": "import discreet.worker.main",
+}
+METRICS = "from prometheus_client import REGISTRY\nprint(*(each.name for each in REGISTRY.collect()), sep=' ')"
+
+
+def said(code: str, **more: str) -> set[str]:
+    environment = clean_environment(**more)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_template_has_no_thread_and_no_metric_that_a_part_lacks() -> None:
+    """A part shows the metrics of the modules that it has; a fork has no thread but its own."""
+    count = "import os\nprint('threads', len(os.listdir('/proc/self/task')))"
+    ground = said(f"{PROCESSES['template']}\n{METRICS}\n{count}", **FORKING)
+    assert {"threads", "1"} <= ground
+    for name, part in PARTS.items():
+        assert ground - {"threads", "1"} <= said(f"{part}\n{METRICS}"), name
+
+
+def test_what_only_starting_needs_is_given_back() -> None:
+    code = """
+import numpy
+from pathlib import Path
+from discreet.isolation.processes import give_back
+
+def mapped():
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    sizes = [line.split()[1] for line in lines if line[:4] in ("Rss:", "Anon")]
+    return int(sizes[0]) - int(sizes[1])
+
+numpy.linalg.eigh(numpy.eye(50))
+before = mapped()
+give_back()
+after = mapped()
+values, _ = numpy.linalg.eigh(numpy.diag(numpy.arange(50.0)))
+assert values.tolist() == list(range(50)), values
+print(before, after)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = (int(word) for word in done.stdout.split())
+    assert after < before / 2
+
+
+def test_conic_programs_come_without_statistics() -> None:
+    """Which CVXPY takes for an atom that has them when it is asked for its value."""
+    code = """
+import sys
+import numpy as np
+from discreet.solvers.saddle.convexity import variables
+
+variables({"x": (0.0, 1.0)})
+assert "cvxpy" in sys.modules
+assert "scipy.stats" not in sys.modules
+import cvxpy
+
+half, quarter = (cvxpy.Constant(np.diag([part, 1 - part])) for part in (0.5, 0.25))
+print(cvxpy.quantum_rel_entr(half, quarter).value)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -33,7 +34,7 @@ from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS
 from tests.postgres_fixture import fresh_database
-from tests.processes import alive, command, environment, family, until
+from tests.processes import alive, command, family, remembered, until
 
 # A start waits for a warm worker: some ten seconds of processor time, which a busy machine may take minutes for.
 pytestmark = pytest.mark.timeout(600)
@@ -72,6 +73,17 @@ class Service:
             if (name in words and "discreet" in words) or (name == "postgres" and words[0].endswith("/bin/postgres")):
                 return pid
         return 0
+
+    @property
+    def template(self) -> int:
+        """The process that parts are forked from, 0 while there is none."""
+        below = family(self.process.pid)
+        return next((pid for pid in below if "discreet.installation.template" in command(pid)), 0)
+
+    @property
+    def fork_servers(self) -> list[int]:
+        """What fork servers are forked from, and these."""
+        return [pid for pid in family(self.process.pid) if "discreet.isolation.zygote" in command(pid)]
 
     def get(self, path: str, **headers: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
@@ -230,15 +242,41 @@ def test_ready_file_and_owner_key(shared: Service) -> None:
     assert shared.get("/v1/datasets", Authorization="Bearer dsc_wrong") == 401
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="parts close their environment to their own user")
-def test_parts_know_only_the_application_role(shared: Service) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="parts close their memory to their own user")
+def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(shared: Service) -> None:
+    """Searched in the memory of the processes: also a password that nobody holds any more would be found."""
     passwords = json.loads((shared.state / "postgres.json").read_text())
+    words = {role: passwords[role].encode() for role in ("discreet_app", "discreet_owner", "postgres")}
+    secrets = json.loads((shared.state / "secrets.json").read_text())
+    key = secrets["content_keys"][0]["key"]
+    words |= {"content key": key.encode(), "raw content key": base64.urlsafe_b64decode(key)}
+    keys = {"content key", "raw content key"}
     for name in ("api", "rpc", "worker"):
-        known = environment(shared.part(name))
-        assert passwords["discreet_app"] in known["DISCREET_DATABASE_URL"]
-        assert "DISCREET_MIGRATION_DATABASE_URL" not in known
-        for role in ("discreet_owner", "postgres"):
-            assert not any(passwords[role] in value for value in known.values())
+        known = remembered(shared.part(name), words)
+        assert known - keys == {"discreet_app"}, name
+        assert known & keys, name
+    children, *fork_servers = shared.fork_servers
+    assert len(fork_servers) == 2
+    for pid in (shared.template, children, *fork_servers):
+        assert remembered(pid, words) == set(), command(pid)
+
+
+def test_killed_template_and_killed_fork_servers_come_back(shared: Service) -> None:
+    rpc, template, (children, *servers) = shared.part("rpc"), shared.template, shared.fork_servers
+    os.kill(template, signal.SIGKILL)
+    until(lambda: not alive(template))
+    assert alive(rpc)
+    os.kill(rpc, signal.SIGKILL)
+    until(lambda: shared.part("rpc") not in (0, rpc))
+    assert shared.template not in (0, template)
+
+    os.kill(children, signal.SIGKILL)
+    until(lambda: not any(alive(pid) for pid in (children, *servers)))
+    key = (shared.state / "owner.key").read_text().strip()
+    with Client(f"http://127.0.0.1:{shared.port}", key) as client:
+        job = client.submit(bodies.job(client.register(bodies.dataset())["id"]))["id"]
+        assert client.wait(job)["state"] == "succeeded"
+    assert not set(shared.fork_servers) & {children, *servers}
 
 
 def test_second_up_is_told_who_holds_the_state(shared: Service) -> None:
@@ -279,11 +317,10 @@ def test_grpc_comes_back_on_its_port(shared: Service) -> None:
 
 
 def test_killed_worker_is_replaced(shared: Service) -> None:
-    before = shared.part("worker")
-    children = family(before)
+    before, servers = shared.part("worker"), set(shared.fork_servers)
     os.kill(before, signal.SIGKILL)
     until(lambda: shared.part("worker") not in (0, before))
-    until(lambda: not any(alive(pid) for pid in children))
+    until(lambda: sum(alive(pid) for pid in servers) == len(servers) - 1)  # its own, and no other's
     assert shared.get("/readyz") == 200
 
 
@@ -364,8 +401,9 @@ def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> Non
             assert len(workers) == 2
             assert not (tmp_path / "state" / "postgres").exists()
             assert service.part("postgres") == 0
-            if os.geteuid() == 0:  # parts close their environment to their own user
-                assert "DISCREET_MIGRATION_DATABASE_URL" not in environment(workers[0])
+            if os.geteuid() == 0:  # parts close their memory to their own user
+                words = {"known": database.app_url.encode(), "owner": database.owner_url.encode()}
+                assert remembered(workers[0], words) == {"known"}
             service.process.send_signal(signal.SIGTERM)
             service.process.communicate(timeout=DEADLINE_SECONDS)
             assert service.process.returncode == 0

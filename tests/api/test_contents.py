@@ -244,7 +244,8 @@ def test_memory_of_the_api_does_not_grow_with_the_upload(stored: Installation) -
 
 
 def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
-    from discreet.isolation.children import READING, Zygote
+    from discreet.isolation.children import Zygote
+    from discreet.isolation.tasks import READING
     from discreet.usecases.uploads import Reader, Upload
 
     def job(**limits: int) -> dict[str, Any]:

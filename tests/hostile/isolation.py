@@ -8,8 +8,8 @@ import subprocess
 import sys
 from functools import partial
 
-from discreet.isolation.children import READING, SOLVING
 from discreet.isolation.processes import plain_environment
+from discreet.isolation.tasks import READING, SOLVING
 from tests.conftest import Installation
 from tests.hostile import Attack, Reached
 

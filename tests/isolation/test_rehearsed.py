@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.isolation import children
-from discreet.isolation.children import READING, SOLVING, ChildFailed, Crashed, Limits, Raised, Zygote
+from discreet.isolation.children import ChildFailed, Crashed, Limits, Raised, Zygote
 from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import pack, unpack
 from discreet.problems.federation import FederatedProblem

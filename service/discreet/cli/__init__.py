@@ -7,7 +7,8 @@ need: the client of the HTTP API above all, which `servers.client_of` loads when
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -53,10 +54,16 @@ app.add_typer(studies.converters, name="convert")
 app.add_typer(secrets.app, name="secrets")
 
 
+@cache
+def program() -> Any:
+    """All commands, built once: a process may fork after it."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line."""
     try:
-        app(args=arguments, prog_name="discreet")  # ends in SystemExit, with 2 for bad usage
+        program()(args=arguments, prog_name="discreet")  # ends in SystemExit, with 2 for bad usage
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except (DiscreetError, ApiError, Unreachable) as error:

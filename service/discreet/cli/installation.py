@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,11 +21,14 @@ from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import tell
 from discreet.errors import Unavailable
-from discreet.settings import Settings, unused_variables
+
+if TYPE_CHECKING:
+    from discreet.settings import Settings
 
 MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
 MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]
 MetricsSocketOption = Annotated[int | None, typer.Option(help="A listening socket to use instead", hidden=True)]
+ChildrenSocketOption = Annotated[int | None, typer.Option(help="Where to order fork servers", hidden=True)]
 
 ForgetFlag = Annotated[
     bool, typer.Option("--forget-spending", help="Although no head shows what was spent after the backup")
@@ -60,9 +63,10 @@ def api(
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
+    children_fd: ChildrenSocketOption = None,
 ) -> None:
     """The HTTP API and the dashboard alone, for production."""
-    settings = _part("api")
+    settings = _part("api", children_fd)
     from discreet.api.app import serve  # noqa: PLC0415
     from discreet.dashboard.app import install  # noqa: PLC0415
 
@@ -76,9 +80,10 @@ def rpc(
     metrics_host: MetricsHostOption = "127.0.0.1",
     metrics_port: MetricsPortOption = None,
     metrics_fd: MetricsSocketOption = None,
+    children_fd: ChildrenSocketOption = None,
 ) -> None:
     """gRPC alone, for production: federated sessions and their agents."""
-    settings = _part("rpc")
+    settings = _part("rpc", children_fd)
     from discreet.rpc.server import serve  # noqa: PLC0415
 
     asyncio.run(serve(settings, host, port, _monitor(metrics_host, metrics_port, metrics_fd)))
@@ -89,9 +94,10 @@ def worker(
     metrics_host: MetricsHostOption = "127.0.0.1",
     metrics_port: MetricsPortOption = None,
     metrics_fd: MetricsSocketOption = None,
+    children_fd: ChildrenSocketOption = None,
 ) -> None:
     """A worker alone, for production."""
-    settings = _part("worker")
+    settings = _part("worker", children_fd)
     from discreet.worker.main import serve  # noqa: PLC0415
 
     asyncio.run(serve(settings, _monitor(metrics_host, metrics_port, metrics_fd)))
@@ -108,7 +114,7 @@ def migrate(
     """Bring the database to this version's schema; safe beside running processes, and to repeat."""
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
-    schema = run_migrations(Settings(), to, down=down)
+    schema = run_migrations(settings_of(None), to, down=down)
     tell({"migrated": True, "schema": schema}, as_json, lambda: print(f"the database has schema {schema}"))
 
 
@@ -183,7 +189,7 @@ def adopt(
     kept = [read_json(one) for one in head or ()]
 
     async def go() -> tuple[int, int]:
-        async with open_services(Settings()) as services:
+        async with open_services(settings_of(None)) as services:
             verified = await restoring.check_ledger(services, kept)
             if not forget_spending:
                 restoring.require_heads([one.tenant for one in verified if one.entries], kept)
@@ -244,7 +250,7 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
         write_private(draft, json.dumps(keys))
 
     async def make() -> bool:
-        async with open_services(Settings()) as services:
+        async with open_services(settings_of(None)) as services:
             return await access.bootstrap(services, keys)
 
     if asyncio.run(make()):
@@ -253,19 +259,23 @@ def bootstrap(owner_key: Annotated[Path, typer.Option(help="Where to write the f
     draft.unlink(missing_ok=True)
 
 
-def _part(name: str) -> Settings:
-    """Settings of a part of the service, with its logs, its traces and its cache of kernels set up."""
+def _part(name: str, children_fd: int | None) -> Settings:
+    """Settings of a part of the service, with its logs, its traces, its cache of kernels and its children set up."""
     import structlog  # noqa: PLC0415
 
+    from discreet.isolation import children  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
     from discreet.private_files import kernel_cache  # noqa: PLC0415
+    from discreet.settings import unused_variables  # noqa: PLC0415
 
     faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
-    settings = Settings()
+    settings = settings_of(None)
     os.environ.update(kernel_cache(settings.state) | dict(os.environ))
     configure(name)
     for sentence in unused_variables(os.environ):
         structlog.get_logger().warning("unused variable", detail=sentence)
+    if children_fd is not None:
+        children.template = socket.socket(fileno=children_fd)
     return settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +12,9 @@ from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import tell
 from discreet.errors import StateHeld
-from discreet.settings import Settings
+
+if TYPE_CHECKING:
+    from discreet.settings import Settings
 
 KindArgument = Annotated[Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Although something still depends on the old key")]

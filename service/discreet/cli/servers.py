@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.errors import NotFound
-from discreet.settings import Settings
 
 if TYPE_CHECKING:
+    from discreet.settings import Settings
     from discreet_client.client import Client
 
 
 def settings_of(state: Path | None) -> Settings:
+    from discreet.settings import Settings  # noqa: PLC0415 - half of the time that `discreet --help` would take
+
     return Settings() if state is None else Settings(state=state)
 
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import platformdirs
 import typer
 
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
@@ -101,6 +100,8 @@ def session_approve(
 
 def _owner_identity(path: Path | None) -> Identity:
     """The owner's Ed25519 key, made on first use. The server never gets it: it signs who may take part."""
+    import platformdirs  # noqa: PLC0415
+
     from discreet_client.federation.identity import Identity  # noqa: PLC0415 - with the library of cryptography
 
     return Identity.open(path or platformdirs.user_data_path("discreet") / "session-owner.pem")

@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from discreet.installation.state import LogFile
+from discreet.installation.template import Forked, Template
 from discreet.isolation.processes import dies_with_parent
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between restarts
@@ -82,24 +83,28 @@ class Pause:
 
 @dataclass(frozen=True)
 class PartSpec:
-    """One process that must run: `python -m discreet <arguments>` with the descriptors it inherits."""
+    """One process that must run: `python -m <module> <arguments>` with the descriptors it inherits."""
 
     name: str
     arguments: tuple[str, ...]
     files: tuple[int, ...] = ()
+    module: str = "discreet"
 
 
 class Part:
     """A part and its process of the moment."""
 
-    def __init__(self, spec: PartSpec, environment: Mapping[str, str], log: LogFile) -> None:
+    def __init__(
+        self, spec: PartSpec, environment: Mapping[str, str], log: LogFile, template: Template | None = None
+    ) -> None:
         self.spec = spec
         self.log = log
         self.failures = 0
         self.pause = Pause()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.started_at: float | None = None
         self._environment = environment
+        self._template = template
 
     @property
     def running(self) -> bool:
@@ -113,7 +118,7 @@ class Part:
             if now >= self.pause.until:
                 self.pause.started(now)
                 self.started_at = now
-                self.process = start_part(self.spec.arguments, self._environment, self.log, self.spec.files)
+                self.process = start_part(self.spec, self._environment, self.log, self._template)
             return None
         status = self.process.poll()
         if status is not None:
@@ -230,23 +235,26 @@ class Pulse:
         self._probe.close()
 
 
-def command(*arguments: str) -> list[str]:
+def command(*arguments: str, module: str = "discreet") -> list[str]:
     # -P: a folder named like a package in the user's working directory must not be imported.
-    return [sys.executable, "-P", "-m", "discreet", *arguments]
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def start_part(
-    arguments: Sequence[str], environment: Mapping[str, str], log: LogFile, files: Sequence[int] = ()
-) -> subprocess.Popen[bytes]:
+    spec: PartSpec, environment: Mapping[str, str], log: LogFile, template: Template | None = None
+) -> subprocess.Popen[bytes] | Forked:
+    """The part's process, forked from the template where there is one that answers."""
     output = log.open()
     try:
+        if template is not None and (forked := template.fork(spec.arguments, environment, output, spec.files)):
+            return forked
         return subprocess.Popen(
-            command(*arguments),
+            command(*spec.arguments, module=spec.module),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=files,
+            pass_fds=spec.files,
             start_new_session=True,  # a terminal's Ctrl-C is ours to answer
             preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
         )

@@ -104,6 +104,14 @@ def schema_digest() -> str:
     return digest.hexdigest()
 
 
+def template_environment(settings: Settings) -> dict[str, str]:
+    """This process's environment without any setting: what libraries read of it when they are imported."""
+    variables = {f"DISCREET_{name.upper()}" for name in Settings.model_fields}
+    return kernel_cache(settings.state) | {
+        name: value for name, value in os.environ.items() if name not in variables and name not in CREDENTIALS
+    }
+
+
 def environment_of(settings: Settings) -> dict[str, str]:
     """This process's environment with exactly these settings in it."""
     environment = dict(os.environ)

@@ -15,7 +15,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +30,19 @@ from discreet.errors import DiscreetError, Unavailable
 from discreet.installation.parts import Part, PartSpec, Pause, Probe, Pulse, Signals, start_part
 from discreet.installation.ports import PortTaken, listen, reachable, reserve
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.prepared import READY_FILE, ensure_secrets, environment_of, schema_digest, with_database
+from discreet.installation.prepared import (
+    READY_FILE,
+    ensure_secrets,
+    environment_of,
+    schema_digest,
+    template_environment,
+    with_database,
+)
 from discreet.installation.state import LogFile, StateLock, claim_format
-from discreet.isolation.processes import end
-from discreet.private_files import private_folder, write_private
+from discreet.installation.template import Template
+from discreet.isolation.processes import Process, end, give_back, plain_environment
+from discreet.isolation.tasks import READING, SOLVING
+from discreet.private_files import kernel_cache, private_folder, write_private
 from discreet.settings import Settings
 
 OWNER_KEY_FILE = "owner.key"
@@ -98,6 +106,9 @@ class Supervisor:
         self._reasons: dict[str, str] = {}
         self.postgres: EmbeddedPostgres | None = None
         self.postgres_pause = Pause()
+        self.template = Template(template_environment(self.settings), self._log("template"))
+        self.orders, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.children = self._children(takes)
 
     def run(self) -> None:
         """Until a signal asks to stop; whatever happens, nothing is left running."""
@@ -113,6 +124,8 @@ class Supervisor:
             if self.settings.rpc_address is None:  # where agents find it; behind a gateway it is set from outside
                 self.settings = self.settings.model_copy(update={"rpc_address": self._rpc_address})
             self.lock.announce(self._url(listener))
+            self.template.start()  # it imports while the database starts
+            self.children.tend()
             ensure_secrets(self.settings)
             try:
                 self._start_database()
@@ -158,7 +171,7 @@ class Supervisor:
     def _do(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Run one command to its end; `Unavailable` when it fails or a signal ends it."""
         log = self._log(name)
-        process = start_part(arguments, environment, log)
+        process = start_part(PartSpec(name, tuple(arguments)), environment, log, self.template)
         try:
             while process.poll() is None and not self.signals.stops:
                 self.signals.sleep(0.2)
@@ -173,7 +186,7 @@ class Supervisor:
         """Start the parts and keep them running."""
         # The owner role's password is for migrations; no part that runs gets to know it.
         environment = environment_of(self.settings.model_copy(update={"migration_database_url": None}))
-        self.parts = [Part(spec, environment, self._log(spec.name)) for spec in self._specs(listener)]
+        self.parts = [Part(spec, environment, self._log(spec.name), self.template) for spec in self._specs(listener)]
         self.pulses = {part.spec.name: Pulse(self._probe(part, listener)) for part in self.parts}
         waiting = {part.spec.name: self._probe(part, listener) for part in self.parts}
         told, tell_at = "", time.monotonic() + TELL_SECONDS
@@ -181,13 +194,14 @@ class Supervisor:
         try:
             while not self.signals.stops:
                 self._tend_postgres()
-                for part in self.parts:
+                for part in (self.children, *self.parts):
                     self._tend(part, ready)
                 self._follow()
                 if not ready:
                     missing = self._missing(waiting)
                     if not missing:
                         ready = True
+                        give_back()
                         self._announce(self._url(listener))
                     elif missing != told and time.monotonic() >= tell_at:
                         told = missing
@@ -220,26 +234,39 @@ class Supervisor:
                     self._reasons[name] = _why_not(answer[1])
         return ", ".join(f"{name} ({self._reasons.get(name, 'it starts')})" for name in waiting)
 
+    def _children(self, takes: socket.socket) -> Part:
+        """The template of all fork servers. It is told no setting: what it forks works on data of strangers."""
+        self._takes = takes  # kept open: what is ordered while it starts again waits
+        arguments = (str(takes.fileno()), str(os.getpid()), "--template", SOLVING, READING)
+        spec = PartSpec("children", arguments, (takes.fileno(),), "discreet.isolation.zygote")
+        return Part(spec, kernel_cache(self.state) | plain_environment(), self._log("children"))
+
     def _specs(self, listener: socket.socket) -> list[PartSpec]:
         """What has to run. Stopped from the last to the first kind."""
-        file = listener.fileno()
+        file, orders = listener.fileno(), self.orders.fileno()
+        children = ("--children-fd", str(orders))
+        rpc = ("rpc", "--host", self.host, "--port", str(self.rpc_port))
+        workers = range(1, self.settings.workers + 1)
         specs = [
-            PartSpec("api", ("api", "--fd", str(file)), (file,)),
-            PartSpec("rpc", ("rpc", "--host", self.host, "--port", str(self.rpc_port))),
-            *(PartSpec(f"worker-{number}", ("worker",)) for number in range(1, self.settings.workers + 1)),
+            PartSpec("api", ("api", "--fd", str(file), *children), (file, orders)),
+            PartSpec("rpc", (*rpc, *children), (orders,)),
+            *(PartSpec(f"worker-{number}", ("worker", *children), (orders,)) for number in workers),
         ]
         # The API has its metrics among its pages; the others get a port of loopback, the same when they start again.
         for number in range(1, len(specs)):
             monitor = self.monitors[specs[number].name] = listen("127.0.0.1", 0)
             more = ("--metrics-fd", str(monitor.fileno()))
-            specs[number] = PartSpec(specs[number].name, (*specs[number].arguments, *more), (monitor.fileno(),))
+            spec = specs[number]
+            specs[number] = PartSpec(spec.name, (*spec.arguments, *more), (*spec.files, monitor.fileno()))
         return specs
 
     def _tend(self, part: Part, ready: bool) -> None:
         now = time.monotonic()
         status = part.tend()
         if status is None:
-            pulse = self.pulses[part.spec.name]
+            pulse = self.pulses.get(part.spec.name)
+            if pulse is None:
+                return
             if part.started_at != self._pulse_of.get(part.spec.name):
                 self._pulse_of[part.spec.name] = part.started_at
                 pulse.started(now)
@@ -303,15 +330,16 @@ class Supervisor:
         """Workers, then whoever answers requests, then the database. Asked twice, nobody gets time."""
         self._ready_file.unlink(missing_ok=True)
         workers = [part for part in self.parts if part.spec.arguments[0] == "worker"]
-        for group in (workers, [part for part in self.parts if part not in workers]):
+        for group in (workers, [part for part in self.parts if part not in workers], [self.children]):
             self._end([part.process for part in group if part.process is not None])
+        self.template.stop()
         if self.postgres is not None:
             self.postgres.stop()
         for monitor in self.monitors.values():
             monitor.close()
         self._follow()
 
-    def _end(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    def _end(self, processes: Sequence[Process]) -> None:
         deadline = time.monotonic() + GRACE_SECONDS
         for process in processes:
             process.send_signal(signal.SIGTERM)

@@ -54,22 +54,25 @@ from discreet.errors import DiscreetError
 from discreet.isolation.attempts import Isolation, Level
 from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
 from discreet.isolation.processes import plain_environment
-from discreet.isolation.tasks import refusal
+from discreet.isolation.tasks import SOLVING, refusal
 
 log = structlog.get_logger()
 
 _isolation = Gauge("discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"])
 
 ZYGOTE_MODULE = "discreet.isolation.zygote"
-SOLVING = "discreet.isolation.solving"
-"""The program of workers and sessions."""
-READING = "discreet.isolation.reading"
-"""The program of uploads."""
+
+template: socket.socket | None = None
+"""Where the template of fork servers takes orders, of which a part of `discreet up` is told; elsewhere each zygote
+imports and rehearses for itself."""
 
 START_SECONDS = 600.0
 """A zygote that is not warm by then hangs, also where everything is compiled anew on a busy machine: it is ended."""
 FORK_SECONDS = 60.0
 """A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
+
+END_SECONDS = 10.0
+"""Wait for the end of a zygote that was killed."""
 
 OnProgress = Callable[[int, int], Awaitable[None]]
 
@@ -234,13 +237,14 @@ class Zygote:
         """Why the last start failed; None when it did not, and before the first."""
         self._least, self._programs = least, tuple(programs)
         self._process: asyncio.subprocess.Process | None = None
+        self._watch: int | None = None
         self._control: socket.socket | None = None
         self._lock = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
         """Whether the process runs; one that has died is started again when it is needed."""
-        return self._control is not None and self._process is not None and self._process.returncode is None
+        return self._control is not None and self._watch is not None and not _is_over(self._watch)
 
     async def start(self) -> None:
         """Start the process and wait until it has compiled and imported everything."""
@@ -308,7 +312,12 @@ class Zygote:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
-        self._process = self._control = None
+        if self._watch is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._watch, signal.SIGKILL)
+            await asyncio.to_thread(_is_over, self._watch, END_SECONDS)
+            os.close(self._watch)
+        self._process = self._watch = self._control = None
 
     @contextlib.asynccontextmanager
     async def _child(
@@ -395,32 +404,46 @@ class Zygote:
     async def _started(self, ours: socket.socket, theirs: socket.socket) -> dict[str, Any]:
         """What the process says of its children when it is ready."""
         with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",  # a folder `numpy` where somebody started us is not ours
-                "-m",
-                ZYGOTE_MODULE,
-                str(theirs.fileno()),
-                str(os.getpid()),
-                *self._programs,
-                pass_fds=(theirs.fileno(),),
-                env=plain_environment(),
-                stdin=asyncio.subprocess.DEVNULL,
-            )
+            if template is not None:
+                socket.send_fds(template, [json.dumps(self._programs).encode()], [theirs.fileno(), 2])
+            else:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-P",  # a folder `numpy` where somebody started us is not ours
+                    "-m",
+                    ZYGOTE_MODULE,
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                    *self._programs,
+                    pass_fds=(theirs.fileno(),),
+                    env=plain_environment(),
+                    stdin=asyncio.subprocess.DEVNULL,
+                )
         ours.settimeout(START_SECONDS)
         try:
-            answer = await asyncio.to_thread(ours.recv, 4096)
+            answer, watch, _, _ = await asyncio.to_thread(socket.recv_fds, ours, 4096, 1)
         except TimeoutError:
             await self.stop()
             raise NotStarted(
                 f"the process that starts children was not ready within {START_SECONDS:g} s of its start, and was ended"
             ) from None
         if not answer:
-            status = await self._process.wait()
-            ended = f"signal {-status}" if status < 0 else f"status {status}"
-            raise NotStarted(f"the process that starts children does not start ({ended}; its words are in the log)")
+            ended = "" if self._process is None else f"{_ending(await self._process.wait())}; "
+            raise NotStarted(f"the process that starts children does not start ({ended}its words are in the log)")
+        self._watch = watch[0]
         told: dict[str, Any] = json.loads(answer)
         return told
+
+
+def _ending(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def _is_over(process: int, seconds: float = 0.0) -> bool:
+    """Whether the process of this pidfd ends within that time."""
+    events = select.poll()
+    events.register(process, select.POLLIN)
+    return bool(events.poll(seconds * 1000))
 
 
 def _exchange(control: socket.socket, request: bytes, given: Sequence[int]) -> tuple[bytes, list[int]]:

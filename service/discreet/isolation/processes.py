@@ -6,18 +6,32 @@ Linux ends them for us (PR_SET_PDEATHSIG), also when the supervisor is killed wi
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_MADV_DONTNEED = 4
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+FORKING = {
+    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")},
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "MALLOC_ARENA_MAX": "1",
+}
+"""Environment of processes that fork: forks of one with a thread pool hang, the machine is shared between jobs, and
+what is freed in an arena of a thread is not given back."""
 
 
 def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
@@ -39,14 +53,22 @@ def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
     return bool(_libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent)
 
 
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """Processes below this one that lose their parent meanwhile become children of this one, not of process 1."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 def plain_environment() -> dict[str, str]:
     """What a process that works on data of strangers may know of the environment: no database address, no secrets
     file."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
-    # One thread a child: forks of a process with a thread pool hang, and the machine is shared between jobs.
-    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON")}
-    return {**environment, **single, "MPLBACKEND": "Agg"}
+    return {**environment, **FORKING, "MPLBACKEND": "Agg"}
 
 
 def keep_memory_private() -> None:
@@ -58,7 +80,51 @@ def keep_memory_private() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def end(process: subprocess.Popen[Any], *stages: tuple[signal.Signals, float]) -> int:
+def title(words: Sequence[str]) -> None:
+    """Show these arguments as the process's own, as far as there is room."""
+    with open("/proc/self/stat", "rb") as figures:
+        fields = figures.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end, proc(5)
+    text = b"".join(word.encode() + b"\0" for word in words)[: end - start - 1]
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
+
+
+def give_back() -> None:
+    """Return to the system what this process has needed to start and holds without need: freed memory, and pages of
+    programs and libraries, which the kernel maps again when they are run."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+    for start, size in _unchanged_pages():
+        _libc.madvise(start, size, _MADV_DONTNEED)
+
+
+def _unchanged_pages() -> Iterator[tuple[int, int]]:
+    """Address and size of each mapping of a file that cannot be written to, and in which nothing was: what the linker
+    has changed and then closed is no copy of its file."""
+    place: tuple[int, int] | None = None
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            unwritable, of_file = words[1] in {"r--p", "r-xp"}, words[-1].startswith("/")
+            place, changed = (start, end - start) if unwritable and of_file else None, 0
+        elif words[0] in {"Anonymous:", "Swap:"}:
+            changed += int(words[1])
+        elif words[0] == "VmFlags:" and place is not None and changed == 0:
+            yield place
+
+
+class Process(Protocol):
+    """A child of this process: of `subprocess.Popen` what it takes to end it."""
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+def end(process: Process, *stages: tuple[signal.Signals, float]) -> int:
     """Signal and wait, stage by stage (signal, seconds of patience), then SIGKILL. Returns the exit status."""
     for signum, patience in stages:
         if process.poll() is not None:

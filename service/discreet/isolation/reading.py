@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
-from discreet.isolation.kernels import keep_in_memory
 from discreet.isolation.tasks import Step, answers
 from discreet.storage.digests import content_digest
 from discreet.storage.sealing import STREAM_CHUNK_BYTES, ChunkCipher, SealedReader, SealedWriter, new_data_key
@@ -307,15 +306,17 @@ def warm_up() -> None:
 
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
 
-    for name, kind in DATASETS.items():
+    for name in DATASETS:
         example = KINDS[name].example()["problem"]["dataset"]
         for content in _json_files(example["content"]):
             _rehearse(name, example["public"], "json", content)
-        for number, (public, columns) in enumerate(kind.sample_tables()):
-            for form, content in _table_files(columns, wrong=number == 0):
-                _rehearse(name, public, form, content)
-    keep_in_memory()
-    pa.default_memory_pool().release_unused()
+    own = pa.default_memory_pool()
+    for pool in (pa.system_memory_pool(), own):  # most by malloc, which gives memory back
+        pa.set_memory_pool(pool)
+        for name, kind in DATASETS.items():
+            for number, (public, columns) in enumerate(kind.sample_tables()):
+                for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
+                    _rehearse(name, public, form, content)
 
 
 def _rehearse(kind: str, public: Mapping[str, Any], form: str, content: bytes) -> None:

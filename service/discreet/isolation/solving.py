@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.isolation.frames import frame, receive, send
-from discreet.isolation.kernels import keep_in_memory, load_compiler
+from discreet.isolation.kernels import load_compiler
 from discreet.isolation.tasks import Step, Task
 
 
@@ -24,7 +24,6 @@ def warm_up() -> None:
         encode(rehearse(kind), every_table=True)
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
-    keep_in_memory()
 
 
 def release(task: Task) -> None:

@@ -10,6 +10,11 @@ from typing import Any
 from discreet.errors import DiscreetError, FieldIssue, InvalidInput, Limit, PayloadTooLarge, Unavailable
 from discreet.isolation.frames import send
 
+SOLVING = "discreet.isolation.solving"
+"""The program of workers and sessions."""
+READING = "discreet.isolation.reading"
+"""The program of uploads."""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -11,11 +11,15 @@ The zygote holds no data, no secrets, no database address and no random state: a
 system. Each child is confined before it reads its first byte, and dies with the zygote, which dies with the process
 PARENT that started it.
 
+With `--template` before the programs the process forks fork servers instead, for the parts of `discreet up`, which so
+share one image: FD is then a socket of packets, each the programs of a fork server as JSON, with its control socket and
+where its errors go. The programs are those that the template has rehearsed, and nothing but that is ever done in it.
+
 Protocol on the control socket FD: when it is ready the zygote says in one JSON message how well its children are shut
-in. Then the parent sends limits as JSON with descriptors, of which the first is the child's end of a socket pair and
-the others are kept for it; the zygote answers `c` with two descriptors: of the child's process (pidfd), by which the
-parent kills it, and of a pipe that tells how the child ended (JSON: wait status and processor time); or `n` and a
-sentence when the machine gives no process.
+in, along with a descriptor of itself (pidfd). Then the parent sends limits as JSON with descriptors, of which the first
+is the child's end of a socket pair and the others are kept for it; the zygote answers `c` with two descriptors: of the
+child's process (pidfd), by which the parent kills it, and of a pipe that tells how the child ended (JSON: wait status
+and processor time); or `n` and a sentence when the machine gives no process.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ from typing import Any
 
 from discreet.isolation.attempts import Isolation, attempts, starts_a_shell
 from discreet.isolation.frames import OUT_OF_MEMORY, receive
-from discreet.isolation.processes import ends_with_parent, keep_memory_private
+from discreet.isolation.kernels import keep_in_memory
+from discreet.isolation.processes import ends_with_parent, give_back, keep_memory_private, title
 from discreet.isolation.sandbox import KEPT_AT, MOST_KEPT, NOBODY, Sandbox
 from discreet.isolation.tasks import Step, Task
 
@@ -45,24 +50,65 @@ PROBE_SECONDS = 60.0
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a fork server until the parent closes the control socket."""
+    """Run a fork server, or a template of fork servers, until the parent closes the control socket."""
     descriptor, parent, *programs = arguments
+    if is_template := programs[:1] == ["--template"]:
+        del programs[0]
     if not ends_with_parent(signal.SIGKILL, int(parent)):
         return
     keep_memory_private()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # what ignores it never learns how a child ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     control = socket.socket(fileno=int(descriptor))
-    steps: dict[str, Step] = {}
+    sys.meta_path.insert(0, Unasked())
+    steps: dict[str, Mapping[str, Step]] = {}
     for name in programs:
         program = importlib.import_module(name)
         program.warm_up()
-        steps |= program.STEPS
+        steps[name] = program.STEPS
+    keep_in_memory()
     gc.collect()
+    give_back()
     gc.freeze()
+    if is_template:
+        control, programs = fork_servers(control)
     sandbox = Sandbox.prepare()
-    control.sendall(json.dumps(asdict(measure(sandbox))).encode())
-    serve(control, sandbox, steps)
+    ready = json.dumps(asdict(measure(sandbox))).encode()
+    socket.send_fds(control, [ready], [os.pidfd_open(os.getpid())])
+    serve(control, sandbox, {step: run for name in programs for step, run in steps[name].items()})
+
+
+class Unasked:
+    """Keeps out what libraries import unasked because somebody has installed it: Arrow looks for pandas, 25 MB."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def fork_servers(orders: socket.socket) -> tuple[socket.socket, list[str]]:
+    """Fork for every order, until the supervisor is gone. Comes back only in a fork, with its control socket and the
+    names of its programs."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # how a fork server ends is for the one that ordered it to see
+    template = os.getpid()
+    while True:
+        order, given, _, _ = socket.recv_fds(orders, 4096, 2)
+        if not order:
+            sys.exit()
+        if os.fork() == 0:
+            break
+        for one in given:
+            os.close(one)
+    if not ends_with_parent(signal.SIGKILL, template):
+        sys.exit()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    orders.close()
+    control, errors = given
+    os.dup2(errors, 2)
+    os.close(errors)
+    programs = json.loads(order)
+    title([*sys.orig_argv[:4], *programs])
+    return socket.socket(fileno=control), programs
 
 
 def serve(control: socket.socket, sandbox: Sandbox, steps: Mapping[str, Step]) -> None:

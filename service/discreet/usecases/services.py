@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from discreet.isolation.children import READING, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.tasks import READING
 from discreet.settings import Settings
 from discreet.storage.database import Database
 from discreet.storage.objects import Objects

@@ -16,6 +16,7 @@ import secrets as secure
 import socket
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, get_args
 from urllib.parse import SplitResult, urlsplit
 
@@ -183,10 +184,13 @@ class Sender:
         self._services = services
         self._at_once = at_once
         self._under_way: set[asyncio.Task[None]] = set()
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        """Made for the first delivery: with all the world's certificate authorities it takes 10 MB."""
         # No proxy of the environment, which would look the name up again.
-        self._client = httpx.AsyncClient(
-            trust_env=False, follow_redirects=False, timeout=services.settings.webhook_seconds
-        )
+        seconds = self._services.settings.webhook_seconds
+        return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=seconds)
 
     async def run(self, pause_seconds: float = 1.0) -> None:
         try:
@@ -202,7 +206,8 @@ class Sender:
             for task in self._under_way:
                 task.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
-            await self._client.aclose()
+            if "_client" in vars(self):
+                await self._client.aclose()
 
     async def take(self) -> int:
         """Begin what is due, as far as there is room; the number of deliveries begun."""

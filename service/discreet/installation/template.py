@@ -1,0 +1,251 @@
+"""What all parts of `discreet up` import, once: a process that has it in memory, and forks each part from there.
+
+    discreet up ── template          imports, and nothing else: no setting, secret, connection or thread
+                ├─ api               forked by the template, and then a child of the supervisor like any other
+                ├─ rpc
+                └─ worker × n
+
+The memory of what is imported is shared until somebody writes to it. The template never reads what it is asked to
+start: settings with their passwords go to the new process alone, through a descriptor. So a part knows no more than
+one that starts by itself. Fork servers of sandboxed children come from elsewhere (`isolation.zygote`): processes of one
+ancestor have the same layout of memory, guard of the stack and seed of hashes, and what a child works on is hostile.
+
+Protocol on the control socket FD: one byte comes with descriptors, of which the first holds the order as JSON, the
+second is the new process's output, and the others are its own under the numbers that the order says; the process's
+identifier goes back as JSON.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from discreet.installation.state import LogFile
+from discreet.isolation.processes import (
+    FORKING,
+    adopting,
+    dies_with_parent,
+    ends_with_parent,
+    give_back,
+    keep_memory_private,
+    title,
+)
+
+GROUND = (
+    "discreet.cli",
+    *(
+        f"discreet.api.routes.{room}"
+        for room in ("budgets", "datasets", "jobs", "ledger", "sessions", "tenants", "webhooks")
+    ),
+    "discreet.dashboard.app",
+    "discreet.observability.heartbeat",
+    "discreet.observability.telemetry",
+    "discreet.rpc.selfcheck",
+    "discreet.rpc.session_child",
+    "discreet.usecases.keyring",
+    "discreet.usecases.leases",
+    "discreet.usecases.metrics",
+    "discreet.usecases.rotation",
+    "discreet.usecases.rpc_tls",
+    "discreet.usecases.running",
+    "discreet.usecases.sessions.rounds",
+    "anyio._backends._asyncio",
+    "fastapi.openapi.utils",
+    "grpc.aio",
+    "grpc_health.v1.health",
+    "grpc_reflection.v1alpha.reflection",
+    "procrastinate.worker",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.h11_impl",
+)
+"""What parts import, but for their own rooms: a part shows the metrics of the modules that it has."""
+
+ANSWER_SECONDS = 60.0
+"""A template that has not forked by then is given up: the part starts by itself."""
+MOST_FILES = 16
+TITLE_BYTES = 1024
+"""Room for the arguments of parts, which `ps` shows, in the template's own."""
+
+
+# In the supervisor ----------------------------------------------------------------------------------------------------
+
+
+class Template:
+    """The template of one supervisor, started when it is needed and started again when it has died."""
+
+    def __init__(self, environment: Mapping[str, str], log: LogFile) -> None:
+        """`environment`: what libraries may read of it when they are imported, and no setting of ours."""
+        self._environment = {**environment, **FORKING}
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Begin to import; returns at once."""
+        self.stop()
+        output = self._log.open()
+        ours, theirs = socket.socketpair()
+        with theirs, open(output, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(os.getpid()), " " * TITLE_BYTES],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                preexec_fn=dies_with_parent(signal.SIGKILL),  # noqa: PLW1509  it calls prctl and getppid, nothing else
+            )
+        ours.settimeout(ANSWER_SECONDS)
+        self._control = ours
+
+    def fork(
+        self, arguments: Sequence[str], environment: Mapping[str, str], output: int, files: Sequence[int]
+    ) -> Forked | None:
+        """`discreet <arguments>` with this environment; None where there is no template that answers."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+        assert self._control is not None
+        order = {"arguments": list(arguments), "environment": dict(environment), "files": list(files)}
+        described = os.memfd_create("order")
+        try:
+            os.write(described, json.dumps(order | {"parent": os.getpid()}).encode())
+            with adopting():
+                socket.send_fds(self._control, [b"f"], [described, output, *files])
+                answer = self._control.recv(64)
+            return Forked(json.loads(answer))
+        except (OSError, ValueError):
+            self.stop()
+            return None
+        finally:
+            os.close(described)
+
+    def stop(self) -> None:
+        """End the template; what it has forked goes on."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._control = None
+
+
+class Forked:
+    """A child of this process that the template has forked: of `subprocess.Popen` what a supervisor needs."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (status := self.poll()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            time.sleep(0.01)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:  # its number is not another's before this process has waited for it
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+# In the template ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a new process is to be."""
+
+    parent: int
+    arguments: list[str]
+    environment: dict[str, str]
+    files: list[int]
+
+
+def main(arguments: Sequence[str]) -> list[str]:
+    """Fork parts until the supervisor is gone. Comes back only in a part, with its arguments."""
+    descriptor, parent = (int(argument) for argument in arguments[:2])
+    if not ends_with_parent(signal.SIGKILL, parent):
+        sys.exit()
+    keep_memory_private()
+    title([*sys.orig_argv[:4]])
+    for name in GROUND:
+        importlib.import_module(name)
+    importlib.import_module("discreet.cli").program()
+    gc.collect()
+    give_back()
+    gc.freeze()
+    control = socket.socket(fileno=descriptor)
+    while True:
+        asked, given, _, _ = socket.recv_fds(control, 1, MOST_FILES)
+        if not asked:
+            sys.exit()
+        told, tell = os.pipe()
+        between = os.fork()
+        if between == 0:
+            between = os.getpid()
+            if (pid := os.fork()) != 0:
+                os.write(tell, json.dumps(pid).encode())
+                os._exit(0)
+            for one in (told, tell, control.detach()):
+                os.close(one)
+            return become(given, between)
+        os.waitpid(between, 0)  # before the answer: who waits for that takes the new process as its own until then
+        control.sendall(os.read(told, 64))
+        for one in (told, tell, *given):
+            os.close(one)
+
+
+def become(given: Sequence[int], between: int) -> list[str]:
+    """Let this fresh fork be what is ordered, as if it had been started so; returns its arguments."""
+    while os.getppid() == between:  # until its parent is gone, and the supervisor has taken it
+        time.sleep(0.001)
+    described, *kept = given
+    with open(described, "rb") as stream:
+        stream.seek(0)
+        order = Order(**json.loads(stream.read()))
+    if not ends_with_parent(signal.SIGTERM, order.parent):
+        os._exit(127)
+    os.setsid()  # a terminal's Ctrl-C is the supervisor's to answer
+    # Out of the way first: a descriptor that came may stand where another one shall.
+    aside = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 256) for one in kept]
+    for one in kept:
+        os.close(one)
+    for one, number in zip(aside, (1, *order.files), strict=True):
+        os.dup2(one, number, inheritable=number == 1)
+        os.close(one)
+    os.dup2(1, 2)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    title([*sys.orig_argv[:3], "discreet", *order.arguments])
+    return order.arguments
+
+
+if __name__ == "__main__":
+    part = main(sys.argv[1:])
+    from discreet.cli import run
+
+    sys.exit(run(part))
