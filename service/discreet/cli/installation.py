@@ -50,6 +50,7 @@ def up(
 ) -> None:
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC, workers."""
     from discreet.installation.supervisor import run as run_supervisor  # noqa: PLC0415
+    from discreet.settings import unused_variables  # noqa: PLC0415
 
     for sentence in unused_variables(os.environ):
         print(f"discreet: {sentence}", file=sys.stderr)

@@ -41,8 +41,9 @@ from discreet.isolation.processes import (
     title,
 )
 
+PROGRAM = "discreet.cli"
 GROUND = (
-    "discreet.cli",
+    PROGRAM,
     *(
         f"discreet.api.routes.{room}"
         for room in ("budgets", "datasets", "jobs", "ledger", "sessions", "tenants", "webhooks")
@@ -194,7 +195,7 @@ def main(arguments: Sequence[str]) -> list[str]:
     title([*sys.orig_argv[:4]])
     for name in GROUND:
         importlib.import_module(name)
-    importlib.import_module("discreet.cli").program()
+    importlib.import_module(PROGRAM).program()
     gc.collect()
     give_back()
     gc.freeze()
@@ -246,6 +247,4 @@ def become(given: Sequence[int], between: int) -> list[str]:
 
 if __name__ == "__main__":
     part = main(sys.argv[1:])
-    from discreet.cli import run
-
-    sys.exit(run(part))
+    sys.exit(importlib.import_module(PROGRAM).run(part))
