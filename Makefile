@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench hostile chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check mutants bench hostile chaos rehearse screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -49,6 +49,10 @@ check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 bench: ## measure against the reference solvers
 	$(call bootstrap,all)
 	@.venv/bin/python -m benchmarks $(ARGS)
+
+mutants: ## plant every fault of tests/mutants/table.toml in a copy of the code: some test must fail for each
+	$(call bootstrap,test)
+	@.venv/bin/python -m tests.mutants --write $(ARGS)
 
 hostile: ## attack a running service with hostile input, and print what each attack reaches
 	$(call bootstrap,test)

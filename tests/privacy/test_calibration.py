@@ -57,6 +57,8 @@ def test_laplace(sensitivity: float, epsilon: int, dimension: int, count: int) -
     assert event.scale <= sensitivity * count * EPSILON_UNIT / epsilon * 1.001
     assert event.grid * dimension <= sensitivity / 1000
     assert event.scale / event.grid <= LARGEST_SCALE
+    loss = (Fraction(sensitivity) + Fraction(event.grid) * dimension) / Fraction(event.scale)
+    assert event.price().epsilon == math.ceil(count * loss * EPSILON_UNIT)
 
 
 @settings(max_examples=50)
@@ -67,6 +69,8 @@ def test_gaussian(sensitivity: float, epsilon: int, delta: int, dimension: int, 
     event = gaussian(sensitivity, epsilon, delta, dimension=dimension, count=count, neighbours=X)
     fits(event, epsilon, delta)
     assert event.price().delta_z == 0
+    rho = count * Fraction(sensitivity) ** 2 / Fraction(event.scale) ** 2 / 2 * DELTA_UNIT
+    assert rho <= event.price().rho <= rho * Fraction(1003, 1000) + 1
     assert event.grid * math.sqrt(dimension) <= sensitivity / 1000
     assert event.scale / event.grid <= LARGEST_SCALE
     if delta < 0.9 * DELTA_UNIT:
@@ -174,6 +178,16 @@ def test_smooth_sensitivity_needs_a_fraction_of_the_printed_noise() -> None:
     event = calibration.smooth_sensitivity_gaussian(EPSILON_UNIT // 10, 10**13, dimension=40, neighbours=X)
     assert event.scale < smooth_sensitivity_scale(0.1, 1e-5) / 6
     assert event.smoothing == pytest.approx(0.1 / 4 / (40 + math.log(2e5)), rel=1e-6)
+
+
+def test_deltas_of_many_regressions_add_up() -> None:
+    """Three releases at 3 epsilon are three times the delta of one at epsilon, each of it paid."""
+    one = calibration.smooth_sensitivity_gaussian(2 * EPSILON_UNIT, 10**13, dimension=2, neighbours=X)
+    three = one.model_copy(update={"count": 3})
+    assert 1e-6 < one.delta(2.0) <= 1e-5
+    assert three.delta(6.0) == pytest.approx(3 * one.delta(2.0), rel=1e-9)
+    together = calibration.smooth_sensitivity_gaussian(2 * EPSILON_UNIT, 10**13, dimension=2, count=3, neighbours=X)
+    assert together.scale > 2.5 * one.scale
 
 
 @pytest.mark.parametrize("epsilon", [0, -1])

@@ -144,6 +144,14 @@ def test_dirichlet_rows_are_rows() -> None:
         noise.dirichlet(np.array([1.0, 0.0]))
 
 
+def test_rows_show_no_low_bits_of_their_variates() -> None:
+    """A row is whole numbers of 2^-40 that were divided by their sum: some whole sum near 2^40 gives them back."""
+    rows = Noise.seeded(5).dirichlet(np.broadcast_to(np.array([0.5, 3.0, 1.5]), (50, 3)))
+    sums = 2.0**40 + np.arange(-3, 4)
+    parts = rows[:, None, :] * sums[:, None]
+    assert (np.abs(parts - np.rint(parts)).max(axis=2).min(axis=1) < 1e-3).all()
+
+
 def test_tiny_dirichlet_parameters_do_not_underflow() -> None:
     rows = Noise.seeded(4).dirichlet(np.full((1000, 4), 1e-6))
     assert np.all(np.isfinite(rows))

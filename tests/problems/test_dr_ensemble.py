@@ -221,6 +221,25 @@ def test_small_epsilons_of_a_row_need_a_prior() -> None:
     assert plan.total.epsilon <= budget.epsilon
 
 
+class RowsKept(Noise):
+    """Keeps the parameters of the rows that are drawn."""
+
+    def dirichlet(self, alpha: Any) -> Any:
+        self.parameters = np.array(alpha)
+        return super().dirichlet(alpha)
+
+
+def test_the_prior_that_is_charged_is_added() -> None:
+    part = public(**{**matrix(), "states": 2})
+    asked = problem(prior=10, power=[0, 1], initial=[0.5, 0.5])
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    event: Any = plan.events[0]
+    assert event.offset == 10
+    noise = RowsKept(np.random.default_rng(1).bytes)
+    asked.release(part, plan, read(part, transitions=[[0.4, 0.6], [0.7, 0.3]]), noise)
+    assert noise.parameters == pytest.approx(event.scale * np.array([0.7, 0.3]) + 10)
+
+
 def test_the_concentration_is_that_of_the_exact_curve() -> None:
     """At epsilon 2.1643 and delta 1e-5, floor .1 and h = .03 allow k = 50 (vectors.json) for one row."""
     part = public(**{**matrix(), "states": 4})

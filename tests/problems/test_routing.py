@@ -188,6 +188,15 @@ def test_steps_of_the_gradient_stay_near_the_routing(time: float) -> None:
     assert refused.value.issues[0].pointer == "/problem/regularization"
 
 
+def test_pairs_without_trips_get_noise() -> None:
+    """Of 20 releases of nothing each pair is beyond 0 in some; noise of scale 10 is 0 with probability .05."""
+    asked, part, noise = problem(), public(), Noise.seeded(6)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    nothing = read(part, [])
+    released = np.array([asked.release(part, plan, nothing, noise)["trips"] for _ in range(20)])
+    assert ((released != 0).any(axis=0) == ~np.eye(3, dtype=bool)).all()
+
+
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=10), st.integers(1, 60))
 def test_clipping_keeps_exactly_the_clip_spread_over_the_record(counts: list[int], most: int) -> None:
     trips = np.array([[0, 1, 2, count] for count in counts])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation.gradient_temporal_difference import gradient, minibatch
 from discreet.solvers.evaluation.least_squares_temporal_difference import moments_of, solve_moments
-from discreet.solvers.evaluation.temporal_difference import Transitions
+from discreet.solvers.evaluation.temporal_difference import Transitions, feature_rows, grouped
 from discreet.solvers.evaluation.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
@@ -235,6 +237,39 @@ def test_no_step_is_longer_than_the_clip(method: str) -> None:
             for seed in range(5)
         )
         assert max(float(np.linalg.norm(theta - 1)) for theta in moved) <= 0.1 + 1e-12
+
+
+def test_no_gradient_of_any_size_is_longer_than_the_clip() -> None:
+    """Both halves of it together, for iterates that make it anything from tiny to huge; most are longer unclipped."""
+    data, generator = data_of(9, 5, tabular=True), np.random.default_rng(3)
+    rows, next_rows = feature_rows(data, Tabular(4))
+    clipped = 0
+    for size in (1e-3, 1.0, 1e3, 1e6):
+        for i in range(data.trajectories):
+            theta, w = generator.normal(0, size, (2, 4))
+            total, room = np.zeros(8), np.empty((4, 4))
+            ends = data.trajectory_start[i], data.trajectory_start[i + 1]
+            parts = (data.reward, data.ratio, data.terminal, 0.9, 0.1, theta, w, *room, total)
+            gtd._add_clipped(*ends, rows, next_rows, *parts)
+            length = float(np.linalg.norm(total))
+            assert length <= 0.1 * (1 + 1e-12)
+            clipped += length > 0.1 * (1 - 1e-9)
+    assert clipped > data.trajectories
+
+
+@pytest.mark.parametrize("method", ["gradient", "minibatch"])
+def test_dual_weights_get_noise_of_their_own(method: str) -> None:
+    """One trajectory of one state: theta after two steps is the noise of two steps, and that of w in the first."""
+    one = grouped(*(np.zeros(1, dtype=np.int64),) * 4, np.zeros(1), None, np.ones(1, dtype=bool))
+    shared: dict[str, Any] = {"steps": 2, "clip": 1e9, "noise_scale": 1.0, "generator": np.random.default_rng(4)}
+    found = [
+        gradient(one, Tabular(1), 0.9, step_sizes=1.0, **shared)
+        if method == "gradient"
+        else minibatch(one, Tabular(1), 0.9, probability=1.0, step_size=1.0, **shared)
+        for _ in range(4000)
+    ]
+    # 3, and 2 without; one deviation is .07.
+    assert float(np.var(found)) == pytest.approx(3, abs=0.4)
 
 
 def test_both_find_the_saddle_point() -> None:
