@@ -21,6 +21,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.contents import pack, unpack
+from discreet.problems.coupled_qp.checks import steps_of
 from discreet.problems.coupled_qp.data import part_of
 from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp
 from discreet.problems.federation import Member, SessionFailed
@@ -79,7 +80,7 @@ def test_the_encrypted_run_is_the_plaintext_run(scheme: str) -> None:
     body = spec(encryption={"scheme": scheme, "key_bits": 2048})
     problem, _ = planned(body)
     parts, c, d = paper()
-    plain = solve(parts, c, d, steps=problem._steps(parts), iterations=200)
+    plain = solve(parts, c, d, steps=steps_of(problem.steps, parts), iterations=200)
     result = run(body)
     ours, twin = np.concatenate([*result["x"], result["multipliers"]]), np.concatenate([*plain.x, plain.multipliers])
     assert float(np.max(np.abs(ours - twin))) < 1e-8

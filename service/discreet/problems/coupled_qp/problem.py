@@ -14,17 +14,15 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import linprog
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
-from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import examples
+from discreet.problems.coupled_qp import checks, examples
 from discreet.problems.coupled_qp.data import (
     MAX_DIMENSION,
     AgentData,
@@ -42,27 +40,19 @@ from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet.solvers.saddle.spds import Part, step_sizes
+from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS
 from discreet_client.updates import Participant, Rounds, Steps
 
-FEWEST_AGENTS = 3
-MAX_AGENTS = 1000
-MAX_COEFFICIENTS = 20_000_000
 MAX_KEY_BITS = 8192
-MAX_SECONDS = 600
-"""Of a run in one process, as estimated."""
-
 USEFUL_NOISE = 0.25
 """Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
 
 LEAST_SHARE_VARIANCE = 100
 """Of an agent's noise on the grid: from here on shares add up to a discrete Gaussian within e^-900 (Kairouz, Liu,
 Steinke 2021, Lemma 10)."""
-
-FEASIBILITY_TOLERANCE = 1e-9
 
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
@@ -86,7 +76,7 @@ class CoupledQp(FederatedProblem):
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
     operator: OperatorData
-    agents: Annotated[tuple[AgentData, ...], InPieces(max_length=MAX_AGENTS)] | FederatedAgents
+    agents: Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
     steps: QpSteps
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
@@ -129,9 +119,9 @@ class CoupledQp(FederatedProblem):
                 "protocol `federated`",
                 pointer="/problem/mode",
             )
-        self._refuse_few(len(agents))
-        self._check_shapes(agents)
-        self._check_steps(len(agents))
+        checks.refuse_few(len(agents))
+        checks.check_shapes(self.operator, agents, self._coefficients())
+        checks.check_steps(self.steps, len(agents))
         parts = [part_of(agent) for agent in agents]
         reach = [
             box_bound(np.vstack([part.A_u, part.A_g]), *sides_of(agent))
@@ -142,15 +132,9 @@ class CoupledQp(FederatedProblem):
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
         plan = self._plan(len(agents), bound, clip, budget)
-        self._check_feasible(parts, agents)
-        self._steps(parts)
-        seconds = self._seconds(len(agents))
-        if seconds > MAX_SECONDS:
-            raise InvalidInput(
-                f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are given: fewer "
-                "iterations or agents, a smaller key, or scheme masking",
-                pointer="/problem/steps/iterations",
-            )
+        checks.check_feasible(self.operator, parts, agents)
+        checks.steps_of(self.steps, parts)
+        checks.check_time(self.encryption, len(agents), self._dimension(), self._coefficients(), self.steps.iterations)
         return plan
 
     def _plan(self, count: int, bound: float, clip: float, budget: Budget) -> Plan:
@@ -272,7 +256,7 @@ class CoupledQp(FederatedProblem):
         if not isinstance(public, FederatedAgents):
             says = "with protocol `federated` agents keep their data: give {count, coupled, constraints}"
             raise InvalidInput(says, pointer="/problem/agents")
-        self._refuse_few(public.count)
+        checks.refuse_few(public.count)
         if terms.agents != public.count or terms.least != public.count:
             says = (
                 f"a sum is over all {public.count} agents: federation.agents is that number, without a smaller quorum"
@@ -297,7 +281,7 @@ class CoupledQp(FederatedProblem):
         if self.steps.primal is None or self.steps.dual is None:
             says = "primal and dual are needed: nobody sees all data to derive them from"
             raise InvalidInput(says, pointer="/problem/steps")
-        self._check_steps(public.count)
+        checks.check_steps(self.steps, public.count)
         if isinstance(self.steps.primal, tuple):
             says = "one step size for all: the order of the agents is not known before they join"
             raise InvalidInput(says, pointer="/problem/steps/primal")
@@ -336,97 +320,6 @@ class CoupledQp(FederatedProblem):
             )
         return self.agents
 
-    def _refuse_few(self, count: int) -> None:
-        if count < FEWEST_AGENTS:
-            raise InvalidInput(
-                f"{count} agents: with fewer than three a sum shows the other's value", pointer="/problem/agents"
-            )
-        if count > MAX_AGENTS:
-            raise InvalidInput(f"at most {MAX_AGENTS} agents, not {count}", pointer="/problem/agents")
-
-    def _check_shapes(self, agents: Sequence[AgentData]) -> None:
-        """Dimensions that disagree, each with its place."""
-        rows = {
-            "A_u": (len(self.operator.c), "entries of operator.c"),
-            "A_g": (len(self.operator.d), "entries of operator.d"),
-        }
-        if not 1 <= self._dimension() <= MAX_DIMENSION:
-            raise InvalidInput(
-                f"c and d have 1 to {MAX_DIMENSION} entries together, not {self._dimension()}",
-                pointer="/problem/operator",
-            )
-        found: list[FieldIssue] = []
-        for place, agent in enumerate(agents):
-            where, k = f"/problem/agents/{place}", len(agent.a_l)
-            for name, (needed, of) in rows.items():
-                given = len(getattr(agent, name))
-                if given != needed:
-                    found.append(FieldIssue(f"{where}/{name}", f"{given} rows, but there are {needed} {of}"))
-            for name in ("A_u", "A_g", "A_q"):
-                for row, entries in enumerate(getattr(agent, name)):
-                    if len(entries) != k:
-                        says = f"{len(entries)} columns, but a_l has {k} entries, one a variable"
-                        found.append(FieldIssue(f"{where}/{name}/{row}", says))
-            sides = {name: getattr(agent, name) for name in ("lower", "upper")}
-            ragged = [name for name, side in sides.items() if isinstance(side, tuple) and len(side) != k]
-            for name in ragged:
-                found.append(FieldIssue(f"{where}/{name}", f"{len(sides[name])} entries for {k} variables"))
-            if not ragged:
-                low, high = sides_of(agent)
-                for entry in np.flatnonzero(low > high):
-                    says = f"lower {low[entry]:g} is above upper {high[entry]:g}"
-                    found.append(
-                        FieldIssue(
-                            f"{where}/lower/{entry}" if isinstance(agent.lower, tuple) else f"{where}/lower", says
-                        )
-                    )
-        if found:
-            raise InvalidInput(found[:MAX_ISSUES])
-        if self._coefficients() > MAX_COEFFICIENTS:
-            says = f"{self._coefficients()} coefficients; at most {MAX_COEFFICIENTS}"
-            raise InvalidInput(says, pointer="/problem/agents")
-
-    def _check_steps(self, count: int) -> None:
-        steps = self.steps
-        if (steps.primal is None) != (steps.dual is None):
-            raise InvalidInput("primal and dual steps are given together or not at all", pointer="/problem/steps")
-        if isinstance(steps.primal, tuple) and len(steps.primal) != count:
-            says = f"{len(steps.primal)} step sizes for {count} agents"
-            raise InvalidInput(says, pointer="/problem/steps/primal")
-
-    def _check_feasible(self, parts: Sequence[Part], agents: Sequence[AgentData]) -> None:
-        """`min t, Σ A_g x + d <= t` over the boxes (a linear program): t > 0 says that no x satisfies the coupling."""
-        rows = len(self.operator.d)
-        if rows == 0:
-            return
-        A = np.hstack([part.A_g for part in parts])
-        sides = [(low, high) for agent in agents for low, high in zip(*sides_of(agent), strict=True)]
-        answer = linprog(
-            np.append(np.zeros(A.shape[1]), 1.0),
-            A_ub=np.hstack([A, -np.ones((rows, 1))]),
-            b_ub=-np.asarray(self.operator.d),
-            bounds=[*sides, (0, None)],
-        )
-        excess = 0.0 if answer.x is None else float(answer.x[-1])
-        if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(self.operator.d)))):
-            raise InvalidInput(
-                f"no x in the agents' boxes satisfies all coupling constraints: one is violated by at least "
-                f"{excess:.3g}",
-                pointer="/problem/operator/d",
-            )
-
-    def _steps(self, parts: Sequence[Part]) -> list[Steps]:
-        """Each agent's steps."""
-        steps = self.steps
-        if steps.primal is None or steps.dual is None:
-            try:
-                derived = step_sizes(parts, regularization=steps.regularization)
-            except ValueError as error:
-                raise InvalidInput(str(error), pointer="/problem/steps") from None
-            return [derived] * len(parts)
-        primal = steps.primal if isinstance(steps.primal, tuple) else [steps.primal] * len(parts)
-        return [Steps(alpha, steps.dual, steps.shrink, steps.regularization) for alpha in primal]
-
     def _rows(self) -> tuple[int, int]:
         return len(self.operator.c), len(self.operator.d)
 
@@ -438,22 +331,10 @@ class CoupledQp(FederatedProblem):
             return self.agents.count * self._dimension()
         return sum(len(agent.a_l) * (self._dimension() + len(agent.A_q)) for agent in self.agents)
 
-    def _seconds(self, count: int) -> float:
-        """An upper estimate of a run in one process, from measurements on one core of 2024."""
-        encryption = self.encryption
-        setup, each = 6e-4 * count**2, 6e-5 * count**2 + 1e-8 * self._coefficients()
-        each += 1.5e-8 * count**2 * self._dimension()  # streams
-        if encryption.scheme == "paillier":
-            size = encryption.key_bits / 2048
-            slots = max((encryption.key_bits - 66) // encryption.slot_bits, 1)
-            setup += 2 * size**4
-            each += count * math.ceil(self._dimension() / slots) * 6e-3 * size**3
-        return setup + each * self.steps.iterations
-
     def plain_parts(self) -> tuple[list[Part], list[Steps]]:
         """The agents' data and steps as the plaintext solver reads them, with protocol `job`."""
         parts = [part_of(agent) for agent in self._data()]
-        return parts, self._steps(parts)
+        return parts, checks.steps_of(self.steps, parts)
 
     # Running
 
@@ -464,7 +345,7 @@ class CoupledQp(FederatedProblem):
         parts = [part_of(agent) for agent in self._data()]
         participants = [
             Participant(part.A_u, part.A_g, part.cost, part.domain, steps)
-            for part, steps in zip(parts, self._steps(parts), strict=True)
+            for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
         ]
         own = np.array([*self.operator.c, *self.operator.d])
         outcome = secure_sum.run_in_process(
