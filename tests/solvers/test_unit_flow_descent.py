@@ -86,7 +86,22 @@ def test_the_sensitivity_is_the_exact_product() -> None:
     steps = terms.step_sizes(6)
     each = [steps[t] * np.prod([1 - eta * 3.0 for eta in steps[t + 1 :]]) for t in range(6)]
     assert descent.sensitivity(terms, steps, 0.0) == pytest.approx(terms.gradient_change * max(each), rel=1e-8)
-    assert descent.sensitivity(terms, steps, 1e-3) > descent.sensitivity(terms, steps, 0.0)
+    later = sum(np.prod([1 - eta * 3.0 for eta in steps[t + 1 :]]) for t in range(6))
+    added = descent.sensitivity(terms, steps, 1e-3) - descent.sensitivity(terms, steps, 0.0)
+    assert added == pytest.approx(2e-3 * later, rel=1e-6)
+
+
+def test_some_allowed_data_are_as_steep_as_steps_take_them_for() -> None:
+    """As many pairs as there may be with all their trips, on the link whose time grows fastest."""
+    network, flows, _ = small(2)
+    pairs = min(3, flows.pairs)
+    terms = descent.Terms.of(network, Latency(1.0, 1.0), 3.0, pairs * MAX_PAIR, MAX_PAIR)
+    trips = np.where(np.arange(flows.pairs) < pairs, float(MAX_PAIR), 0.0)
+    x = flows.cheapest(network.free_flow_time)
+    moved = np.zeros_like(x)
+    moved[:, np.argmax(terms.slope)] = trips / np.linalg.norm(trips)
+    change = terms.gradient(x + moved, trips) - terms.gradient(x, trips)
+    assert np.linalg.norm(change) == pytest.approx(terms.smoothness, rel=1e-9)
 
 
 def test_many_periods_reach_the_regularized_optimum() -> None:
