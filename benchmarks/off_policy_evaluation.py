@@ -173,8 +173,9 @@ def result_of(path: str) -> tuple[float, float, float, str]:
     # Not at the top: the parent need not read what the kind needs.
     from discreet.privacy.noise import Noise
     from discreet.problems.numbers import Privacy
-    from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, OffPolicyPublic
+    from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
     from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
+    from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
     public = OffPolicyPublic.model_validate(
         {

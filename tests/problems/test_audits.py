@@ -11,6 +11,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.audits import audit_release, half_noise
 from discreet.problems.base import Neighbours
+from discreet.problems.multi_agent.constraints import proven
 from discreet.solvers.saddle.lipschitz import sensitivities
 from discreet.usecases import audits
 from discreet.usecases.audits import run_audits
@@ -76,7 +77,7 @@ def test_units_of_each_output_for_itself_are_caught() -> None:
     case = next(case for case in CASES if case.name == "multi_agent, many outputs")
     units = np.array(case.plan.parameters["units"])
     public = case.public
-    constraints = case.problem._constraints(public)
+    constraints = proven(case.problem.constraints, public)
     found = sensitivities(constraints, public.names, {name: tuple(ends) for name, *ends in case.plan.parameters["box"]})
     rows = np.vstack([found.value_entries, found.gradient_entries.reshape(-1, len(public.names))])
     alone = (rows * [agent.radius for agent in public.agents]).max(axis=1)

@@ -20,14 +20,10 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import dataset as off_policy_dataset
-from discreet.problems.off_policy_evaluation.dataset import (
-    OffPolicyContent,
-    OffPolicyDataset,
-    OffPolicyPublic,
-    transitions_of,
-)
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
 from discreet.problems.off_policy_evaluation.gradients import MOST_NOISE, TABULAR_STEP, shorter
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation.value_features import Features, Fourier, Identity

@@ -13,8 +13,9 @@ from discreet.privacy.attacks.printed import lemma_one_sigma
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Privacy
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, OffPolicyPublic, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, transitions_of
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.reproduce.simulators import (
     CHAIN_STATES,
     Rows,

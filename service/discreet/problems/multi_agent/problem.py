@@ -10,14 +10,13 @@ every agent sees them all; see `docs/problems/multi_agent.md`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.intake.field_issues import Misfit, issues_of, sentence
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
@@ -28,6 +27,7 @@ from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
+from discreet.problems.multi_agent.constraints import names_in, proven, tightened
 from discreet.problems.multi_agent.dataset import (
     MAX_CONSTRAINTS,
     MAX_PROGRAM,
@@ -43,19 +43,16 @@ from discreet.problems.numbers import Budget, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle import rounding, saddle_point
-from discreet.solvers.saddle.convexity import NoSlaterPoint, NotConvex, prove_convex, slater_point, tightened_box
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.saddle.noise_split import split
-from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
+from discreet_client.expressions import Expression, parse
 
 MAX_STEPS = 1_000_000
 MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
-MAX_COUPLINGS = 10_000
-"""Constraints times agents squared: as many suprema may have to be bounded when planning."""
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
 MAX_ROUNDING = 0.1
@@ -130,8 +127,8 @@ class MultiAgent(FederatedProblem):
         return examples.otherwise(self)
 
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:
-        g = self._constraints(public)
-        box = self._box(g, public)
+        g = proven(self.constraints, public)
+        box = tightened(g, public)
         names, steps = public.names, self.schedule.iterations
         try:
             found = sensitivities(g, names, box)
@@ -250,35 +247,6 @@ class MultiAgent(FederatedProblem):
         assert len(quantities) == m + m * n == units.size
         return [(quantity, float(unit)) for quantity, unit in zip(quantities, units, strict=True) if unit > 0]
 
-    def _constraints(self, public: MultiAgentPublic) -> list[Expression]:
-        """Parsed and proven convex; InvalidInput with the offending term."""
-        found, issues = [], []
-        couplings = len(self.constraints) * len(public.agents) ** 2
-        if couplings > MAX_COUPLINGS:
-            says = f"constraints times agents squared is {couplings}; at most {MAX_COUPLINGS}"
-            raise InvalidInput(says, pointer="/problem/constraints")
-        for position, text in enumerate(self.constraints):
-            pointer = f"/problem/constraints/{position}"
-            try:
-                constraint = parse(text, public.names)
-                prove_convex(constraint, public.box())
-                found.append(constraint)
-            except ExpressionError as error:
-                issues.append(FieldIssue(pointer, str(error)))
-            except NotConvex as error:
-                issues.append(FieldIssue(pointer, str(error)))
-        if issues:
-            raise InvalidInput(issues)
-        return found
-
-    def _box(self, constraints: list[Expression], public: MultiAgentPublic) -> dict[str, tuple[float, float]]:
-        """The ranges, tightened to what the constraints allow: smaller ranges need less noise."""
-        try:
-            slater_point(constraints, public.box())
-        except NoSlaterPoint as error:
-            raise InvalidInput(str(error), pointer="/problem/constraints") from None
-        return tightened_box(constraints, public.box())
-
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
     ) -> tuple[saddle_point.SaddleProblem, saddle_point.Outputs]:
@@ -383,7 +351,7 @@ class MultiAgent(FederatedProblem):
         """With no agents yet, what is known without their ranges: the price, and that constraints are expressions."""
         if agents:
             return self.plan(self._public_of(agents), budget)
-        names = self._names_used()
+        names = names_in(self.constraints)
         assert self.federation is not None
         if len(names) > self.federation.agents:
             says = f"{len(names)} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
@@ -405,20 +373,6 @@ class MultiAgent(FederatedProblem):
             neighbours=neighbours,
             advice=("how much noise follows from the agents' ranges and radii, which they give when they enrol",),
         )
-
-    def _names_used(self) -> list[str]:
-        """The agents that constraints name; InvalidInput where a constraint is not an expression."""
-        words = {word for text in self.constraints for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
-        names = sorted(words - set(FUNCTIONS))
-        issues = []
-        for position, text in enumerate(self.constraints):
-            try:
-                parse(text, names)
-            except ExpressionError as error:
-                issues.append(FieldIssue(f"/problem/constraints/{position}", str(error)))
-        if issues:
-            raise InvalidInput(issues)
-        return names
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
         figures = [{"name": agent.name, **agent.announcement} for agent in agents]

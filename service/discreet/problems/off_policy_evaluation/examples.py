@@ -7,7 +7,8 @@ from typing import Any
 
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 
 def example() -> dict[str, Any]:

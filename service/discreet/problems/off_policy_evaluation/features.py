@@ -13,7 +13,7 @@ from discreet.errors import FieldIssue
 from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
-from discreet.problems.off_policy_evaluation.dataset import MAX_COLUMNS, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.public import MAX_COLUMNS, OffPolicyPublic
 from discreet.solvers.evaluation import value_features as vf
 
 MAX_FEATURES = 1000

@@ -17,7 +17,8 @@ from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import transitions_of
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.value_features import Features, Fourier
 

@@ -12,8 +12,9 @@ from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
-from discreet.problems.off_policy_evaluation.dataset import Floats, Ints, transitions_of
+from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
+from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td

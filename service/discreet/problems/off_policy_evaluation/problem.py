@@ -22,15 +22,12 @@ from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import CLIP, Budget, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
-from discreet.problems.off_policy_evaluation.dataset import (
-    MAX_STATES,
-    OffPolicyDataset,
-    OffPolicyPublic,
-)
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures, initial_issues
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
+from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result

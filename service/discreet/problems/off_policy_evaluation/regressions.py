@@ -13,8 +13,8 @@ from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.dataset import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 

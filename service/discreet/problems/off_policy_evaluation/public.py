@@ -1,0 +1,120 @@
+"""What is published of a set of trajectories: spaces, bounds and unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from discreet.intake.field_issues import Misfit
+from discreet.intake.items import InPieces
+from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
+from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+MAX_STATES = 2000
+MAX_COLUMNS = 64
+
+
+UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
+"""Most of a private content whose owner declares no bound: releases take the time of so many."""
+
+
+class OffPolicyPublic(Frozen):
+    """What is published of a set of trajectories."""
+
+    unit: Literal["trajectory"] = Field(description="One person's trajectory is what a neighbouring dataset changes")
+    neighbours: Literal["replace", "add_remove"] | None = Field(
+        default=None, description="`replace` where `trajectories` is given, else `add_remove`"
+    )
+    states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
+        default=None, description="Number of states of a tabular problem"
+    )
+    features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
+        default=None, description="Number of coordinates of a state `x`, instead of `states`"
+    )
+    trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
+    max_trajectories: Positive | None = Field(
+        default=None,
+        description="Public bound on the number of trajectories, chosen without looking at them: releases take the "
+        f"time of so many. Absent: the public number, or {UNDECLARED_TRAJECTORIES:,}",
+    )
+    max_rows: Positive | None = Field(
+        default=None,
+        description="Public bound on the number of transitions, like max_trajectories. Absent: the larger of "
+        f"{UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
+    )
+    reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
+    horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
+    topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
+        default=None,
+        description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
+    )
+    rewards: Annotated[list[Real], InPieces()] | None = Field(
+        default=None, description="Reward of each transition of the topology, where that is public"
+    )
+    off_policy: Flag | None = Field(
+        default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.states is None) == (self.features is None):
+            raise Misfit("states", "either states or features is needed")
+        if self.neighbours == "replace" and self.trajectories is None:
+            raise Misfit("trajectories", "neighbours that replace one trajectory need their public number")
+        if self.neighbours == "add_remove" and self.trajectories is not None:
+            raise Misfit("trajectories", "where neighbours add or remove a trajectory their number is private")
+        if self.trajectories is not None and self.max_trajectories is not None:
+            raise Misfit("max_trajectories", "the number of trajectories is public already")
+        if self.topology is not None:
+            if self.states is None:
+                raise Misfit("topology", "a topology is of tabular states")
+            states = self.states
+            if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
+                says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
+                raise Misfit("topology", says)
+            if len(set(self.topology)) != len(self.topology):
+                raise Misfit("topology", "a transition stands twice")
+        if self.rewards is not None:
+            if self.topology is None or len(self.rewards) != len(self.topology):
+                raise Misfit("rewards", "one for each transition of the topology is needed")
+            if max(map(abs, self.rewards)) > self.reward_bound:
+                raise Misfit("rewards", "a reward exceeds reward_bound")
+        return self
+
+    @property
+    def replaced(self) -> bool:
+        """Whether neighbours replace one trajectory of a public number."""
+        return self.trajectories is not None
+
+    @property
+    def most_trajectories(self) -> int:
+        """How many there may be, from public figures."""
+        return self.trajectories or self.max_trajectories or UNDECLARED_TRAJECTORIES
+
+    @property
+    def most_rows(self) -> int:
+        """How many transitions there may be, from public figures."""
+        declared = self.trajectories or self.max_trajectories or 0
+        most = self.max_rows or max(UNDECLARED_ROWS, 10 * declared)
+        return min(most, self.most_trajectories * self.horizon)
+
+    @property
+    def most_bytes(self) -> int:
+        """Of a content in memory, from public figures."""
+        row = 17 if self.states is not None else 9 + 16 * (self.features or 1)
+        return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
+
+    def cells(self) -> Ints:
+        """int64[K, 2]: the transitions that are counted."""
+        assert self.states is not None
+        return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
+
+
+Vector = Annotated[list[Real], Field(fail_fast=True)]
