@@ -16,6 +16,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.numbers import Budget
+from discreet.problems.plans import HANDED_BYTES_PER_SECOND
 from discreet.worker.runner import padded_seconds
 
 BUDGET = Budget(epsilon=1000, delta=10**6)  # (1e-6, 1e-12)
@@ -229,3 +230,44 @@ def test_private_contents_without_a_bound_have_that_of_the_program(monkeypatch: 
     with pytest.raises(InvalidInput, match="without this public bound at most 4 are taken") as refused:
         dataset.check_sizes(part, content, "private")
     assert refused.value.issues[0].pointer == "/public/max_rows"
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "asked"),
+    [
+        (
+            "routing",
+            {"unit": "person", "zones": 2, "periods": 30, "period_minutes": 60, "max_rows": 10**9},
+            {"max_trips_per_person": 10**6, "max_norm_per_person": 1000},
+        ),
+        ("dr_ensemble", {"unit": "participant", "states": 3, "participants": 10**9, "steps": 10**6}, {}),
+    ],
+)
+def test_bounds_whose_time_nobody_waits_for_are_refused(
+    kind: str, public: dict[str, Any], asked: dict[str, int]
+) -> None:
+    problem = KINDS[kind].model_validate({**KINDS[kind].example()["problem"], "dataset": "dst_x", **asked})
+    with pytest.raises(InvalidInput, match="at most 1800 are given") as refused:
+        problem.plan(DATASETS[kind].read_public(public), LARGE)
+    assert refused.value.issues[0].pointer == "/problem/dataset"
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        ({"max_trips_per_person": 500}, 0.25e-6),
+        ({"max_trips_per_person": 500, "max_norm_per_person": 100}, 1.7e-6),
+        ({"max_trips_per_person": 20_000, "max_norm_per_person": 100}, 2.2e-6),  # integers of any length
+    ],
+)
+def test_clipping_of_persons_has_the_time_of_all_rows(asked: dict[str, int], measured: float) -> None:
+    """Beside what opening takes and handing over, of a cell of a person's trips."""
+    problem = KINDS["routing"].model_validate({**KINDS["routing"].example()["problem"], "dataset": "dst_x", **asked})
+    public = {"unit": "person", "zones": 2, "periods": 30, "period_minutes": 60}
+    few, many = (
+        problem.plan(DATASETS["routing"].read_public({**public, "max_rows": most}), LARGE).resources
+        for most in (10**6, 2 * 10**6)
+    )
+    more = many.release_quantum_seconds - many.opening_seconds - few.release_quantum_seconds + few.opening_seconds
+    # Each of the four is rounded up to a sixteenth.
+    assert more >= 10**6 * (measured + 32 / HANDED_BYTES_PER_SECOND) - 1 / 8

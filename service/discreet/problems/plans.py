@@ -98,8 +98,14 @@ class Plan(Frozen):
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:
-        """A plan whose price, and what that rests on, is derived from its events. InvalidInput for too much noise."""
+        """A plan whose price, and what that rests on, is derived from its events. InvalidInput for too much noise or
+        time."""
         events = tuple(events)
+        if (seconds := fields["resources"].release_quantum_seconds) > LONGEST_SECONDS:
+            says = (
+                f"on the largest content of these public bounds this takes {seconds:.3g} s, at most {LONGEST_SECONDS}"
+            )
+            raise InvalidInput(f"{says} are given: a dataset with smaller bounds is needed", pointer="/problem/dataset")
         for event in events:
             # No release may fail after its price was reserved.
             if event.noise.startswith("discrete_") and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE:
