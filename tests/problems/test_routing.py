@@ -17,8 +17,9 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
-from discreet.problems.routing.problem import Routing, _clip, _shorten
+from discreet.problems.routing.problem import Routing
 from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies
 from tests.problems.exact import NoNoise
@@ -114,13 +115,13 @@ def test_a_record_is_shortened_to_its_norm_and_hardly_below() -> None:
     """500 trips over 20 pairs have the norm 112; of one trip a pair as many stay as the norm has room for."""
     pairs = np.array([(a, b) for a in range(1, 6) for b in range(1, 6) if a != b], dtype=np.int64)
     rows = np.concatenate([np.zeros((20, 1), np.int64), pairs, np.full((20, 1), 25)], axis=1)
-    assert np.array_equal(_shorten(rows, np.array([0, 20]), 112), rows)  # 20·25² = 12,500
-    assert sorted(_shorten(rows, np.array([0, 20]), 111)[:, 3].tolist()) == [24] * 4 + [25] * 16
-    assert np.sum(_shorten(rows, np.array([0, 20]), 56)[:, 3] ** 2) > 56**2 - 26
+    assert np.array_equal(shorten(rows, np.array([0, 20]), 112), rows)  # 20·25² = 12,500
+    assert sorted(shorten(rows, np.array([0, 20]), 111)[:, 3].tolist()) == [24] * 4 + [25] * 16
+    assert np.sum(shorten(rows, np.array([0, 20]), 56)[:, 3] ** 2) > 56**2 - 26
     ones = np.concatenate([rows[:, :3], np.ones((20, 1), np.int64)], axis=1)
-    assert _shorten(ones, np.array([0, 20]), 3)[:, 3].sum() == 9
+    assert shorten(ones, np.array([0, 20]), 3)[:, 3].sum() == 9
     large = np.array([[0, 1, 2, 10**6], [1, 1, 2, 0], [0, 1, 1, 7]])
-    assert _shorten(large, np.array([0, 3]), 333_333).tolist() == [[0, 1, 2, 333_333]]
+    assert shorten(large, np.array([0, 3]), 333_333).tolist() == [[0, 1, 2, 333_333]]
 
 
 def test_the_plan_says_which_bound_suits() -> None:
@@ -148,7 +149,7 @@ def test_the_plan_says_which_bound_suits() -> None:
 def test_a_record_beyond_64_bits_is_clipped_like_any_other() -> None:
     """Five million rows of a million trips each fit into an upload; 2e6 times their sum does not fit into 64 bits."""
     trips = np.array([[0, 1, 2, 2 * 10**13], [0, 2, 1, 10**13], [1, 1, 2, 10**13]], dtype=np.int64)
-    clipped = _clip(trips, np.array([0, 3]), 10**6)[:, 3]
+    clipped = clip(trips, np.array([0, 3]), 10**6)[:, 3]
     assert clipped.tolist() == [500_000, 250_000, 250_000]
 
 
@@ -200,7 +201,7 @@ def test_pairs_without_trips_get_noise() -> None:
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=10), st.integers(1, 60))
 def test_clipping_keeps_exactly_the_clip_spread_over_the_record(counts: list[int], most: int) -> None:
     trips = np.array([[0, 1, 2, count] for count in counts])
-    clipped = _clip(trips, np.array([0, len(counts)]), most)[:, 3]
+    clipped = clip(trips, np.array([0, len(counts)]), most)[:, 3]
     total = sum(counts)
     assert clipped.sum() == min(total, most)
     assert (clipped <= counts).all()

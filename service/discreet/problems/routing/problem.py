@@ -16,13 +16,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
-from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
@@ -32,15 +30,16 @@ from discreet.problems.numbers import Budget, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
-from discreet.problems.routing.dataset import MAX_TRIPS, Ints, RoutingDataset, RoutingPublic
+from discreet.problems.routing.advice import norm_advice
+from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
+from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
-from discreet.solvers.traffic import simplex
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Network,
-    Policy,
     assign,
     link_flows_of,
     total_travel_time,
@@ -198,34 +197,13 @@ class Routing(Problem):
                 sized(f"{public.most_rows} cells with trips"),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
-            advice=self._norm_advice(trips, event, budget),
+            advice=norm_advice(trips, self.max_norm_per_person, event, budget),
             parameters={
                 "method": "counts",
                 "max_trips_per_person": self.max_trips_per_person,
                 **({} if self.max_norm_per_person is None else {"max_norm_per_person": norm}),
             },
         )
-
-    def _norm_advice(self, trips: int, event: Event, budget: Budget) -> tuple[str, ...]:
-        """Whether a bound on the norm of a person's trips suits, beside that on their number."""
-        if trips == 1:
-            return ()
-        if budget.delta == 0:
-            return ("with a delta, max_norm_per_person asks for less noise where a person's trips are of many pairs",)
-        try:
-            one = calibration.discrete_gaussian(1000, budget.epsilon, budget.delta, neighbours="x").deviation() / 1000
-        except ValueError:  # of more noise than can be drawn
-            return ()
-        least = min(trips, int(event.deviation() / one))
-        if event.norm == "l2":
-            if self.max_norm_per_person is not None:
-                return ()
-            says = "max_norm_per_person"
-        elif self.max_norm_per_person is not None:
-            return (f"max_norm_per_person makes the noise less below {least} only; here it does nothing but cut trips",)
-        else:
-            says = f"max_norm_per_person below {least}"
-        return (f"{says} makes the noise less: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)
 
     def _plan_gradient(self, public: RoutingPublic, budget: Budget) -> Plan:
         network = self.network.arrays(public.zones)
@@ -315,7 +293,7 @@ class Routing(Problem):
         Neighbours: one trip, or one person of at most k counted trips, more or less. The clip looks at one person's
         own record, so the counts of neighbours differ by at most 1, or k, in l1 and l2; the unit flows by at most the
         plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole numbers, none of
-        them larger, whose squares sum to at most c², as a function of these counts alone (`_shorten`): the sums of
+        them larger, whose squares sum to at most c², as a function of these counts alone (`shorten`): the sums of
         neighbours differ by at most c in l2, and by k and sqrt(pairs) c in l1. That is the event's sensitivity.
         """
         (event,) = plan.events
@@ -323,10 +301,10 @@ class Routing(Problem):
             return {"unit_flows": noise.add(event, self._descend(public, content))}
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
-            trips = _clip(trips, content["person_start"], plan.parameters["max_trips_per_person"])
+            trips = clip(trips, content["person_start"], plan.parameters["max_trips_per_person"])
         if (norm := plan.parameters.get("max_norm_per_person")) is not None:
-            trips = _shorten(trips, content["person_start"], norm)
-        noisy = noise.add(event, _sums(trips, public.zones))
+            trips = shorten(trips, content["person_start"], norm)
+        noisy = noise.add(event, sums_by_pair(trips, public.zones))
         np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
         return {"trips": noisy}
 
@@ -352,7 +330,7 @@ class Routing(Problem):
 
     def diagnose(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """The trips that no noise was added to."""
-        return {"true_trips": _sums(content["trips"], public.zones)}
+        return {"true_trips": sums_by_pair(content["trips"], public.zones)}
 
     # Finish ---------------------------------------------------------------------------------------------------------
 
@@ -372,19 +350,19 @@ class Routing(Problem):
             policy = solution.paths
             values = {
                 "link_flows": solution.link_flows,
-                "demand": _demand(public, released["trips"]),
+                "demand": demand_of(public, released["trips"]),
                 "total_travel_time": solution.total_travel_time,
                 "relative_gap": solution.relative_gap,
                 "iterations": solution.iterations,
                 "status": solution.status,
             }
         values["policy"] = Output(
-            lambda: _policy_json(policy),
+            lambda: policy_json(policy),
             numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
-            table=lambda: _policy_table(policy),
+            table=lambda: policy_table(policy),
         )
         if "true_trips" in released:
-            demand = _demand(public, released["true_trips"])
+            demand = demand_of(public, released["true_trips"])
             latency = self.latency.solver_form()
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
             best = self._assign(network, demand, self.relative_gap).total_travel_time
@@ -394,7 +372,7 @@ class Routing(Problem):
     def _assign_released(
         self, public: RoutingPublic, plan: Plan, released: Released, network: Network, progress: Progress
     ) -> Assignment:
-        demand = _demand(public, released["trips"])
+        demand = demand_of(public, released["trips"])
         return self._assign(network, demand, self.relative_gap, plan.iterations["assignment"], progress)
 
     def _assign(
@@ -411,114 +389,3 @@ class Routing(Problem):
 
 def _assumptions(public: RoutingPublic) -> tuple[str]:
     return (f"the {public.periods} periods, the {public.zones} zones and the network are public",)
-
-
-def _sums(trips: Ints, zones: int) -> Ints:
-    """Trips of every ordered pair over all periods: int64[zones, zones]."""
-    sums = np.zeros((zones, zones), dtype=np.int64)
-    np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
-    return sums
-
-
-def _demand(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
-    """The mean demand of a period, nonnegative and with the same sum, of trips that may be negative."""
-    mean = trips / public.periods
-    pairs = ~np.eye(public.zones, dtype=bool)
-    demand = np.zeros((public.zones, public.zones))
-    demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
-    return demand
-
-
-def _clip(trips: Ints, person_start: Ints, most: int) -> Ints:
-    """Of each person's record at most `most` trips, spread evenly over the record: a function of that record alone.
-
-    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most stay.
-    """
-    clipped = trips.copy()
-    length = np.diff(person_start)
-    before = np.concatenate([[0], np.cumsum(trips[:, 3])])
-    total = np.repeat(np.diff(before[person_start]), length)
-    first = before[:-1] - np.repeat(before[person_start[:-1]], length)
-
-    def kept(edge: Ints) -> Ints:
-        """How many of the trips that stay have a number below `edge`."""
-        below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
-        # Beyond 64 bits in integers of any length: a record that wrapped around would count more than the clip.
-        for row in np.flatnonzero(total > (1 << 61) // most):
-            below[row] = (2 * most * int(edge[row]) + int(total[row]) - 1) // (2 * int(total[row]))
-        return below
-
-    clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])
-    return clipped
-
-
-def _shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
-    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above `norm`.
-
-    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one more each as long as
-    the squares stay within norm². That is decided in whole numbers, from this person's trips alone.
-    """
-    person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
-    apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
-    keys = np.stack([person, trips[:, 1], trips[:, 2]], axis=1)[apart]
-    cells, inverse = np.unique(keys, axis=0, return_inverse=True)
-    counts = np.zeros(len(cells), dtype=np.int64)
-    np.add.at(counts, inverse.ravel(), trips[apart, 3])
-    owner = cells[:, 0]
-
-    def squares(of: Ints) -> Ints:
-        """Sum of squares of each row's person: exact, since records are clipped to MAX_TRIPS before."""
-        sums = np.zeros(len(person_start), dtype=np.int64)
-        np.add.at(sums, owner, of * of)
-        each: Ints = sums[owner]
-        return each
-
-    before = squares(counts)
-    long = before > norm * norm
-    exact = counts * (norm / np.sqrt(np.maximum(before, 1)))
-    kept = np.where(long, np.floor(exact), counts).astype(np.int64)
-    kept[long & (squares(kept) > norm * norm)] -= 1  # doubles rounded up to a whole number
-    kept = np.maximum(kept, 0)
-    room = norm * norm - squares(kept)
-    order = np.lexsort((kept - exact, owner))
-    order = order[(long & (kept < counts))[order]]
-    costs = np.cumsum(2 * kept[order] + 1)
-    first = np.searchsorted(owner[order], owner[order])
-    costs -= np.concatenate([[0], costs])[first]
-    more = order[costs <= room[order]]
-    kept[more] += 1
-    kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
-    return np.concatenate([np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1)
-
-
-def _policy_json(policy: Policy) -> list[dict[str, Any]]:
-    links = policy.links.tolist()
-    path_start = policy.path_start.tolist()
-    pair_start = policy.pair_start.tolist()
-    share = policy.share.tolist()
-    return [
-        {
-            "origin": origin + 1,
-            "destination": destination + 1,
-            "paths": [
-                {"links": links[path_start[path] : path_start[path + 1]], "share": share[path]}
-                for path in range(pair_start[pair], pair_start[pair + 1])
-            ],
-        }
-        for pair, (origin, destination) in enumerate(
-            zip(policy.origin.tolist(), policy.destination.tolist(), strict=True)
-        )
-    ]
-
-
-def _policy_table(policy: Policy) -> pa.Table:
-    """One row a path: origin, destination, share, links."""
-    paths_of_pair = np.diff(policy.pair_start)
-    return pa.table(
-        {
-            "origin": np.repeat(policy.origin + 1, paths_of_pair),
-            "destination": np.repeat(policy.destination + 1, paths_of_pair),
-            "share": policy.share,
-            "links": pa.LargeListArray.from_arrays(policy.path_start, policy.links),
-        }
-    )

@@ -1,0 +1,87 @@
+"""Trips as they are counted: a person's clipped by number and by norm, and their sums by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.problems.routing.dataset import Ints, RoutingPublic
+from discreet.solvers.traffic import simplex
+
+
+def sums_by_pair(trips: Ints, zones: int) -> Ints:
+    """Trips of every ordered pair over all periods: int64[zones, zones]."""
+    sums = np.zeros((zones, zones), dtype=np.int64)
+    np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
+    return sums
+
+
+def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
+    """The mean demand of a period, nonnegative and with the same sum, of trips that may be negative."""
+    mean = trips / public.periods
+    pairs = ~np.eye(public.zones, dtype=bool)
+    demand = np.zeros((public.zones, public.zones))
+    demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
+    return demand
+
+
+def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
+    """Of each person's record at most `most` trips, spread evenly over the record: a function of that record alone.
+
+    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most stay.
+    """
+    clipped = trips.copy()
+    length = np.diff(person_start)
+    before = np.concatenate([[0], np.cumsum(trips[:, 3])])
+    total = np.repeat(np.diff(before[person_start]), length)
+    first = before[:-1] - np.repeat(before[person_start[:-1]], length)
+
+    def kept(edge: Ints) -> Ints:
+        """How many of the trips that stay have a number below `edge`."""
+        below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
+        # Beyond 64 bits in integers of any length: a record that wrapped around would count more than the clip.
+        for row in np.flatnonzero(total > (1 << 61) // most):
+            below[row] = (2 * most * int(edge[row]) + int(total[row]) - 1) // (2 * int(total[row]))
+        return below
+
+    clipped[:, 3] = np.where(total > most, kept(first + trips[:, 3]) - kept(first), trips[:, 3])
+    return clipped
+
+
+def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
+    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above `norm`.
+
+    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one more each as long as
+    the squares stay within norm². That is decided in whole numbers, from this person's trips alone.
+    """
+    person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
+    apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
+    keys = np.stack([person, trips[:, 1], trips[:, 2]], axis=1)[apart]
+    cells, inverse = np.unique(keys, axis=0, return_inverse=True)
+    counts = np.zeros(len(cells), dtype=np.int64)
+    np.add.at(counts, inverse.ravel(), trips[apart, 3])
+    owner = cells[:, 0]
+
+    def squares(of: Ints) -> Ints:
+        """Sum of squares of each row's person: exact, since records are clipped to MAX_TRIPS before."""
+        sums = np.zeros(len(person_start), dtype=np.int64)
+        np.add.at(sums, owner, of * of)
+        each: Ints = sums[owner]
+        return each
+
+    before = squares(counts)
+    long = before > norm * norm
+    exact = counts * (norm / np.sqrt(np.maximum(before, 1)))
+    kept = np.where(long, np.floor(exact), counts).astype(np.int64)
+    kept[long & (squares(kept) > norm * norm)] -= 1  # doubles rounded up to a whole number
+    kept = np.maximum(kept, 0)
+    room = norm * norm - squares(kept)
+    order = np.lexsort((kept - exact, owner))
+    order = order[(long & (kept < counts))[order]]
+    costs = np.cumsum(2 * kept[order] + 1)
+    first = np.searchsorted(owner[order], owner[order])
+    costs -= np.concatenate([[0], costs])[first]
+    more = order[costs <= room[order]]
+    kept[more] += 1
+    kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
+    return np.concatenate([np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1)
