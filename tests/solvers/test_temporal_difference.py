@@ -13,15 +13,12 @@ from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.reproduce import simulators
 from discreet.solvers.evaluation.least_squares_temporal_difference import (
-    cells_of,
-    histograms,
     lstd,
     moments_of,
     solve_moments,
     stacked,
     stacked_bound,
     stacked_size,
-    tabular_moments,
     unstacked,
     wis_lstd,
 )
@@ -35,6 +32,7 @@ from discreet.solvers.evaluation.temporal_difference import (
     policy_value,
 )
 from discreet.solvers.evaluation.value_features import Features, Fourier, Identity, Tabular
+from discreet.solvers.evaluation.visit_counts import cells_of, histograms, tabular_moments
 
 Floats = NDArray[np.float64]
 UNIT = 1 << 24

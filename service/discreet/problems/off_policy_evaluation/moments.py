@@ -18,6 +18,7 @@ from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
+from discreet.solvers.evaluation import visit_counts
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
@@ -44,12 +45,12 @@ class _Moments(Method):
 
 
 class TabularMoments(_Moments):
-    """Visits of transitions and, where these are not public, rewards of states; `lstd.histograms` says what each
-    trajectory moves them by."""
+    """Visits of transitions and, where these are not public, rewards of states; `visit_counts.histograms` says what
+    each trajectory moves them by."""
 
     asked_again = frozenset({"discount"})
     tabular = True
-    unit = lstd.UNIT
+    unit = visit_counts.UNIT
 
     def seconds(self, chosen: Chosen) -> float:
         return 150e-9 * self.public.most_rows
@@ -63,8 +64,8 @@ class TabularMoments(_Moments):
         # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point anywhere (l2 2).
         squares = (2 + 4 * (blocks - 1)) if public.replaced else blocks
         event = calibration.least_variance(
-            sensitivity_l1=lstd.UNIT * blocks * (2 if public.replaced else 1),
-            sensitivity_l2=math.nextafter(lstd.UNIT * math.sqrt(squares), math.inf),
+            sensitivity_l1=visit_counts.UNIT * blocks * (2 if public.replaced else 1),
+            sensitivity_l2=math.nextafter(visit_counts.UNIT * math.sqrt(squares), math.inf),
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
@@ -81,7 +82,7 @@ class TabularMoments(_Moments):
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
         public = self.public
         assert public.states is not None
-        found = lstd.histograms(
+        found = visit_counts.histograms(
             moved, public.cells(), public.states, reward_bound=public.reward_bound, max_ratio=self.max_ratio
         )
         sums: Ints = found.visits if public.rewards is not None else np.concatenate([found.visits, found.rewards])
@@ -91,7 +92,7 @@ class TabularMoments(_Moments):
         public, sums, cells = self.public, released["sums"], self.public.cells()
         assert public.states is not None
         known = public.topology is not None
-        moments = lstd.tabular_moments(
+        moments = visit_counts.tabular_moments(
             sums[: len(cells)],
             cells,
             public.states,

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from discreet.intake.field_issues import Misfit
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
-from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
+from discreet.solvers.evaluation import visit_counts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -114,7 +114,7 @@ class OffPolicyPublic(Frozen):
     def cells(self) -> Ints:
         """int64[K, 2]: the transitions that are counted."""
         assert self.states is not None
-        return lstd.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
+        return visit_counts.cells_of(self.states) if self.topology is None else np.array(self.topology, dtype=np.int64)
 
 
 Vector = Annotated[list[Real], Field(fail_fast=True)]
