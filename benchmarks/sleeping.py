@@ -11,7 +11,8 @@ import json
 import sys
 from typing import Any
 
-from discreet.isolation.children import Limits, OnProgress, Output
+from discreet.isolation.children import OnProgress, Output
+from discreet.isolation.failures import Limits
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.contents import pack

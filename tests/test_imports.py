@@ -159,3 +159,11 @@ def test_a_private_name_is_found(tmp_path: Path) -> None:
     (room / "b.py").write_text("from room.a import _hidden, __doc__\n")
     (room / "c.py").write_text("from room import a as other\nx = other._inner, other.open, other.__doc__\n")
     assert private_names({"room": tmp_path}) == ["room.b uses room.a._hidden", "room.c uses room.a._inner"]
+
+
+def test_no_file_is_longer_than_a_reader_holds() -> None:
+    """400 lines. What grows beyond is divided where its parts know the least of each other."""
+    long = {
+        str(path): lines for path in ROOTS["discreet"].rglob("*.py") if (lines := path.read_text().count("\n")) > 400
+    }
+    assert not long

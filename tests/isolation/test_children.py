@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from discreet.isolation import children
-from discreet.isolation.children import (
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -22,7 +23,6 @@ from discreet.isolation.children import (
     NotStarted,
     Raised,
     WallLimit,
-    Zygote,
     cause,
 )
 from discreet.problems import KINDS

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from discreet.isolation.children import ChildFailed, Limits, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import ChildFailed, Limits
 from discreet.isolation.frames import HEADER, frame, lengths
 from discreet.isolation.sandbox import WALLS, Sandbox, Wall
 from discreet.problems import KINDS

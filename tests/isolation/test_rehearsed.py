@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.isolation import children
-from discreet.isolation.children import ChildFailed, Crashed, Limits, Raised, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS

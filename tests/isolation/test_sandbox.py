@@ -27,7 +27,8 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children, kernels, sandbox, system_calls, zygote
 from discreet.isolation.attempts import LEVELS, Isolation, Level
-from discreet.isolation.children import Limits, NotIsolated, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import Limits, NotIsolated
 from discreet.isolation.processes import keep_memory_private
 from discreet.isolation.sandbox import WALLS, Sandbox, Wall
 from discreet.isolation.system_calls import ARCHITECTURES

@@ -24,7 +24,8 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation.children import NotStarted, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import NotStarted
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
 from discreet.storage.database import SYSTEM, trouble

@@ -19,10 +19,10 @@ from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import sensitivities
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance
 from discreet.solvers.saddle.normal_noise import key_of, standard_normal
+from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import (
     STEPS_AT_ONCE,
     Iterate,
-    Outputs,
     SaddleProblem,
     Schedule,
     advance,

@@ -20,7 +20,7 @@ from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
 from discreet.api.schemas import Results
-from discreet.isolation.children import ChildFailed
+from discreet.isolation.failures import ChildFailed
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
 from discreet.usecases import requests

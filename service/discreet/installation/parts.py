@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -260,3 +261,12 @@ def start_part(
         )
     finally:
         os.close(output)
+
+
+def why_not(body: str) -> str:
+    """The first check that fails, of an answer of /readyz."""
+    with suppress(ValueError, AttributeError):
+        answer = json.loads(body)
+        failed = [f"{name}: {why}" for name, why in answer.get("checks", {}).items() if why != "ok"]
+        return str(failed[0] if failed else answer.get("detail", "not ready"))
+    return "not ready"

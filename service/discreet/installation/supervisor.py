@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.text import Text
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.installation.parts import Part, PartSpec, Pause, Probe, Pulse, Signals, start_part
+from discreet.installation.parts import Part, PartSpec, Pause, Probe, Pulse, Signals, start_part, why_not
 from discreet.installation.ports import PortTaken, listen, reachable, reserve
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import (
@@ -231,7 +231,7 @@ class Supervisor:
                     self.pulses[name].heard()
                     self._reasons.pop(name, None)
                 else:
-                    self._reasons[name] = _why_not(answer[1])
+                    self._reasons[name] = why_not(answer[1])
         return ", ".join(f"{name} ({self._reasons.get(name, 'it starts')})" for name in waiting)
 
     def _children(self, takes: socket.socket) -> Part:
@@ -390,15 +390,6 @@ class Supervisor:
     def _note(self, text: str) -> None:
         if not self.signals.stops:
             _say(f"discreet up: {text}")
-
-
-def _why_not(body: str) -> str:
-    """The first check that fails, of an answer of /readyz."""
-    with suppress(ValueError, AttributeError):
-        answer = json.loads(body)
-        failed = [f"{name}: {why}" for name, why in answer.get("checks", {}).items() if why != "ok"]
-        return str(failed[0] if failed else answer.get("detail", "not ready"))
-    return "not ready"
 
 
 def _say(text: str) -> None:

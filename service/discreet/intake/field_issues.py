@@ -64,7 +64,7 @@ LIMITS = {
 }
 
 
-class Misfit(ValueError):
+class FieldError(ValueError):
     """A field does not fit the others. Raised by a model's validator; `field` is its path below the model."""
 
     def __init__(self, field: str, detail: str) -> None:
@@ -197,7 +197,7 @@ def _path(location: Sequence[object], error: Mapping[str, Any], body: Any) -> tu
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # the field that tells the branches apart
         path.append(_discriminator(error))
     misfit = error.get("ctx", {}).get("error")
-    if isinstance(misfit, Misfit):
+    if isinstance(misfit, FieldError):
         path.extend(misfit.field)
     return tuple(path)
 

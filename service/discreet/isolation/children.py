@@ -50,10 +50,19 @@ from typing import Any
 import structlog
 from prometheus_client import Gauge
 
-from discreet.errors import DiscreetError
 from discreet.isolation.attempts import Isolation, Level
-from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
-from discreet.isolation.processes import plain_environment
+from discreet.isolation.failures import (
+    ChildFailed,
+    Limits,
+    NotIsolated,
+    NotStarted,
+    Raised,
+    WallLimit,
+    cause,
+    ending,
+)
+from discreet.isolation.frames import HEADER, frame, lengths
+from discreet.isolation.processes import is_over, plain_environment
 from discreet.isolation.tasks import SOLVING, refusal
 
 log = structlog.get_logger()
@@ -77,109 +86,8 @@ END_SECONDS = 10.0
 OnProgress = Callable[[int, int], Awaitable[None]]
 
 
-class ChildFailed(DiscreetError):
-    """The child ended without a result, and it is not known why."""
-
-    code = "child_failed"
-
-    def __init__(self, detail: str | None = None, *, trace: str | None = None) -> None:
-        super().__init__(detail)
-        self.trace = trace
-        """Where post-processing failed; of work on private data there is none."""
-
-
-class MemoryLimit(ChildFailed):
-    """The child asked for more memory than it may have."""
-
-    code = "memory_limit"
-
-
-class CpuLimit(ChildFailed):
-    """The child used up its processor time."""
-
-    code = "cpu_limit"
-
-
-class WallLimit(ChildFailed):
-    """The child was not done in time, and was ended."""
-
-    code = "wall_limit"
-
-
-class Crashed(ChildFailed):
-    """A signal ended the child."""
-
-    code = "child_crashed"
-
-
-class Raised(ChildFailed):
-    """An error ended the child."""
-
-    code = "child_raised"
-
-
-class NotStarted(ChildFailed):
-    """No child can be started."""
-
-    code = "child_not_started"
-
-
-class NotIsolated(ChildFailed):
-    """Children are less shut in on this machine than the settings ask for."""
-
-    code = "not_isolated"
-
-    def __init__(self, isolation: Isolation, least: Level) -> None:
-        super().__init__(
-            f"a child is shut in to level {isolation.level} here, not {least}: it reaches "
-            f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
-        )
-
-
 REPORT_SECONDS = 10.0
 """How long to wait for the word how a child ended, whose stream has ended already."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one child may take. `file_bytes`: the length to which it may write files that it was given. `answer_bytes`:
-    what it may say in all, which the parent holds in memory; a child sends more than it ever had. None: `memory_bytes`.
-    `growth_bytes`: memory beyond what a child begins with; 0 where `memory_bytes` alone limits it.
-    """
-
-    memory_bytes: int
-    cpu_seconds: int
-    wall_seconds: float
-    file_bytes: int = 0
-    answer_bytes: int | None = None
-    growth_bytes: int = 0
-
-    @property
-    def most_said(self) -> int:
-        return self.memory_bytes if self.answer_bytes is None else self.answer_bytes
-
-    @property
-    def most_memory(self) -> str:
-        """The limit of memory in words."""
-        beyond = " beyond what it begins with"
-        return f"{self.growth_bytes} bytes{beyond}" if self.growth_bytes else f"{self.memory_bytes} bytes"
-
-
-def cause(report: bytes, limits: Limits) -> ChildFailed:
-    """Why a child ended that brought no result, from what its fork server reports of it; empty: nothing came."""
-    if not report:
-        return NotStarted("the process that starts children is gone, and its children with it")
-    told = json.loads(report)
-    status = os.waitstatus_to_exitcode(told["status"])
-    if status == OUT_OF_MEMORY:
-        return MemoryLimit(f"the child asked for more memory than {limits.most_memory}")
-    # The kernel ends by SIGKILL what goes on after SIGXCPU.
-    if status == -signal.SIGXCPU or (status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds):
-        return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
-    if status < 0:
-        by_kernel = ", perhaps the kernel for want of memory on the machine" if status == -signal.SIGKILL else ""
-        return Crashed(f"the child was ended by {signal.Signals(-status).name}{by_kernel}")
-    return Raised(f"the child ended by itself with status {status}")
 
 
 @dataclass
@@ -244,7 +152,7 @@ class Zygote:
     @property
     def alive(self) -> bool:
         """Whether the process runs; one that has died is started again when it is needed."""
-        return self._control is not None and self._watch is not None and not _is_over(self._watch)
+        return self._control is not None and self._watch is not None and not is_over(self._watch)
 
     async def start(self) -> None:
         """Start the process and wait until it has compiled and imported everything."""
@@ -315,7 +223,7 @@ class Zygote:
         if self._watch is not None:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._watch, signal.SIGKILL)
-            await asyncio.to_thread(_is_over, self._watch, END_SECONDS)
+            await asyncio.to_thread(is_over, self._watch, END_SECONDS)
             os.close(self._watch)
         self._process = self._watch = self._control = None
 
@@ -428,22 +336,11 @@ class Zygote:
                 f"the process that starts children was not ready within {START_SECONDS:g} s of its start, and was ended"
             ) from None
         if not answer:
-            ended = "" if self._process is None else f"{_ending(await self._process.wait())}; "
+            ended = "" if self._process is None else f"{ending(await self._process.wait())}; "
             raise NotStarted(f"the process that starts children does not start ({ended}its words are in the log)")
         self._watch = watch[0]
         told: dict[str, Any] = json.loads(answer)
         return told
-
-
-def _ending(status: int) -> str:
-    return f"signal {-status}" if status < 0 else f"status {status}"
-
-
-def _is_over(process: int, seconds: float = 0.0) -> bool:
-    """Whether the process of this pidfd ends within that time."""
-    events = select.poll()
-    events.register(process, select.POLLIN)
-    return bool(events.poll(seconds * 1000))
 
 
 def _exchange(control: socket.socket, request: bytes, given: Sequence[int]) -> tuple[bytes, list[int]]:

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -137,3 +138,10 @@ def end(process: Process, *stages: tuple[signal.Signals, float]) -> int:
             continue
     process.kill()
     return process.wait()
+
+
+def is_over(process: int, seconds: float = 0.0) -> bool:
+    """Whether the process of this pidfd ends within that time."""
+    events = select.poll()
+    events.register(process, select.POLLIN)
+    return bool(events.poll(seconds * 1000))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
-from discreet.intake.field_issues import Misfit
+from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Problem
 from discreet.problems.contents import Released
@@ -152,5 +152,5 @@ class FederatedProblem(Problem):
     @model_validator(mode="after")
     def _terms_are_there(self) -> Self:
         if self.protocol == "federated" and self.federation is None:
-            raise Misfit("federation", "protocol `federated` needs it: the terms of the session")
+            raise FieldError("federation", "protocol `federated` needs it: the terms of the session")
         return self

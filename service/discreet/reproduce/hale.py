@@ -25,7 +25,8 @@ from discreet.reproduce.report import Line, Report
 from discreet.solvers.saddle.convexity import prove_convex, tightened_box, to_cvxpy, variables
 from discreet.solvers.saddle.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
-from discreet.solvers.saddle.saddle_point import Outputs, SaddleProblem, Schedule, noised_outputs, run, saddle_problem
+from discreet.solvers.saddle.saddle_kernels import Outputs
+from discreet.solvers.saddle.saddle_point import SaddleProblem, Schedule, noised_outputs, run, saddle_problem
 from discreet_client.expressions import Expression, parse
 
 Floats = NDArray[np.float64]

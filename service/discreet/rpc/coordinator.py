@@ -22,7 +22,8 @@ import structlog
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import Limits, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import Limits
 from discreet.observability import faults, telemetry
 from discreet.rpc.admission import Seats
 from discreet.rpc.attendance import Attendance

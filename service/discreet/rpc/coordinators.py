@@ -9,7 +9,8 @@ import traceback
 import structlog
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import ChildFailed, Zygote
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import ChildFailed
 from discreet.observability import telemetry
 from discreet.rpc.admission import Seats
 from discreet.rpc.coordinator import Coordinator

@@ -16,7 +16,8 @@ from typing import Any, Literal, Self
 import structlog
 
 from discreet.errors import DiscreetError, Limit, PayloadTooLarge, TooManyUploads, Unavailable
-from discreet.isolation.children import (
+from discreet.isolation.children import Zygote
+from discreet.isolation.failures import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -26,7 +27,6 @@ from discreet.isolation.children import (
     NotStarted,
     Raised,
     WallLimit,
-    Zygote,
 )
 from discreet.isolation.reading import UPLOAD, json_bytes, target_bytes
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key

@@ -26,7 +26,8 @@ from typing import Any
 
 import structlog
 
-from discreet.isolation.children import ChildFailed, Limits, OnProgress, Output, WallLimit, collect
+from discreet.isolation.children import OnProgress, Output, collect
+from discreet.isolation.failures import ChildFailed, Limits, WallLimit
 from discreet.isolation.frames import frame, receive
 from discreet.isolation.processes import dies_with_parent, plain_environment
 from discreet.isolation.solving import finish_on, read_job

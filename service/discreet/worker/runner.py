@@ -23,7 +23,8 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import (
+from discreet.isolation.children import OnProgress, Output, Zygote
+from discreet.isolation.failures import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -31,10 +32,7 @@ from discreet.isolation.children import (
     MemoryLimit,
     NotIsolated,
     NotStarted,
-    OnProgress,
-    Output,
     WallLimit,
-    Zygote,
 )
 from discreet.observability import faults, telemetry
 from discreet.storage.database import trouble

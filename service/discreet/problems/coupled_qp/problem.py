@@ -375,7 +375,6 @@ class CoupledQp(FederatedProblem):
         excess = sum((part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.d))
         cost = sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
         violation = float(np.max(excess, initial=0.0))
-        sent = int(released["bytes_sent"].max())
         progress(1, 1)
         return Result.of(
             self.Fields,
@@ -386,7 +385,7 @@ class CoupledQp(FederatedProblem):
                 "violation": violation,
                 "rounds": int(released["rounds"]),
                 "transcript": released["transcript"].tobytes().hex(),
-                "bytes_sent": sent,
+                "bytes_sent": int(released["bytes_sent"].max()),
             },
         )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.intake.field_issues import Misfit
+from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     MAX_ISSUES,
@@ -70,26 +70,26 @@ class DrEnsemblePublic(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.row_change is None and self.unit == "row":
-            raise Misfit("row_change", "the unit row needs row_change")
+            raise FieldError("row_change", "the unit row needs row_change")
         if self.row_change is not None:
             if self.min_probability is None:
                 says = "row_change needs min_probability: the noise of a row rests on its least entry"
-                raise Misfit("min_probability", says)
+                raise FieldError("min_probability", says)
             if self.row_change >= 2 * self.min_probability:
-                raise Misfit("row_change", "must be less than twice min_probability")
+                raise FieldError("row_change", "must be less than twice min_probability")
             if self.participants is not None or self.steps is not None or self.max_rows is not None:
                 says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
-                raise Misfit("row_change", says)
+                raise FieldError("row_change", says)
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
-                raise Misfit("support", f"states are 0 to {self.states - 1}")
+                raise FieldError("support", f"states are 0 to {self.states - 1}")
             if len(set(self.support)) != len(self.support):
-                raise Misfit("support", "a transition stands twice")
+                raise FieldError("support", "a transition stands twice")
             if len({origin for origin, _ in self.support}) != self.states:
-                raise Misfit("support", "every state needs a transition")
+                raise FieldError("support", "every state needs a transition")
         widest = int(self.mask().sum(axis=1).max())
         if self.min_probability is not None and self.min_probability * widest > 1:
-            raise Misfit("min_probability", f"times the {widest} transitions of a state it exceeds 1")
+            raise FieldError("min_probability", f"times the {widest} transitions of a state it exceeds 1")
         return self
 
     @property

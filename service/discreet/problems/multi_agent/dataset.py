@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.intake.field_issues import Misfit
+from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
@@ -46,7 +46,7 @@ class Announcement(Frozen):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.lower < self.upper:
-            raise Misfit("lower", "lower must be below upper")
+            raise FieldError("lower", "lower must be below upper")
         return self
 
 
@@ -72,7 +72,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise Misfit("agents", "agents have distinct names")
+            raise FieldError("agents", "agents have distinct names")
         return self
 
     @property

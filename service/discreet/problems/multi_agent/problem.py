@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from discreet.errors import InvalidInput
-from discreet.intake.field_issues import Misfit, issues_of, sentence
+from discreet.intake.field_issues import FieldError, issues_of, sentence
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
@@ -46,6 +46,7 @@ from discreet.solvers.saddle import rounding, saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.saddle.noise_split import split
+from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression, parse
 
 MAX_STEPS = 1_000_000
@@ -105,10 +106,10 @@ class MultiAgent(FederatedProblem):
     @model_validator(mode="after")
     def _data_are_somewhere(self) -> Self:
         if (self.dataset is None) == (self.protocol == "job"):
-            raise Misfit("dataset", "needed with protocol `job`, and not with protocol `federated`")
+            raise FieldError("dataset", "needed with protocol `job`, and not with protocol `federated`")
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
             says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
-            raise Misfit("schedule/iterations", says)
+            raise FieldError("schedule/iterations", says)
         return self
 
     @classmethod
@@ -249,7 +250,7 @@ class MultiAgent(FederatedProblem):
 
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
-    ) -> tuple[saddle_point.SaddleProblem, saddle_point.Outputs]:
+    ) -> tuple[saddle_point.SaddleProblem, Outputs]:
         """The iteration of a plan. Agents without an objective here have it elsewhere, or have 0."""
         box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
         names = tuple(box)
@@ -257,7 +258,7 @@ class MultiAgent(FederatedProblem):
         problem = saddle_point.saddle_problem(objectives, constraints, names, box)
         return problem, self._outputs(plan, problem)
 
-    def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> saddle_point.Outputs:
+    def _outputs(self, plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
         (event,) = plan.events
         assert isinstance(event, Gaussian)
         m, n = problem.constraints, len(problem.names)

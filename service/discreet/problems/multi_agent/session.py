@@ -17,6 +17,7 @@ from discreet.problems.federation import Member, Session
 from discreet.problems.multi_agent.dataset import Floats
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle.saddle_kernels import Outputs
 
 PATH_POINTS = 100
 """Length of the multiplier path that is published; a public figure."""
@@ -38,7 +39,7 @@ class CloudSession(Session):
     def __init__(
         self,
         form: saddle_point.SaddleProblem,
-        outputs: saddle_point.Outputs,
+        outputs: Outputs,
         schedule: saddle_point.Schedule,
         plan: Plan,
         agents: Sequence[Member],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from discreet.intake.field_issues import Misfit
+from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
 from discreet.solvers.evaluation import visit_counts
@@ -65,27 +65,27 @@ class OffPolicyPublic(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.states is None) == (self.features is None):
-            raise Misfit("states", "either states or features is needed")
+            raise FieldError("states", "either states or features is needed")
         if self.neighbours == "replace" and self.trajectories is None:
-            raise Misfit("trajectories", "neighbours that replace one trajectory need their public number")
+            raise FieldError("trajectories", "neighbours that replace one trajectory need their public number")
         if self.neighbours == "add_remove" and self.trajectories is not None:
-            raise Misfit("trajectories", "where neighbours add or remove a trajectory their number is private")
+            raise FieldError("trajectories", "where neighbours add or remove a trajectory their number is private")
         if self.trajectories is not None and self.max_trajectories is not None:
-            raise Misfit("max_trajectories", "the number of trajectories is public already")
+            raise FieldError("max_trajectories", "the number of trajectories is public already")
         if self.topology is not None:
             if self.states is None:
-                raise Misfit("topology", "a topology is of tabular states")
+                raise FieldError("topology", "a topology is of tabular states")
             states = self.states
             if not self.topology or any(origin >= states or to > states for origin, to in self.topology):
                 says = f"pairs of states 0 to {states - 1} are needed; as the next state {states} ends an episode"
-                raise Misfit("topology", says)
+                raise FieldError("topology", says)
             if len(set(self.topology)) != len(self.topology):
-                raise Misfit("topology", "a transition stands twice")
+                raise FieldError("topology", "a transition stands twice")
         if self.rewards is not None:
             if self.topology is None or len(self.rewards) != len(self.topology):
-                raise Misfit("rewards", "one for each transition of the topology is needed")
+                raise FieldError("rewards", "one for each transition of the topology is needed")
             if max(map(abs, self.rewards)) > self.reward_bound:
-                raise Misfit("rewards", "a reward exceeds reward_bound")
+                raise FieldError("rewards", "a reward exceeds reward_bound")
         return self
 
     @property

@@ -23,27 +23,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.saddle import expression_programs, normal_noise
-from discreet.solvers.saddle.expression_programs import Codes, Program, Words, compiled
+from discreet.solvers.saddle.expression_programs import Program, compiled
 from discreet.solvers.saddle.intervals import Box
+from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, advance_compiled, release_outputs
 from discreet_client.expressions import ZERO, Expression, derivative
 from discreet_client.updates import tikhonov_sizes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Indices = NDArray[np.uint32]
-
 STEPS_AT_ONCE = 1 << 15
 """Steps between two calls of `progress`."""
-_BLOCK = 128
-"""Steps whose noise is drawn together: it is used from the fastest cache."""
 
 
 @dataclass(frozen=True)
@@ -118,24 +111,6 @@ def saddle_problem(
     )
 
 
-class Outputs(NamedTuple):
-    """What the cloud releases in a step: g_1, …, g_m, then o - m entries of dg/dx, by agent, then constraint.
-
-    `register`: int64[o], where the program has the exact value; -1 for a derivative that is zero and yet noised.
-    `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o], deviation of the noise; 0: none.
-    `noise`: int64[o], column of the noise that the output takes, -1 without noise. `grid`: values are rounded to
-    multiples of scale·grid before the noise, which then counts these multiples; 0: not rounded, and the noise is in
-    units of the scale.
-    """
-
-    register: Ints
-    constraint: Ints
-    agent: Ints
-    scale: Floats
-    noise: Ints
-    grid: float
-
-
 def noised_outputs(
     problem: SaddleProblem, value_scale: ArrayLike, gradient_scale: ArrayLike, *, grid: float = 0.0
 ) -> Outputs:
@@ -191,7 +166,7 @@ def cloud_outputs(problem: SaddleProblem, outputs: Outputs, states: ArrayLike, n
     registers[: len(problem.names)] = states
     expression_programs.run(*problem.program.running, registers)
     released = np.empty(len(outputs.register))
-    _release(outputs, registers, z, released)
+    release_outputs(outputs, registers, z, released)
     return released
 
 
@@ -358,7 +333,7 @@ def advance(
     rows = _room(problem, outputs, len(wanted)) if path is None else path
     log_k = np.log(np.arange(iterate.step + 1, iterate.step + count + 1, dtype=np.float64))
     agents = len(problem.names)
-    iterate.averaged += _advance(
+    iterate.averaged += advance_compiled(
         *problem.program.running,
         problem.program.registers.copy(),
         problem.program.outputs[:agents].astype(np.uint32),
@@ -385,118 +360,3 @@ def advance(
         *rows,
     )
     iterate.step += count
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _released(exact: float, scale: float, grid: float, noise: float) -> float:
-    """An exact value, rounded to its grid if there is one, with its noise."""
-    if grid > 0.0:
-        # The sum of two whole numbers: the same double for all pairs with this sum. A sum of their multiples is not.
-        step = scale * grid
-        return float(step * (np.rint(exact / step) + noise))
-    return exact + scale * noise
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _release(outputs: Outputs, registers: Floats, noise: Floats, released: Floats) -> None:
-    """Fill `released` from the registers of the program and the noise of one step."""
-    for o in range(released.size):
-        released[o] = registers[outputs.register[o]] if outputs.register[o] >= 0 else 0.0
-        if outputs.noise[o] >= 0:
-            released[o] = _released(released[o], outputs.scale[o], outputs.grid, noise[outputs.noise[o]])
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _place(noised: Indices, factor: Floats, noise: Floats, placed: Floats) -> None:
-    """The noise of some steps, float64[steps, width], times its `factor` in the columns `noised`, float64[steps, o]."""
-    for t in range(noise.shape[0]):
-        for column in range(np.uint64(noised.size)):
-            placed[t, noised[column]] = factor[column] * noise[t, column]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _advance(
-    code: Codes,
-    operands: Words,
-    registers: Floats,
-    slope_register: Indices,
-    lower: Floats,
-    upper: Floats,
-    outputs: Outputs,
-    register: Indices,
-    constraint: Indices,
-    agent_start: Indices,
-    noised: Indices,
-    gamma: Floats,
-    alpha: Floats,
-    done: int,
-    average_from: int,
-    key: np.uint64,
-    noise: Floats,
-    states: Floats,
-    multipliers: Floats,
-    state_sum: Floats,
-    multiplier_sum: Floats,
-    output_sum: Floats,
-    recorded: Ints,
-    multiplier_path: Floats,
-    released_path: Floats,
-    state_path: Floats,
-) -> int:
-    """Returns how many steps entered the sums. Loops instead of array expressions: a step is some 150 nanoseconds.
-
-    The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in agent i's state. Unsigned indices are
-    not checked for being negative.
-    """
-    n, m, width = states.size, multipliers.size, register.size
-    on_grid, grid, scale = outputs.grid > 0.0, outputs.grid, outputs.scale
-    released, placed = np.empty(width), np.zeros((_BLOCK, width))
-    drawn = np.empty((_BLOCK, noised.size))
-    # What goes on a grid is scaled after the sum.
-    factor = np.ones(noised.size) if on_grid else scale[noised]
-    one, values = np.uint64(1), np.uint64(m)
-    row, averaged = 0, 0
-    registers[:n] = states
-    for begin in range(0, gamma.size, _BLOCK):
-        block = min(_BLOCK, gamma.size - begin)
-        if noise.shape[0] > 0:
-            _place(noised, factor, noise[begin : begin + block], placed)
-        elif noised.size > 0:
-            normal_noise.fill(key, (done + begin) * noised.size, drawn[:block].reshape(-1))
-            _place(noised, factor, drawn[:block], placed)
-        for t in range(block):
-            k = done + begin + t + 1
-            gamma_k, alpha_k = gamma[begin + t], alpha[begin + t]
-            expression_programs.run(code, operands, registers)
-            for o in range(width):
-                if on_grid and scale[o] > 0.0:
-                    released[o] = _released(registers[register[o]], scale[o], grid, placed[t, o])
-                else:
-                    released[o] = registers[register[o]] + placed[t, o]
-            entry = values
-            for i in range(n):
-                pull, end = registers[slope_register[i]], np.uint64(agent_start[i + 1])
-                while entry < end:
-                    pull += released[entry] * multipliers[constraint[entry]]
-                    entry += one
-                moved = registers[i] - gamma_k * (pull + alpha_k * registers[i])
-                if not np.isnan(moved):  # an objective without a slope there moves nobody
-                    registers[i] = min(max(moved, lower[i]), upper[i])
-            for j in range(m):
-                mu = multipliers[j] + gamma_k * (released[j] - alpha_k * multipliers[j])
-                multipliers[j] = 0.0 if mu < 0.0 else mu
-            if k > average_from:
-                averaged += 1
-                for i in range(n):
-                    state_sum[i] += registers[i]
-                for j in range(m):
-                    multiplier_sum[j] += multipliers[j]
-                for o in range(width):
-                    output_sum[o] += released[o]
-            if row < recorded.size and recorded[row] == k:
-                multiplier_path[row] = multipliers
-                released_path[row] = released
-                state_path[row] = registers[:n]
-                row += 1
-    states[:] = registers[:n]
-    return averaged
