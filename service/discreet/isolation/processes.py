@@ -108,7 +108,7 @@ def _unchanged_pages() -> Iterator[tuple[int, int]]:
         words = line.split()
         if not words[0].endswith(":"):
             start, end = (int(word, 16) for word in words[0].split("-"))
-            unwritable, of_file = words[1] in {"r--p", "r-xp"}, words[-1].startswith("/")
+            unwritable, of_file = words[1] in {"r--p", "r-xp"}, int(words[4]) != 0  # its inode: a path may have spaces
             place, changed = (start, end - start) if unwritable and of_file else None, 0
         elif words[0] in {"Anonymous:", "Swap:"}:
             changed += int(words[1])
