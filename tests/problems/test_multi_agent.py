@@ -211,30 +211,52 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     assert body["multipliers"] == kept["a"]["multipliers"] or len(body["multipliers"]) == 2
 
 
-def test_a_missing_agent_shows_its_last_state_to_nobody() -> None:
-    """Two agents that stood at the far ends of their range in round 0 and are missing then: same noise, same answers.
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_missing_agent_shows_its_last_state_to_nobody(restored: bool) -> None:
+    """Two agents that stood at the far ends of their range in round 0 and are missing then: same noise, same answers,
+    in the same session and in one that was taken up again.
 
     A state that is used again in every round would move the transcript by its distance once a round, and the price
     is that of a trajectory whose l2 distance counts it once.
     """
+    asked, plan, members, drawn = short_session()
+    answers = []
+    for stood in (-1.0, 3.0):
+        session, noise = asked.open_session(plan, members), Given(drawn)
+        session.opening(noise)
+        session.step(0, {"a": STATE.pack(stood), "b": STATE.pack(1.0), "c": STATE.pack(1.0)}, noise)
+        if restored:
+            again = asked.open_session(plan, members)
+            again.restore(session.state())
+            session = again
+        others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
+        # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
+        answers.append([session.step(number, others, noise)[: -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
+    assert answers[0] == answers[1]
+
+
+def test_a_state_outside_of_its_range_counts_as_its_end() -> None:
+    """The noise is for states in their ranges, whatever agents send."""
+    asked, plan, members, drawn = short_session()
+    ends = {name: (low, high) for name, low, high in plan.parameters["box"]}
+    answers = []
+    for low, high in ((-1e300, 1e300), (ends["a"][0], ends["b"][1])):
+        session, noise = asked.open_session(plan, members), Given(drawn)
+        session.opening(noise)
+        sent = {"a": STATE.pack(low), "b": STATE.pack(high), "c": STATE.pack(1.0)}
+        answers.append([session.step(number, sent, noise) for number in range(4)])
+    assert answers[0] == answers[1]
+
+
+def short_session() -> Any:
+    """A federated problem of four rounds, its plan, its members a, b and c, and noise for all rounds."""
     terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
     asked = problem(dataset=None, protocol="federated", federation=terms, schedule={**SCHEDULE, "iterations": 4})
     figures = [figure.model_dump() for figure in public().agents]
     members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
     plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
     _, outputs = asked.solver_form(plan, {})
-    drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs)))
-    answers = []
-    for stood in (-1.0, 3.0):
-        session, noise = asked.open_session(plan, members), Given(drawn)
-        session.opening(noise)
-        session.step(0, {"a": STATE.pack(stood), "b": STATE.pack(1.0), "c": STATE.pack(1.0)}, noise)
-        again = asked.open_session(plan, members)
-        again.restore(session.state())
-        others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
-        # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
-        answers.append([again.step(number, others, noise)[: -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
-    assert answers[0] == answers[1]
+    return asked, plan, members, np.random.default_rng(8).integers(-(2**20), 2**20, (4, noise_width(outputs)))
 
 
 @pytest.mark.parametrize(
