@@ -256,7 +256,7 @@ def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(share
         assert known - keys == {"discreet_app"}, name
         assert known & keys, name
     children, *fork_servers = shared.fork_servers
-    assert len(fork_servers) == 2
+    assert fork_servers  # one of solvers, and one of uploads, which a killed one begins with the next upload
     for pid in (shared.template, children, *fork_servers):
         assert remembered(pid, words) == set(), command(pid)
 

@@ -84,8 +84,8 @@ BREAKING: dict[str, tuple[Change, str]] = {
         "/progress/step: a number where there was an integer",
     ),
     "a lower bound": (
-        lambda d: schema(d, "Privacy")["properties"]["epsilon"].update(maximum=10),
-        "POST /v1/jobs body/privacy object/epsilon: maximum is 10, was 1000",
+        lambda d: schema(d, "Privacy")["properties"]["epsilon"]["anyOf"][0].update(maximum=10),
+        "POST /v1/jobs body/privacy object/epsilon number: maximum is 10, was 1000",
     ),
     "a kind": (
         lambda d: schema(d, "JobRequest")["properties"]["problem"]["oneOf"].pop(0),

@@ -106,14 +106,14 @@ class Supervisor:
         self._reasons: dict[str, str] = {}
         self.postgres: EmbeddedPostgres | None = None
         self.postgres_pause = Pause()
-        self.template = Template(template_environment(self.settings), self._log("template"))
-        self.orders, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.children = self._children(takes)
 
     def run(self) -> None:
         """Until a signal asks to stop; whatever happens, nothing is left running."""
         with self.lock, ExitStack() as stack:
             claim_format(self.state)
+            self.template = Template(template_environment(self.settings), self._log("template"))
+            self.orders, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.children = self._children(takes)
             stack.callback(self._stop)
             predecessor = self._ready_file.exists()
             self._ready_file.unlink(missing_ok=True)
