@@ -158,6 +158,7 @@ class Routing(Problem):
         trips = self.max_trips_per_person or 1
         norm = min(trips, self.max_norm_per_person or trips)
         pairs = public.zones * (public.zones - 1)
+        over = "the period" if public.periods == 1 else f"{public.periods} periods"
         neighbours = (
             "one trip added or removed"
             if public.unit == "request"
@@ -176,11 +177,7 @@ class Routing(Problem):
         )
         return Plan.priced(
             [event],
-            noise=(
-                NoiseSummary.of(
-                    event, f"trips of each of {pairs} ordered pairs of zones, summed over {public.periods} periods"
-                ),
-            ),
+            noise=(NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}"),),
             iterations={"assignment": MAX_ITERATIONS},
             resources=Resources.padded(
                 # A fork, and the sampler's 600,000 draws a second at the least.
