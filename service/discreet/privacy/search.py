@@ -86,7 +86,9 @@ def smallest_composed_scale(
 
     def found(which: slice) -> float:
         """ln of the scale at which the worst of these pairs meets the target, to the tolerance."""
-        log_scale, slope = _root(lambda s: max(deltas(s, least_effort, which)), target, guess / 1.2, guess, 1e-5, least)
+        log_scale, slope = _root(
+            lambda s: max(deltas(s, least_effort, which)), target, guess / 1.2, guess, tolerance, least
+        )
         for _ in range(4):
             excess = _log_ratio(max(deltas(math.exp(log_scale), most_effort, which)), target)
             if -tolerance * abs(slope) < excess <= 0 or not slope:

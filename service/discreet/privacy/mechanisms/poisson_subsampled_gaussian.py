@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -167,27 +167,26 @@ def calibrate(
     """`steps` Poisson mini-batches, every unit's vector clipped in l2 at `clip`; the scale is the noise's deviation."""
     if probability < LEAST_PROBABILITY:
         raise ValueError(f"a unit takes part in a step with a probability of at least {LEAST_PROBABILITY:g}")
+    asked = partial(
+        PoissonSubsampledGaussian,
+        count=steps,
+        sampling=PoissonSampling(probability=probability),
+        neighbours=neighbours,
+        charged_epsilon=epsilon,
+        charged_delta=delta,
+    )
+    added = partial(asked, sensitivity=clip, relation="add_remove")
+    replaced = partial(asked, sensitivity=2 * clip, relation="replace")
     eps, target = request(epsilon, delta)
 
-    def event(scale: float) -> PoissonSubsampledGaussian:
-        return PoissonSubsampledGaussian(
-            sensitivity=clip if relation == "add_remove" else 2 * clip,
-            scale=scale,
-            count=steps,
-            sampling=PoissonSampling(probability=probability),
-            relation=relation,
-            neighbours=neighbours,
-            charged_epsilon=epsilon,
-            charged_delta=delta,
-        )
+    def smallest(event: Callable[..., PoissonSubsampledGaussian], guess: float) -> float:
+        return smallest_composed_scale(lambda scale: event(scale=scale), eps, target, guess, 0.05 * clip)
 
     # Sampling counts for about its probability, but never replaces the noise.
-    guess = max(0.5 * clip, probability * event(1.0).sensitivity * math.sqrt(steps) / gaussian_mu(eps, target))
-    scale = smallest_composed_scale(event, eps, target, guess, 0.05 * clip)
-    if relation == "add_remove" and scale < clip and event(scale).replaced_delta(eps, QUICK) < 2 * target:
+    event = added if relation == "add_remove" else replaced
+    weight = probability * (clip if relation == "add_remove" else 2 * clip)
+    scale = smallest(event, max(0.5 * clip, weight * math.sqrt(steps) / gaussian_mu(eps, target)))
+    if relation == "add_remove" and scale < clip and added(scale=scale).replaced_delta(eps, QUICK) < 2 * target:
         # Both need about the same, and grids of many steps may tell less of these pairs than of the other one.
-        other = calibrate(
-            clip, epsilon, delta, probability=probability, steps=steps, relation="replace", neighbours=neighbours
-        )
-        scale = min(scale, other.scale)
-    return with_rho(certified(event, scale))
+        scale = min(scale, smallest(replaced, scale))
+    return with_rho(certified(lambda scale: event(scale=scale), scale))
