@@ -230,7 +230,9 @@ def test_logs_are_json_with_job_and_trace(observed: Observed) -> None:
     observed.finished(job)
 
     def published() -> dict[str, Any] | None:
-        lines = [json.loads(line) for line in observed.logs.read_text().splitlines()]
+        written = observed.logs.read_text().splitlines()
+        assert [line for line in written if not line.startswith("{")] == []
+        lines = [json.loads(line) for line in written]
         return next((one for one in lines if one.get("job") == job and one["event"] == "job published"), None)
 
     line = eventually(published, "the worker says that it has published")
@@ -372,6 +374,9 @@ def test_readiness_names_a_deaf_hub(observed: Observed, postgres: EmbeddedPostgr
     assert observed.database is not None
     name = observed.database.name
     with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
+        listening = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND query ILIKE 'LISTEN%%procrastinate%%'"
+        # A worker that cannot begin to listen ends, for its supervisor to start it again: here there is none.
+        eventually(lambda: (connection.execute(listening, [name]).fetchone() or (0,))[0], "the worker listens")
         connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
         try:
             connection.execute(

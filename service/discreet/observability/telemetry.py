@@ -25,6 +25,8 @@ import structlog
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from structlog.stdlib import ProcessorFormatter, add_logger_name
+from structlog.typing import Processor
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORT_SECONDS = 3
@@ -44,19 +46,30 @@ _propagator = TraceContextTextMapPropagator()
 def configure(part: str = "", level: int = logging.INFO) -> None:
     """Set up logs of this process and, where it is a part of the service, traces; warnings of libraries go the same
     way. A command whose standard output is its answer needs this too: structlog would write there by itself."""
+    told: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _add_trace,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    written = structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            _add_trace,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
+        processors=[*told, written],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    if not part:
+        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    else:
+        of_libraries = logging.StreamHandler(sys.stderr)
+        of_libraries.setFormatter(
+            ProcessorFormatter(
+                foreign_pre_chain=[*told, add_logger_name],
+                processors=[ProcessorFormatter.remove_processors_meta, written],
+            )
+        )
+        logging.basicConfig(handlers=[of_libraries], level=logging.WARNING)
     if part:
         structlog.contextvars.bind_contextvars(part=part)
         if any(os.environ.get(name) for name in ENDPOINTS):
