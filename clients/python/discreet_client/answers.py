@@ -72,6 +72,8 @@ class DrEnsembleAnswer(Answer):
     true_expected_power: Floats
     """Under the best policy of the true matrix; of simulations; unit: the unit of power of the
     states; [step]"""
+    uncertainty: models.Uncertainty
+    """How far the noise may have moved the numbers of this result"""
 
 
 class MultiAgentAnswer(Answer):
@@ -94,6 +96,8 @@ class MultiAgentAnswer(Answer):
     """Of each agent after the last step; of simulations"""
     state_path: Floats
     """States at the steps of `multiplier_path`, by agent; of simulations; [point, agent]"""
+    uncertainty: models.Uncertainty
+    """How far the noise may have moved the numbers of this result"""
 
 
 class OffPolicyEvaluationAnswer(Answer):
@@ -102,6 +106,8 @@ class OffPolicyEvaluationAnswer(Answer):
     KIND: ClassVar[str] = "off_policy_evaluation"
     policy_value: float
     """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    uncertainty: models.Uncertainty
+    """How far the noise may have moved the numbers of this result"""
     values: Floats
     """The value of each state, of tabular features; unit: the unit of rewards; [state]"""
     weights: Floats
@@ -136,6 +142,8 @@ class RoutingAnswer(Answer):
     true_total_travel_time: float
     """What the policy costs on the true mean demand; of simulations; unit: trips a period times
     the unit of free_flow_time"""
+    uncertainty: models.Uncertainty
+    """How far the noise may have moved the numbers of this result"""
     unit_flows: Floats
     """Share of each pair's trips at each link; of the method gradient; [pair, link]"""
 

@@ -1310,6 +1310,8 @@ export interface components {
              * @description Under the best policy of the true matrix; of simulations
              */
             true_expected_power?: number[];
+            /** @description How far the noise may have moved the numbers of this result */
+            uncertainty?: components["schemas"]["Uncertainty"];
         };
         /**
          * Encryption
@@ -1542,6 +1544,16 @@ export interface components {
              * @enum {string}
              */
             type: "identity";
+        };
+        /**
+         * Interval
+         * @description Two numbers, or two arrays of the field's shape; null where nothing can be said.
+         */
+        Interval: {
+            /** Lower */
+            lower: unknown;
+            /** Upper */
+            upper: unknown;
         };
         /**
          * Issue
@@ -1933,6 +1945,8 @@ export interface components {
              * @description Fields of more than a million numbers: left out here, given as Parquet
              */
             tables: string[];
+            /** @description How far the noise may have moved the numbers of this result */
+            uncertainty?: components["schemas"]["Uncertainty"];
         };
         /**
          * MultiplierPoint
@@ -2108,6 +2122,8 @@ export interface components {
              * @description Fields of more than a million numbers: left out here, given as Parquet
              */
             tables: string[];
+            /** @description How far the noise may have moved the numbers of this result */
+            uncertainty?: components["schemas"]["Uncertainty"];
             /**
              * Values
              * @description The value of each state, of tabular features
@@ -2686,6 +2702,8 @@ export interface components {
              * @description What the policy costs on the true mean demand; of simulations
              */
             true_total_travel_time?: number;
+            /** @description How far the noise may have moved the numbers of this result */
+            uncertainty?: components["schemas"]["Uncertainty"];
             /**
              * Unit Flows
              * @description Share of each pair's trips at each link; of the method gradient
@@ -2927,6 +2945,36 @@ export interface components {
             period: number;
             /** Person */
             person?: string | number;
+        };
+        /**
+         * Uncertainty
+         * @description How far the noise may have moved a result, from what was released and the public distribution of the noise.
+         */
+        Uncertainty: {
+            /**
+             * Level
+             * @description Probability with which an interval holds what it would be unnoised
+             */
+            level: number;
+            /**
+             * Mostly Noise
+             * @description Whether the answer as a whole is mostly noise
+             */
+            mostly_noise: boolean;
+            /**
+             * Noise Dominates
+             * @description By field: whether it, or each of its rows, is mostly noise
+             */
+            noise_dominates: {
+                [key: string]: boolean | boolean[];
+            };
+            /**
+             * Values
+             * @description By field of the result; a field without one has no honest interval
+             */
+            values: {
+                [key: string]: components["schemas"]["Interval"];
+            };
         };
         /**
          * WebhookAnswer

@@ -22,6 +22,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.mechanisms.gaussian import gaussian_epsilon
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
+from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
@@ -125,6 +126,12 @@ class Problem(Frozen):
         if best is None:
             raise InvalidInput("so small a rho cannot be kept here", pointer="/privacy/rho")
         return best
+
+    def expected(self, public: Any, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        """How far a release by this plan is expected to move what its result says, from public figures alone: the
+        quantities that a request may ask an accuracy of. `within` falls as epsilon grows; a kind without any names
+        none."""
+        return ()
 
     @abstractmethod
     def release(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NotRequired, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
+
+from discreet.problems.accuracy import Uncertainty
 
 MAX_JSON_NUMBERS = 1_000_000
 """A field of more numbers is left out of the JSON and given as a table."""
@@ -22,6 +24,14 @@ class ResultFields(TypedDict):
 
     tables: Annotated[
         list[str], Field(description="Fields of more than a million numbers: left out here, given as Parquet")
+    ]
+
+
+class NoisedFields(ResultFields):
+    """The fields of a result of what was noised."""
+
+    uncertainty: NotRequired[
+        Annotated[Uncertainty, Field(description="How far the noise may have moved the numbers of this result")]
     ]
 
 

@@ -257,38 +257,6 @@ class DrEnsemblePublic(TypedDict):
     """Whom a neighbouring dataset changes"""
 
 
-class DrEnsembleResult(TypedDict):
-    """What follows from the released transition matrix."""
-
-    cost_of_privacy: NotRequired[list[list[float]]]
-    """
-    What the released policy costs more than the best one where the true matrix holds; of
-    simulations; unit: the unit of utility
-    """
-    cost_to_go: NotRequired[list[float]]
-    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility"""
-    default_power: NotRequired[list[float]]
-    """Expected power without control; unit: the unit of power of the states"""
-    expected_power: NotRequired[list[float]]
-    """
-    Expected power of a load in each step under the policy, from `initial`; unit: the unit of
-    power of the states
-    """
-    policy: NotRequired[list[list[list[float]]]]
-    """Controlled transitions of every step: [step][from][to]"""
-    tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
-    transitions: NotRequired[list[list[float]]]
-    """The released default transition matrix P[from][to]; rows sum to 1"""
-    true_default_power: NotRequired[list[float]]
-    """Of the true matrix without control; of simulations; unit: the unit of power of the states"""
-    true_expected_power: NotRequired[list[float]]
-    """
-    Under the best policy of the true matrix; of simulations; unit: the unit of power of the
-    states
-    """
-
-
 class Encryption(TypedDict):
     """How the sums are hidden."""
 
@@ -427,6 +395,13 @@ class IdentityFeatures(TypedDict):
     type: Literal["identity"]
 
 
+class Interval(TypedDict):
+    """Two numbers, or two arrays of the field's shape; null where nothing can be said."""
+
+    lower: Any
+    upper: Any
+
+
 class Issue(TypedDict):
     """One bad field."""
 
@@ -563,19 +538,6 @@ class NoisyGradient(TypedDict):
     agent: str
     constraint: int
     value: float
-
-
-class OffPolicyEvaluationResult(TypedDict):
-    """A linear value function of the target policy."""
-
-    policy_value: NotRequired[float]
-    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
-    tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
-    values: NotRequired[list[float]]
-    """The value of each state, of tabular features; unit: the unit of rewards"""
-    weights: NotRequired[list[float]]
-    """Theta, one number a feature; unit: the unit of rewards"""
 
 
 class OffPolicyPublic(TypedDict):
@@ -945,6 +907,22 @@ class Trip(TypedDict):
     person: NotRequired[str | int]
 
 
+class Uncertainty(TypedDict):
+    """
+    How far the noise may have moved a result, from what was released and the public
+    distribution of the noise.
+    """
+
+    level: float
+    """Probability with which an interval holds what it would be unnoised"""
+    mostly_noise: bool
+    """Whether the answer as a whole is mostly noise"""
+    noise_dominates: dict[str, bool | list[bool]]
+    """By field: whether it, or each of its rows, is mostly noise"""
+    values: dict[str, Interval]
+    """By field of the result; a field without one has no honest interval"""
+
+
 class WebhookAnswer(TypedDict):
     """A webhook. Its secret is never returned again."""
 
@@ -1110,6 +1088,40 @@ class DrEnsembleDataset(TypedDict):
     """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
 
 
+class DrEnsembleResult(TypedDict):
+    """What follows from the released transition matrix."""
+
+    cost_of_privacy: NotRequired[list[list[float]]]
+    """
+    What the released policy costs more than the best one where the true matrix holds; of
+    simulations; unit: the unit of utility
+    """
+    cost_to_go: NotRequired[list[float]]
+    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility"""
+    default_power: NotRequired[list[float]]
+    """Expected power without control; unit: the unit of power of the states"""
+    expected_power: NotRequired[list[float]]
+    """
+    Expected power of a load in each step under the policy, from `initial`; unit: the unit of
+    power of the states
+    """
+    policy: NotRequired[list[list[list[float]]]]
+    """Controlled transitions of every step: [step][from][to]"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    transitions: NotRequired[list[list[float]]]
+    """The released default transition matrix P[from][to]; rows sum to 1"""
+    true_default_power: NotRequired[list[float]]
+    """Of the true matrix without control; of simulations; unit: the unit of power of the states"""
+    true_expected_power: NotRequired[list[float]]
+    """
+    Under the best policy of the true matrix; of simulations; unit: the unit of power of the
+    states
+    """
+    uncertainty: NotRequired[Uncertainty]
+    """How far the noise may have moved the numbers of this result"""
+
+
 class JobAnswer(TypedDict):
     """A job."""
 
@@ -1204,6 +1216,8 @@ class MultiAgentResult(TypedDict):
     """States at the steps of `multiplier_path`, by agent; of simulations"""
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
+    uncertainty: NotRequired[Uncertainty]
+    """How far the noise may have moved the numbers of this result"""
 
 
 class OffPolicyContent(TypedDict):
@@ -1270,6 +1284,21 @@ class OffPolicyEvaluation(TypedDict):
     """> 0, <= 1e+06"""
     steps: NotRequired[int | None]
     """>= 1, <= 10000000"""
+
+
+class OffPolicyEvaluationResult(TypedDict):
+    """A linear value function of the target policy."""
+
+    policy_value: NotRequired[float]
+    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    tables: list[str]
+    """Fields of more than a million numbers: left out here, given as Parquet"""
+    uncertainty: NotRequired[Uncertainty]
+    """How far the noise may have moved the numbers of this result"""
+    values: NotRequired[list[float]]
+    """The value of each state, of tabular features; unit: the unit of rewards"""
+    weights: NotRequired[list[float]]
+    """Theta, one number a feature; unit: the unit of rewards"""
 
 
 class PlanBody(TypedDict):
@@ -1360,6 +1389,8 @@ class RoutingResult(TypedDict):
     What the policy costs on the true mean demand; of simulations; unit: trips a period times
     the unit of free_flow_time
     """
+    uncertainty: NotRequired[Uncertainty]
+    """How far the noise may have moved the numbers of this result"""
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
 

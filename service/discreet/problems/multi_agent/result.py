@@ -6,7 +6,7 @@ from typing import Annotated, Required
 
 from typing_extensions import TypedDict
 
-from discreet.problems.results import ResultFields, shown
+from discreet.problems.results import NoisedFields, shown
 
 
 class MultiplierPoint(TypedDict):
@@ -24,7 +24,7 @@ class NoisyGradient(TypedDict):
     value: float
 
 
-class MultiAgentResult(ResultFields, total=False):
+class MultiAgentResult(NoisedFields, total=False):
     """Functions of the noised outputs alone."""
 
     multipliers: Annotated[

@@ -1,0 +1,55 @@
+"""How good an answer is: intervals of what was released, and what to expect of them before anything is.
+
+Both need no data: the distributions of all noise are public, so what privacy may have moved is told from the released
+outputs (`Uncertainty`), or, before there are any, from public figures (`Expected`). Neither costs anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+LEVEL = 0.9
+"""Of the intervals of results."""
+
+INTERVALS: Any = Field(default=True, description="Whether the result says how far the noise may have moved its numbers")
+"""Of the problem field `uncertainty`, which is a `Flag`; without it `finish` takes no longer than its solver."""
+
+
+class Interval(TypedDict):
+    """Two numbers, or two arrays of the field's shape; null where nothing can be said."""
+
+    lower: Any
+    upper: Any
+
+
+class Uncertainty(TypedDict):
+    """How far the noise may have moved a result, from what was released and the public distribution of the noise."""
+
+    level: Annotated[float, Field(description="Probability with which an interval holds what it would be unnoised")]
+    values: Annotated[
+        dict[str, Interval], Field(description="By field of the result; a field without one has no honest interval")
+    ]
+    noise_dominates: Annotated[
+        dict[str, bool | list[bool]],
+        Field(description="By field: whether it, or each of its rows, is mostly noise"),
+    ]
+    mostly_noise: Annotated[bool, Field(description="Whether the answer as a whole is mostly noise")]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How far privacy is expected to move one quantity of a result, as far as public figures tell."""
+
+    quantity: str
+    """A field of the result; for what a field says of a part of it, `field.part`."""
+    within: float
+    """Half the width of the interval that is asked for; infinite where the answer would be mostly noise."""
+    unit: str
+    sentence: str
+    """For people, in the units of the field: ± what, of how much, and what that is good for."""
+    size: float | None = None
+    """About how large the quantity is, in public figures; per cent are of this. None: not known without the data."""
