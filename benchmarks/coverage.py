@@ -1,0 +1,202 @@
+"""How often the intervals of results hold what they would be without noise: every kind, over epsilons and truths.
+
+Each case is released many times, with seeded noise, and every release is finished as a job's is. Of each quantity of
+`uncertainty.values`: the part of all its numbers, over all releases, whose interval holds the exact one. Nominal is
+`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 100 --kinds routing"`; a run of all kinds is kept in
+`benchmarks/COVERAGE.md`. A kind's cases are a function `cases()` in a file of its own, named in `CASES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import LEVEL
+from discreet.problems.base import Problem
+from discreet.problems.contents import Content
+from discreet.problems.plans import Plan
+from discreet.problems.results import Output
+
+CASES: tuple[str, ...] = ()
+"""Modules of this package with a function `cases() -> Iterator[Case]`."""
+RELEASES = 1000
+LEAST_TOLD = 20
+"""Releases in which a number has an interval, for its own coverage to be told."""
+RESULTS = Path(__file__).with_name("COVERAGE.md")
+COLUMNS = (
+    "kind",
+    "method",
+    "truth",
+    "epsilon",
+    "quantity",
+    "numbers",
+    "coverage",
+    "of the worst twentieth",
+    "median width / value",
+    "without interval",
+    "called noise",
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem on one truth at one price: what `Problem.plan` and `release` need."""
+
+    kind: str
+    method: str
+    truth: str
+    """In a few words: what the data are."""
+    epsilon: float
+    problem: Problem
+    public: Any
+    plan: Plan
+    content: Content
+    exact: Mapping[str, Any] | None = None
+    """What the intervals are to hold, by quantity; None: what is finished of a release without noise."""
+
+
+class Silent(Noise):
+    """Adds nothing, so that a release is exact."""
+
+    def __init__(self) -> None:
+        super().__init__(bytes)
+
+    def add(self, event: Any, values: Any) -> Any:
+        return np.array(values)
+
+
+@dataclass
+class Held:
+    """Of each number of a quantity: how often it had an interval, and how often that held it."""
+
+    exact: Floats
+    given: Floats = field(init=False)
+    holding: Floats = field(init=False)
+    widths: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.given, self.holding = np.zeros(self.exact.size), np.zeros(self.exact.size)
+
+    def add(self, interval: Mapping[str, Any]) -> None:
+        lower, upper = (_numbers(interval[end]) for end in ("lower", "upper"))
+        given = np.isfinite(lower) & np.isfinite(upper)
+        error = 1e-9 * (1 + np.abs(self.exact))  # an interval of no width holds what rounding moved
+        self.given += given
+        self.holding += given & (lower <= self.exact + error) & (self.exact - error <= upper)
+        told = given & (self.exact != 0)
+        if told.any():
+            self.widths.append(float(np.median((upper - lower)[told] / np.abs(self.exact[told]))))
+
+
+def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
+    """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between."""
+    asked = set(filter(None, kinds.split(",")))
+    rows = [row for case in all_cases() if not asked or case.kind in asked for row in measured(case, releases)]
+    if not kinds and releases >= RELEASES:
+        RESULTS.write_text(markdown(rows, releases))
+    return [
+        {
+            "benchmark": f"coverage: {row['kind']} {row['method']}, {row['truth']}, epsilon {row['epsilon']:g}",
+            "ours": row["coverage"],
+            "unit": row["quantity"],
+            "note": f"worst twentieth {row['worst']:.3g}; width {row['width']:.3g} of the value; "
+            f"{row['none']:.0%} without interval; {row['noise']:.0%} called noise",
+        }
+        for row in rows
+    ]
+
+
+def all_cases() -> Iterator[Case]:
+    for name in CASES:
+        yield from importlib.import_module(f"benchmarks.{name}").cases()
+
+
+def measured(case: Case, releases: int) -> list[dict[str, Any]]:
+    """One row a quantity that had an interval in any release, and one of all where none had."""
+    exact = case.exact
+    if exact is None:
+        exact = {name: output.value() for name, output in finished(case, Silent()).items()}
+    quantities: dict[str, Held] = {}
+    noise = 0
+    for seed in range(releases):
+        uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
+        noise += uncertainty["mostly_noise"]
+        for name in uncertainty["values"]:
+            if name not in quantities:
+                quantities[name] = Held(_numbers(exact[name]))
+            quantities[name].add(uncertainty["values"][name])
+    start = {"kind": case.kind, "method": case.method, "truth": case.truth, "epsilon": case.epsilon}
+    start["noise"] = noise / releases
+    rows = [
+        {
+            **start,
+            "quantity": name,
+            "numbers": held.exact.size,
+            "coverage": float(held.holding.sum() / held.given.sum()) if held.given.any() else math.nan,
+            "worst": _worst(held),
+            "width": float(np.median(held.widths)) if held.widths else math.nan,
+            "none": float(1 - held.given.mean() / releases),
+        }
+        for name, held in quantities.items()
+    ]
+    nothing = dict.fromkeys(("coverage", "worst", "width"), math.nan)
+    return rows or [{**start, "quantity": "none", "numbers": 0, "none": 1.0, **nothing}]
+
+
+def finished(case: Case, noise: Noise) -> dict[str, Output]:
+    """The fields of the result of one release."""
+    released = case.problem.release(case.public, case.plan, case.content, noise)
+    return case.problem.finish(case.public, case.plan, released, lambda *_: None).outputs
+
+
+def markdown(rows: list[dict[str, Any]], releases: int) -> str:
+    """The page of all rows."""
+    date = datetime.now(UTC).date().isoformat()
+    head = (
+        f"# Coverage of the intervals of results\n\n{date}, `make bench ARGS=coverage`: {releases:,} seeded releases a "
+        f"case, nominal {LEVEL:.0%}. Coverage is of the intervals that were given; that of the worst twentieth is what "
+        "a twentieth of a quantity's numbers stay below. *Called noise*: releases whose result says `mostly_noise`.\n"
+    )
+    cells = [
+        (
+            row["kind"],
+            row["method"],
+            row["truth"],
+            f"{row['epsilon']:g}",
+            row["quantity"],
+            f"{row['numbers']:,}",
+            _told(row["coverage"], ".3f"),
+            _told(row["worst"], ".3f"),
+            _told(row["width"], ".3g"),
+            f"{row['none']:.0%}",
+            f"{row['noise']:.0%}",
+        )
+        for row in rows
+    ]
+    lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *cells)]
+    return head + "\n" + "\n".join(lines) + "\n"
+
+
+def _worst(held: Held) -> float:
+    """What a twentieth of the numbers, each by itself, are covered less often than."""
+    told = held.given >= LEAST_TOLD
+    return float(np.quantile(held.holding[told] / held.given[told], 0.05)) if told.any() else math.nan
+
+
+def _numbers(values: Any) -> Floats:
+    """Any nest of numbers, flat; null is NaN."""
+    return np.asarray(values, dtype=np.float64).ravel()
+
+
+def _told(number: float, form: str) -> str:
+    return "" if math.isnan(number) else format(number, form)
