@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +15,9 @@ from discreet.privacy.filters import Cap, admits
 from discreet.privacy.mechanisms.gaussian import gaussian_delta
 from discreet.privacy.units import EPSILON_UNIT, RHO_UNIT, Price
 from discreet.problems import KINDS
+from discreet.problems.base import RHO_TOLERANCE, Problem
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.plans import Plan
 from discreet.problems.rehearsal import read_example
 from discreet.problems.routing.dataset import RoutingPublic
 
@@ -30,20 +33,32 @@ def test_a_plan_keeps_its_rho_and_hardly_less(name: str, rho: str) -> None:
     plan = problem.plan_within(dataset.public, budget)
     assert sum((event.price() for event in plan.events), Price.zero()) == plan.total
     assert budget.rho is not None
-    assert budget.rho * (1 - 2e-4) <= plan.total.rho <= budget.rho
+    assert budget.rho * (1 - RHO_TOLERANCE) <= plan.total.rho <= budget.rho
     # mu² = 2 rho is a Gaussian's; on the unit grid its curve may lie lower, and never above what any rho implies.
     epsilon = plan.total.epsilon / EPSILON_UNIT
     assert gaussian_delta(epsilon, math.sqrt(2 * float(rho))) == pytest.approx(1e-6, rel=0.05 if epsilon < 1 else 2)
     assert plan.total.epsilon <= zcdp.epsilon_units_from_rho(budget.rho, budget.delta)
 
 
-def test_noisy_steps_keep_it_too() -> None:
+@pytest.mark.parametrize(("steps", "sampling", "rho"), [(200, 0.1, "0.01"), (10**6, 1e-3, "0.0001")])
+def test_noisy_steps_keep_it_too_and_few_plans_are_made(
+    steps: int, sampling: float, rho: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan of a million steps takes transforms of a million points: what is searched for is found in a few."""
     kind = KINDS["off_policy_evaluation"]
     problem, dataset, _ = read_example(kind)
     assert dataset is not None
-    steps = problem.model_copy(update={"method": "minibatch", "steps": 200, "sampling": 0.1})
-    plan = steps.plan_within(dataset.public, Privacy(rho=Decimal("0.01"), delta=DELTA).budget)
-    assert 0.01 * (1 - 2e-4) <= plan.total.rho / RHO_UNIT <= 0.01
+    problem = problem.model_copy(update={"method": "minibatch", "steps": steps, "sampling": sampling})
+    made, plan = [], kind.plan
+
+    def counted(self: Problem, public: Any, budget: Budget) -> Plan:
+        made.append(budget)
+        return plan(self, public, budget)
+
+    monkeypatch.setattr(kind, "plan", counted)
+    found = problem.plan_within(dataset.public, Privacy(rho=Decimal(rho), delta=DELTA).budget)
+    assert float(rho) * (1 - RHO_TOLERANCE) <= found.total.rho / RHO_UNIT <= float(rho)
+    assert len(made) <= 4
 
 
 def test_many_jobs_of_one_rho_have_less_noise_than_of_the_epsilon_that_costs_as_much() -> None:

@@ -63,6 +63,7 @@ ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
 CHARGING = 3.0
 """The slack of what is written down as charged, to be certified with slack 1 on any machine: transforms there may have
 other lengths and round otherwise, so two results differ by up to twice the bound, of which one more is added."""
+CHARGED = replace(QUICK, slack=CHARGING)
 
 
 class DominatingPair(Protocol):

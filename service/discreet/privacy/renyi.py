@@ -29,6 +29,7 @@ percent: about epsilon²/(4 ln(1/delta)), where an arbitrary (epsilon, delta) co
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -201,14 +202,21 @@ def _composition(made: _Transforms, effort: Effort) -> tuple[Floats, Floats, flo
 
 def _cut(made: _Transforms, effort: Effort) -> float | Effort:
     """An epsilon, not below the given one, beyond which the grid's composition has at most delta; or what can tell."""
-    for raised in RAISED:
-        cut = made.epsilon * (1 + raised)
-        tail = made.tail(effort, cut)
+    wider: list[Effort] = []
+
+    def holds(raised: float) -> bool:
+        tail = made.tail(effort, made.epsilon * (1 + raised))
         if isinstance(tail, Effort):
-            return tail
-        if tail.delta(effort.slack) <= made.delta:
-            return cut
-    raise ValueError("no epsilon near the given one holds with this delta")
+            wider.append(tail)
+        return isinstance(tail, Effort) or tail.delta(effort.slack) <= made.delta
+
+    # Delta falls as the cut rises: the first that holds is halved for, for each takes a transform.
+    first = 0 if holds(RAISED[0]) else bisect_left(RAISED, True, 1, key=holds)
+    if wider:
+        return wider[0]
+    if first == len(RAISED):
+        raise ValueError("no epsilon near the given one holds with this delta")
+    return made.epsilon * (1 + RAISED[first])
 
 
 def _in_buckets(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:

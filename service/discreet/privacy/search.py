@@ -24,8 +24,8 @@ MARGIN = 1e-9
 RHO_MARGIN = 1e-6
 """Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have `CHARGING`."""
 GRID_BITS = 24
-LONG, LONG_TOLERANCE = 10**6, 5e-4
-"""Of more steps than so many the scale is found to so much: within what the steps of their grids do to it."""
+LONG, LONG_TOLERANCE = 10**5, 5e-4
+"""Of so many steps and more the scale is found to so much: within what the steps of their grids do to it."""
 
 C = TypeVar("C", bound=CalibratedEvent)
 R = TypeVar("R", bound=ChargedRho)
@@ -78,7 +78,7 @@ def smallest_composed_scale(
     many = event(guess).count > QUICK_STEPS
     least_effort = replace(FULL, coarseness=8.0) if many else ROUGH
     most_effort = replace(FULL if many else QUICK, slack=CHARGING)
-    tolerance = 1e-5 if event(guess).count <= LONG else LONG_TOLERANCE
+    tolerance = 1e-5 if event(guess).count < LONG else LONG_TOLERANCE
 
     def deltas(scale: float, effort: Effort, which: slice) -> list[float]:
         one = event(scale)
@@ -89,10 +89,15 @@ def smallest_composed_scale(
         log_scale, slope = _root(
             lambda s: max(deltas(s, least_effort, which)), target, guess / 1.2, guess, tolerance, least
         )
-        for _ in range(4):
+        before: tuple[float, float] | None = None
+        for _ in range(5):
             excess = _log_ratio(max(deltas(math.exp(log_scale), most_effort, which)), target)
             if -tolerance * abs(slope) < excess <= 0 or not slope:
                 break
+            if before is not None:
+                # A rough curve leaps where its grid changes, and its slope may be far from that of this one.
+                slope = min((excess - before[1]) / (log_scale - before[0]), slope / 8)
+            before = log_scale, excess
             log_scale -= excess / slope - 0.3 * tolerance
         return log_scale
 

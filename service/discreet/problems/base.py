@@ -30,6 +30,10 @@ from discreet.problems.plans import Plan
 from discreet.problems.results import Result, ResultFields
 
 ALWAYS = "always"
+MOST_PLANS = 16
+"""Made in search of a rho."""
+RHO_TOLERANCE = 1e-3
+"""Part of a rho that may be left: the noise is then at most half of that larger than it would have to be."""
 
 
 def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
@@ -94,7 +98,7 @@ class Problem(Frozen):
         """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
 
     def plan_within(self, public: Any, budget: Budget) -> Plan:
-        """`plan`; of a budget in rho that of the largest epsilon, to 1e-4, whose price keeps the rho.
+        """`plan`; of a budget in rho that of the largest epsilon, to RHO_TOLERANCE, whose price keeps the rho.
 
         Whatever the search finds, only a plan whose own events cost at most the rho is given. It begins at the epsilon
         of a Gaussian of this rho; prices go with about the square of epsilon.
@@ -102,9 +106,10 @@ class Problem(Frozen):
         if budget.rho is None:
             return self.plan(public, budget)
         mu, delta = math.sqrt(2 * budget.rho / RHO_UNIT), budget.delta / DELTA_UNIT
-        best, below, above = None, 0, MAX_EPSILON * EPSILON_UNIT + 1
+        best, below, above, power = None, 0, MAX_EPSILON * EPSILON_UNIT + 1, 2.0
         epsilon = int(gaussian_epsilon(mu, delta) * EPSILON_UNIT)
-        for _ in range(40):
+        seen: list[tuple[float, float]] = []
+        for _ in range(MOST_PLANS):
             epsilon = min(max(epsilon, below + 1), above - 1)
             try:
                 made = self.plan(public, budget.model_copy(update={"epsilon": epsilon}))
@@ -118,13 +123,17 @@ class Problem(Frozen):
                 best, below = made, epsilon
             else:
                 above = epsilon
-            if 1 <= ratio < 1 + 1e-4 or above - below <= 1:
+            if 1 <= ratio < 1 + RHO_TOLERANCE or above - below <= max(1, RHO_TOLERANCE / 4 * below):
                 break
-            epsilon = int(epsilon * math.sqrt(ratio * (1 - 2e-5)))
+            seen.append((math.log(epsilon), math.log(ratio)))
+            if len(seen) > 1 and seen[-1][0] != seen[-2][0]:
+                found = (seen[-2][1] - seen[-1][1]) / (seen[-1][0] - seen[-2][0])
+                power = found if 1 <= found <= 4 else 2.0
+            epsilon = int(epsilon * (ratio * (1 - RHO_TOLERANCE / 3)) ** (1 / power))
             if not below < epsilon < above:
                 epsilon = (below + above) // 2
         if best is None:
-            raise InvalidInput("so small a rho cannot be kept here", pointer="/privacy/rho")
+            raise InvalidInput("no plan of this problem was found that keeps so small a rho", pointer="/privacy/rho")
         return best
 
     def expected(self, public: Any, plan: Plan, confidence: float) -> tuple[Expected, ...]:

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from discreet.privacy.mechanism import ComposedEvent, PoissonSampling, Sampler, register
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
-from discreet.privacy.pld import QUICK, DominatingPair, Effort, Reversed
+from discreet.privacy.pld import CHARGED, QUICK, DominatingPair, Effort, Reversed
 from discreet.privacy.search import certified, request, smallest_composed_scale, with_rho
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def calibrate(
     event = added if relation == "add_remove" else replaced
     weight = probability * (clip if relation == "add_remove" else 2 * clip)
     scale = smallest(event, max(0.5 * clip, weight * math.sqrt(steps) / gaussian_mu(eps, target)))
-    if relation == "add_remove" and scale < clip and added(scale=scale).replaced_delta(eps, QUICK) < 2 * target:
-        # Both need about the same, and grids of many steps may tell less of these pairs than of the other one.
+    if relation == "add_remove" and scale < clip and added(scale=scale).replaced_delta(eps, CHARGED) < 0.9 * target:
+        # Grids of many steps may tell less of these pairs than of the other one.
         scale = min(scale, smallest(replaced, scale))
     return with_rho(certified(lambda scale: event(scale=scale), scale))
