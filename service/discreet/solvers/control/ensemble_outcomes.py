@@ -1,0 +1,57 @@
+"""What control does to an ensemble, for many transition matrices at once: loads and costs under each one's best policy.
+
+The same as `linearly_solvable_mdp` says of one matrix at a time, without making a policy: the distribution m_t over
+states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which takes no matrix of its own at any step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.solvers.control.control_policies import LEAST_SUM
+from discreet.solvers.control.linearly_solvable_mdp import solve_many
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Of B matrices over T steps and n states; power in its unit, costs in the money of the utility."""
+
+    default_power: Floats
+    """float64[B, T]: expected power of a load without control."""
+    expected_power: Floats
+    """float64[B, T]: the same under the best policy."""
+    cost_to_go: Floats
+    """float64[B, n]: expected cost under the best policy from each state, discomfort included."""
+    saving: Floats
+    """float64[B]: expected cost without control less that with it, from the initial distribution."""
+
+
+def outcomes(
+    transitions: Floats, utility: Floats, discomfort_weight: float, initial: Floats, power: Floats
+) -> Outcomes:
+    """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and power float64[n].
+
+    Errors as `solve`.
+    """
+    P, U = np.asarray(transitions, dtype=np.float64), np.asarray(utility, dtype=np.float64)
+    policies = solve_many(P, U, discomfort_weight)
+    relative = np.array([policy.relative for policy in policies])
+    cost_to_go = -discomfort_weight * np.array([policy.relative[0] + policy.level[0] for policy in policies])
+    start = np.broadcast_to(np.asarray(initial, dtype=np.float64), (len(P), P.shape[-1]))
+    default, controlled = np.empty((len(U), *start.shape)), np.empty((len(U), *start.shape))
+    default[0] = controlled[0] = start
+    for t in range(len(U) - 1):
+        z = np.exp(relative[:, t + 1])
+        sums = np.matmul(P, z[:, :, None])[:, :, 0]
+        default[t + 1] = np.matmul(default[t][:, None], P)[:, 0]
+        controlled[t + 1] = np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], P)[:, 0] * z
+        for draw in np.flatnonzero((sums < LEAST_SUM).any(axis=1)).tolist():
+            controlled[t + 1, draw] = controlled[t, draw] @ policies[draw].at(t)
+    cost = -np.einsum("tbn,tn->b", default, U)
+    saving = cost - np.einsum("bn,bn->b", start, cost_to_go)
+    return Outcomes((default @ power).T, (controlled @ power).T, cost_to_go, saving)

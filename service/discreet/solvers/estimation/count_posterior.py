@@ -1,0 +1,222 @@
+"""What counts may have been before noise of a public distribution was added to them: draws of a posterior.
+
+Cells are exchangeable: a true count is 0 with probability w, else of a Gamma distribution; w, its mean and its shape
+are unknown, and integrated over a grid by their marginal likelihood (a spike and a slab, as in Johnstone & Silverman
+2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that found.
+
+The noise is exactly that of the discrete mechanisms: on a lattice P(z) is proportional to exp(-|z|/scale) or
+exp(-z²/(2 scale²)), and the constant does not depend on the count.
+
+Only released numbers are looked at, so nothing here costs any privacy. It is NOT for cells of very different kinds
+(trips of origin-destination pairs), which have no prior in common.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, gammainc, gammaln, logit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kind = Literal["laplace", "gaussian"]
+
+MAX_CELLS = 50_000
+"""More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
+REACH = {"laplace": 16.0, "gaussian": 7.0}
+"""Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
+PIECES = 160
+"""Of the range of one count, where the lattice is finer than that."""
+COARSE, FINE = (12, 6, 6), (7, 5, 5)
+"""Points of mean, shape and w in the two stages."""
+SHAPES, EMPTY = (0.15, 12.0), (0.02, 0.98)
+NEAR, GROUPED = 16.0, 0.03
+"""Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's posterior is moved."""
+REPAIRS = 8
+EVIDENT = 1e-4
+"""Points of less weight than this part of the largest are left out."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of linear functions of the counts: `weights` @ counts is `target`, up to a normal error.
+
+    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for what is known exactly.
+    """
+
+    weights: Floats
+    target: Floats
+    deviation: Floats
+
+
+def draw_counts(
+    noisy: Floats,
+    scale: float,
+    kind: Kind,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    lattice: float = 0.0,
+    known: Known | None = None,
+) -> Floats:
+    """Draws float64[draws, cells] of the true counts, each >= 0, given the noised ones float64[cells].
+
+    scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true and noisy counts are
+    multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. known: draws are
+    moved to meet it as those of a normal posterior would be, and kept from falling below 0. ValueError for more than
+    `MAX_CELLS` cells.
+    """
+    if noisy.size > MAX_CELLS:
+        raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
+    values, group = _groups(noisy / scale, lattice / scale)
+    moved = noisy / scale - values[group]
+    cells = _Cells.of(values, kind, lattice / scale)
+    points, weight = _hyperparameters(cells, np.bincount(group, minlength=values.size).astype(np.float64))
+    # Systematic resampling: of each point as many draws as its weight says, to within one.
+    cumulated = np.cumsum(weight) / weight.sum()
+    where = np.searchsorted(cumulated[:-1], (np.arange(draws) + rng.random()) / draws)
+    counts = np.empty((draws, noisy.size))
+    for point in np.unique(where):
+        rows = np.flatnonzero(where == point)
+        drawn = cells.draw(*points[point], group, rows.size, rng)
+        counts[rows] = np.where(drawn > 0, np.maximum(drawn + moved, 0.0), 0.0)
+    counts *= scale
+    return counts if known is None else _conditioned(counts, known, rng)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The possible counts of each noisy value, in scales of the noise: float64[values, places]."""
+
+    values: Floats
+    places: Floats
+    edges: Floats
+    """float64[values, places + 1]: a place stands for the counts between two of them."""
+    likelihood: Floats
+    """Of each place, and `empty` of a count of 0, over the largest of its value."""
+    empty: Floats
+    discrete: bool
+
+    @classmethod
+    def of(cls, values: Floats, kind: Kind, lattice: float) -> _Cells:
+        reach = REACH[kind]
+        discrete = lattice > 2 * reach / PIECES
+        if discrete:
+            beyond = max(2, math.ceil(reach / lattice))
+            first = np.maximum(np.rint(values / lattice) - beyond, 0)
+            places = lattice * (first[:, None] + np.arange(2 * beyond + 1))
+            ends = np.concatenate([places - lattice / 2, places[:, -1:] + lattice / 2], axis=1)
+            edges = np.maximum(ends, 0.0)
+        else:
+            low, high = np.maximum(values - reach, 0.0), np.maximum(values, 0.0) + reach
+            # Near 0 much may depend on little.
+            power = np.where(low == 0, 3.0, 1.0)[:, None]
+            edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, PIECES + 1) ** power
+            places = (edges[:, 1:] + edges[:, :-1]) / 2
+        logs = _log_noise(values[:, None] - np.concatenate([np.zeros((values.size, 1)), places], axis=1), kind)
+        likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return cls(values, places, edges, likelihood[:, 1:], likelihood[:, 0], discrete)
+
+    def filled(self, means: Floats, shape: float) -> Floats:
+        """Likelihood times prior of each place, if the count is not 0: float64[values, places, means].
+
+        The prior is exact on a lattice. Of a narrow piece it is the integral of x^(shape - 1), which has a pole, times
+        the exponential in its middle.
+        """
+        rate = shape / means
+        if self.discrete:
+            ends, place = np.unique(self.edges, return_inverse=True)
+            below = gammainc(shape, ends[:, None] * rate)[place.reshape(self.edges.shape)]
+            return self.likelihood[:, :, None] * np.diff(below, axis=1)
+        weighed = self.likelihood * np.diff(self.edges**shape, axis=1) / shape
+        factor = np.exp(shape * np.log(rate) - gammaln(shape))
+        return weighed[:, :, None] * np.exp(-self.places[:, :, None] * rate) * factor
+
+    def draw(self, mean: float, shape: float, empty: float, group: Ints, size: int, rng: np.random.Generator) -> Floats:
+        """float64[size, cells]: counts of the posterior at one point of the hyperparameters."""
+        filled = (1 - empty) * self.filled(np.array([mean]), shape)[:, :, 0]
+        mass = np.concatenate([empty * self.empty[:, None], filled], axis=1)
+        cumulated = np.cumsum(mass, axis=1)
+        cumulated /= np.maximum(cumulated[:, -1:], 1e-300)
+        # One search for all cells: the distribution of value g lies in [g, g + 1].
+        ahead = np.arange(self.values.size)
+        u = rng.random((size, group.size))
+        found = np.searchsorted((cumulated + ahead[:, None]).ravel(), u + group) - mass.shape[1] * group
+        place = np.clip(found - 1, 0, self.places.shape[1] - 1)
+        if self.discrete:
+            drawn = self.places[group, place]
+        else:
+            low, high = self.edges[group, place], self.edges[group, place + 1]
+            drawn = low + (high - low) * rng.random(place.shape)
+        return np.where(found <= 0, 0.0, drawn)
+
+
+def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
+    """Representatives float64[groups] of the values, and the group of each."""
+    size = np.abs(values)
+    near = np.rint(values * 32) / 32
+    far = np.sign(values) * NEAR * np.exp(np.rint(np.log(np.maximum(size, NEAR) / NEAR) / GROUPED) * GROUPED)
+    grouped = np.where(size <= NEAR, near, far)
+    if lattice > 1 / 32:
+        grouped = np.where(size <= NEAR, values, np.rint(grouped / lattice) * lattice)
+    found, group = np.unique(grouped, return_inverse=True)
+    return found, group.reshape(-1)
+
+
+def _hyperparameters(cells: _Cells, size: Floats) -> tuple[list[tuple[float, float, float]], Floats]:
+    """Points (mean, shape, w) and their weights, of cells of which there are `size` each.
+
+    Uniform before: the logarithms of mean and shape, and w.
+    """
+    top = max(float(cells.values.max()), 1.0)
+    spans = [(math.log(1 / 16), math.log(2 * top)), (math.log(SHAPES[0]), math.log(SHAPES[1])), tuple(logit(EMPTY))]
+    axes = [np.linspace(low, high, count) for (low, high), count in zip(spans, COARSE, strict=True)]
+    weight = _evidence(cells, size, axes)
+    for axis in range(3):
+        share = weight.sum(axis=tuple(other for other in range(3) if other != axis))
+        share /= share.sum()
+        middle = float(share @ axes[axis])
+        step = axes[axis][1] - axes[axis][0]
+        wide = 2 * math.sqrt(float(share @ (axes[axis] - middle) ** 2) + step**2 / 4)
+        low, high = (max(spans[axis][0], middle - wide), min(spans[axis][1], middle + wide))
+        axes[axis] = np.linspace(low, high, FINE[axis])
+    weight = _evidence(cells, size, axes)
+    means, shapes, empty = np.meshgrid(np.exp(axes[0]), np.exp(axes[1]), expit(axes[2]), indexing="ij")
+    kept = weight > EVIDENT
+    points = zip(means[kept].tolist(), shapes[kept].tolist(), empty[kept].tolist(), strict=True)
+    return list(points), weight[kept]
+
+
+def _evidence(cells: _Cells, size: Floats, axes: list[Floats]) -> Floats:
+    """Marginal likelihood of log mean, log shape and logit w on a grid, over the largest: float64[means, shapes, w]."""
+    means, empty = np.exp(axes[0]), expit(axes[2])
+    logs = np.empty(tuple(axis.size for axis in axes))
+    for place, shape in enumerate(np.exp(axes[1]).tolist()):
+        filled = cells.filled(means, shape).sum(axis=1)  # [values, means]
+        mixed = empty * cells.empty[:, None, None] + (1 - empty) * filled[:, :, None]
+        logs[:, place] = np.tensordot(size, np.log(np.maximum(mixed, 1e-300)), 1)
+    logs += np.log(empty * (1 - empty))  # uniform in w, not in its logit
+    evidence: Floats = np.exp(logs - logs.max())
+    return evidence
+
+
+def _conditioned(counts: Floats, known: Known, rng: np.random.Generator) -> Floats:
+    """Draws moved to meet what is known, each cell as far as it is uncertain (conditioning by kriging)."""
+    A, variance = known.weights, counts.var(axis=0)
+    spread = variance * A
+    covariance = A @ spread.T
+    target = known.target + known.deviation * rng.standard_normal((len(counts), known.target.size))
+    counts = counts + (target - counts @ A.T) @ np.linalg.pinv(covariance + np.diag(known.deviation**2)).T @ spread
+    met, gain = counts @ A.T, np.linalg.pinv(covariance).T @ spread
+    counts = np.maximum(counts, 0.0)
+    for _ in range(REPAIRS):  # what was cut at 0 is made up for elsewhere
+        counts = np.maximum(counts + (met - counts @ A.T) @ gain, 0.0)
+    return counts
+
+
+def _log_noise(noise: Floats, kind: Kind) -> Floats:
+    return -np.abs(noise) if kind == "laplace" else -0.5 * noise**2
