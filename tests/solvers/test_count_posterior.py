@@ -74,7 +74,7 @@ def test_little_noise_leaves_the_counts_as_they_were_released() -> None:
 
 def test_what_is_known_is_met_and_makes_draws_narrower() -> None:
     true = np.array([40.0, 9.0, 0.0, 51.0])
-    noisy = true + [6, -7, 3, 8]
+    noisy = true + np.array([6.0, -7.0, 3.0, 8.0])
     known = Known(np.ones((1, 4)), np.array([100.0]), np.zeros(1))
     free = draw_counts(noisy, 5.0, "laplace", draws=400, rng=np.random.default_rng(3))
     tied = draw_counts(noisy, 5.0, "laplace", draws=400, rng=np.random.default_rng(3), known=known)

@@ -18,6 +18,7 @@ from scipy.special import betaincc
 from discreet.reproduce import hassan, load_ensemble
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Support, TabulatedPolicy
+from discreet.solvers.control.ensemble_outcomes import outcomes
 
 Floats = NDArray[np.float64]
 

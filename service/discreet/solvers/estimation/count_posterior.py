@@ -24,6 +24,8 @@ from scipy.special import expit, gammainc, gammaln, logit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["laplace", "gaussian"]
+Point = tuple[float, float, float]
+"""Mean and shape of the counts that are not 0, and w."""
 
 MAX_CELLS = 50_000
 """More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
@@ -82,7 +84,7 @@ def draw_counts(
     counts = np.empty((draws, noisy.size))
     for point in np.unique(where):
         rows = np.flatnonzero(where == point)
-        drawn = cells.draw(*points[point], group, rows.size, rng)
+        drawn = cells.draw(points[point], group, rows.size, rng)
         counts[rows] = np.where(drawn > 0, np.maximum(drawn + moved, 0.0), 0.0)
     counts *= scale
     return counts if known is None else _conditioned(counts, known, rng)
@@ -136,8 +138,9 @@ class _Cells:
         factor = np.exp(shape * np.log(rate) - gammaln(shape))
         return weighed[:, :, None] * np.exp(-self.places[:, :, None] * rate) * factor
 
-    def draw(self, mean: float, shape: float, empty: float, group: Ints, size: int, rng: np.random.Generator) -> Floats:
+    def draw(self, point: Point, group: Ints, size: int, rng: np.random.Generator) -> Floats:
         """float64[size, cells]: counts of the posterior at one point of the hyperparameters."""
+        mean, shape, empty = point
         filled = (1 - empty) * self.filled(np.array([mean]), shape)[:, :, 0]
         mass = np.concatenate([empty * self.empty[:, None], filled], axis=1)
         cumulated = np.cumsum(mass, axis=1)
@@ -167,7 +170,7 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
     return found, group.reshape(-1)
 
 
-def _hyperparameters(cells: _Cells, size: Floats) -> tuple[list[tuple[float, float, float]], Floats]:
+def _hyperparameters(cells: _Cells, size: Floats) -> tuple[list[Point], Floats]:
     """Points (mean, shape, w) and their weights, of cells of which there are `size` each.
 
     Uniform before: the logarithms of mean and shape, and w.
