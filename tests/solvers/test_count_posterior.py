@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from discreet.solvers.estimation import count_posterior
-from discreet.solvers.estimation.count_posterior import Kind, Known, draw_counts
+from discreet.solvers.estimation.count_posterior import CountPosterior, Kind, Known, draw_counts
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
@@ -96,3 +96,15 @@ def test_the_work_beside_the_draws_is_bounded() -> None:
     assert np.abs(noisy - values[group])[near].max() <= 1 / 64
     with pytest.raises(ValueError, match="50000"):
         draw_counts(np.append(noisy, 1.0), 1.0, "laplace", draws=1, rng=rng)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_the_mean_is_that_of_many_draws(kind: Kind) -> None:
+    noisy = np.array([40.0, 3.0, -2.0, 1500.0, 8.0, 60.0])
+    posterior = CountPosterior.of(noisy, 4.0, kind)
+    known = Known(np.array([[1.0, 1, 1, -1, 0, 0]]), np.array([-1440.0]), np.array([2.0]))
+    for each in (None, known):
+        drawn = posterior.draw(4000, np.random.default_rng(5), each)
+        assert posterior.mean(each) == pytest.approx(drawn.mean(axis=0), abs=0.6)
+    variance = posterior.draw(4000, np.random.default_rng(6)).var(axis=0)
+    assert posterior.moments[1] == pytest.approx(variance, rel=0.15, abs=0.6)

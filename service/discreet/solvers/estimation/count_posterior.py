@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,66 @@ class Known:
     deviation: Floats
 
 
+@dataclass(frozen=True)
+class CountPosterior:
+    """Of true counts, each >= 0, given the noised ones: see `of`."""
+
+    scale: float
+    cells: _Cells
+    group: Ints
+    """int64[cells]: the place of each cell's value among the different ones."""
+    moved: Floats
+    """float64[cells]: by how many scales the cell's value is above that."""
+    points: list[Point]
+    weight: Floats
+    """Of each point; their sum is 1."""
+
+    @classmethod
+    def of(cls, noisy: Floats, scale: float, kind: Kind, *, lattice: float = 0.0) -> Self:
+        """Given noised counts float64[cells].
+
+        scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true and noisy counts are
+        multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. ValueError
+        for more than `MAX_CELLS` cells.
+        """
+        if noisy.size > MAX_CELLS:
+            raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
+        values, group = _groups(noisy / scale, lattice / scale)
+        cells = _Cells.of(values, kind, lattice / scale)
+        points, weight = _hyperparameters(cells, np.bincount(group, minlength=values.size).astype(np.float64))
+        return cls(scale, cells, group, noisy / scale - values[group], points, weight / weight.sum())
+
+    @cached_property
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance float64[cells] of each count."""
+        places = self.cells.places
+        first, second = np.zeros(len(places)), np.zeros(len(places))
+        for point, weight in zip(self.points, self.weight, strict=True):
+            mass = self.cells.mass(point)[:, 1:]
+            first += weight * (mass * places).sum(axis=1)
+            second += weight * (mass * places**2).sum(axis=1)
+        mean = np.where(first[self.group] > 0, np.maximum(first[self.group] + self.moved, 0.0), 0.0)
+        return mean * self.scale, (np.maximum(second - first**2, 0.0))[self.group] * self.scale**2
+
+    def mean(self, known: Known | None = None) -> Floats:
+        """float64[cells]: the mean of each count, moved to meet what is known as that of a normal posterior would be,
+        and kept from falling below 0."""
+        mean, variance = self.moments
+        return mean if known is None else _conditioned(mean[None], variance, known, None)[0]
+
+    def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
+        """Counts float64[draws, cells], each draw moved to meet what is known."""
+        # Systematic resampling: of each point as many draws as its weight says, to within one.
+        where = np.searchsorted(np.cumsum(self.weight)[:-1], (np.arange(draws) + rng.random()) / draws)
+        counts = np.empty((draws, self.group.size))
+        for point in np.unique(where):
+            rows = np.flatnonzero(where == point)
+            drawn = self.cells.draw(self.points[point], self.group, rows.size, rng)
+            counts[rows] = np.where(drawn > 0, np.maximum(drawn + self.moved, 0.0), 0.0)
+        counts *= self.scale
+        return counts if known is None else _conditioned(counts, self.moments[1], known, rng)
+
+
 def draw_counts(
     noisy: Floats,
     scale: float,
@@ -65,29 +126,8 @@ def draw_counts(
     lattice: float = 0.0,
     known: Known | None = None,
 ) -> Floats:
-    """Draws float64[draws, cells] of the true counts, each >= 0, given the noised ones float64[cells].
-
-    scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true and noisy counts are
-    multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. known: draws are
-    moved to meet it as those of a normal posterior would be, and kept from falling below 0. ValueError for more than
-    `MAX_CELLS` cells.
-    """
-    if noisy.size > MAX_CELLS:
-        raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
-    values, group = _groups(noisy / scale, lattice / scale)
-    moved = noisy / scale - values[group]
-    cells = _Cells.of(values, kind, lattice / scale)
-    points, weight = _hyperparameters(cells, np.bincount(group, minlength=values.size).astype(np.float64))
-    # Systematic resampling: of each point as many draws as its weight says, to within one.
-    cumulated = np.cumsum(weight) / weight.sum()
-    where = np.searchsorted(cumulated[:-1], (np.arange(draws) + rng.random()) / draws)
-    counts = np.empty((draws, noisy.size))
-    for point in np.unique(where):
-        rows = np.flatnonzero(where == point)
-        drawn = cells.draw(points[point], group, rows.size, rng)
-        counts[rows] = np.where(drawn > 0, np.maximum(drawn + moved, 0.0), 0.0)
-    counts *= scale
-    return counts if known is None else _conditioned(counts, known, rng)
+    """`CountPosterior.of(noisy, scale, kind).draw(draws, rng)`."""
+    return CountPosterior.of(noisy, scale, kind, lattice=lattice).draw(draws, rng, known)
 
 
 @dataclass(frozen=True)
@@ -138,17 +178,21 @@ class _Cells:
         factor = np.exp(shape * np.log(rate) - gammaln(shape))
         return weighed[:, :, None] * np.exp(-self.places[:, :, None] * rate) * factor
 
-    def draw(self, point: Point, group: Ints, size: int, rng: np.random.Generator) -> Floats:
-        """float64[size, cells]: counts of the posterior at one point of the hyperparameters."""
+    def mass(self, point: Point) -> Floats:
+        """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""
         mean, shape, empty = point
         filled = (1 - empty) * self.filled(np.array([mean]), shape)[:, :, 0]
         mass = np.concatenate([empty * self.empty[:, None], filled], axis=1)
-        cumulated = np.cumsum(mass, axis=1)
-        cumulated /= np.maximum(cumulated[:, -1:], 1e-300)
+        normalized: Floats = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
+        return normalized
+
+    def draw(self, point: Point, group: Ints, size: int, rng: np.random.Generator) -> Floats:
+        """float64[size, cells]: counts of the posterior at one point of the hyperparameters."""
+        cumulated = np.cumsum(self.mass(point), axis=1)
         # One search for all cells: the distribution of value g lies in [g, g + 1].
         ahead = np.arange(self.values.size)
         u = rng.random((size, group.size))
-        found = np.searchsorted((cumulated + ahead[:, None]).ravel(), u + group) - mass.shape[1] * group
+        found = np.searchsorted((cumulated + ahead[:, None]).ravel(), u + group) - cumulated.shape[1] * group
         place = np.clip(found - 1, 0, self.places.shape[1] - 1)
         if self.discrete:
             drawn = self.places[group, place]
@@ -207,14 +251,19 @@ def _evidence(cells: _Cells, size: Floats, axes: list[Floats]) -> Floats:
     return evidence
 
 
-def _conditioned(counts: Floats, known: Known, rng: np.random.Generator) -> Floats:
-    """Draws moved to meet what is known, each cell as far as it is uncertain (conditioning by kriging)."""
-    A, variance = known.weights, counts.var(axis=0)
+def _conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None) -> Floats:
+    """Draws moved to meet what is known, each cell as far as it is uncertain (conditioning by kriging).
+
+    Without `rng` the counts are means, and so is what comes of them.
+    """
+    A = known.weights
     spread = variance * A
     covariance = A @ spread.T
-    target = known.target + known.deviation * rng.standard_normal((len(counts), known.target.size))
-    counts = counts + (target - counts @ A.T) @ np.linalg.pinv(covariance + np.diag(known.deviation**2)).T @ spread
-    met, gain = counts @ A.T, np.linalg.pinv(covariance).T @ spread
+    target = known.target
+    if rng is not None:
+        target = target + known.deviation * rng.standard_normal((len(counts), target.size))
+    counts = counts + (target - counts @ A.T) @ np.linalg.pinv(covariance + np.diag(known.deviation**2)) @ spread
+    met, gain = counts @ A.T, np.linalg.pinv(covariance) @ spread
     counts = np.maximum(counts, 0.0)
     for _ in range(REPAIRS):  # what was cut at 0 is made up for elsewhere
         counts = np.maximum(counts + (met - counts @ A.T) @ gain, 0.0)
