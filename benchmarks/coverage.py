@@ -26,7 +26,7 @@ from discreet.problems.contents import Content
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output
 
-CASES: tuple[str, ...] = ()
+CASES: tuple[str, ...] = ("coverage_routing",)
 """Modules of this package with a function `cases() -> Iterator[Case]`."""
 RELEASES = 1000
 LEAST_TOLD = 20
@@ -93,7 +93,7 @@ class Held:
         error = 1e-9 * (1 + np.abs(self.exact))  # an interval of no width holds what rounding moved
         self.given += given
         self.holding += given & (lower <= self.exact + error) & (self.exact - error <= upper)
-        told = given & (self.exact != 0)
+        told = given & (np.abs(self.exact) > 1e-6 * np.abs(self.exact).max())
         if told.any():
             self.widths.append(float(np.median((upper - lower)[told] / np.abs(self.exact[told]))))
 

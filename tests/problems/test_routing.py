@@ -299,6 +299,7 @@ def test_discrete_gaussian_where_it_has_less_variance() -> None:
         (BOUNDS, GRADIENT | {"latency": {"type": "bpr"}}, "/problem/latency"),
         (BOUNDS, GRADIENT | {"objective": "user_equilibrium"}, "/problem/objective"),
         (BOUNDS, GRADIENT, "/privacy/delta"),
+        ({"zones": 1}, {}, "/problem/dataset"),
     ],
 )
 def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any], pointer: str) -> None:

@@ -2525,6 +2525,12 @@ export interface components {
              * @default 1e-10
              */
             relative_gap?: number;
+            /**
+             * Uncertainty
+             * @description Whether the result says how far the noise may have moved its numbers
+             * @default true
+             */
+            uncertainty?: boolean;
         };
         /**
          * RoutingContent

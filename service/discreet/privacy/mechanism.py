@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from scipy.special import ndtri
 
 from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Effort, composed_delta
 from discreet.privacy.renyi import composed_rho
@@ -118,6 +119,10 @@ class MechanismEvent(BaseModel, ABC):
     def deviation(self) -> float:
         """The standard deviation of the noise on one number, or an upper bound on it."""
         return self.scale
+
+    def reach(self, level: float) -> float:
+        """What the noise on one number stays within, up and down, with at least this probability."""
+        return float(ndtri((1 + level) / 2)) * self.deviation()
 
     # For the audit.
 

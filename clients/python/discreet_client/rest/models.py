@@ -716,6 +716,8 @@ class Routing(TypedDict):
     """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
     relative_gap: NotRequired[float]
     """>= 1e-12, <= 0.01; default `1e-10`"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
 class RoutingPath(TypedDict):

@@ -81,6 +81,13 @@ class DiscreteGaussian(CalibratedEvent):
     def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
         return noise.to_integers(noise.discrete_gaussian, self.scale, values)
 
+    def reach(self, level: float) -> float:
+        if self.scale > LARGEST_ENUMERATED_SCALE:  # a rounded Gaussian, see `gaussian`
+            return math.ceil(super().reach(level))
+        weights = np.exp(-0.5 * (np.arange(math.ceil(14 * self.scale) + 1) / self.scale) ** 2)
+        within = np.cumsum(np.where(np.arange(weights.size) > 0, 2 * weights, weights))
+        return float(np.searchsorted(within, level * within[-1]))
+
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
         return self.shifted(noise, math.floor(self.sensitivity), np.int64)
 

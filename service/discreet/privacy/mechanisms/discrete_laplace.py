@@ -51,6 +51,11 @@ class DiscreteLaplace(MechanismEvent):
         """Of 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)) the root."""
         return math.sqrt(0.5) / math.sinh(min(0.5 / self.scale, 300.0))
 
+    def reach(self, level: float) -> float:
+        """Of P(|z| > n) = 2 r^{n+1}/(1 + r), r = e^{-1/scale}, the least integer n."""
+        beyond = (1 - level) * (1 + math.exp(-1 / self.scale)) / 2
+        return float(max(0, math.ceil(-self.scale * math.log(beyond) - 1)))
+
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:
         return self.shifted(noise, math.floor(self.sensitivity), np.int64)
 

@@ -122,4 +122,5 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
+        "uncertainty": {"uncertainty": not problem.uncertainty},
     }

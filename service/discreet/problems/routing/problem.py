@@ -22,17 +22,19 @@ from pydantic import Field
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import INTERVALS
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
-from discreet.problems.numbers import Budget, Real
+from discreet.problems.numbers import Budget, Flag, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
 from discreet.problems.routing.advice import norm_advice
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
+from discreet.problems.routing.intervals import uncertainty_of, uncertainty_of_routing
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
@@ -77,6 +79,7 @@ class Routing(Problem):
     Fields: ClassVar[Any] = RoutingResult
     asked_again: ClassVar[Mapping[str, str]] = {
         "relative_gap": ALWAYS,
+        "uncertainty": ALWAYS,
         **dict.fromkeys(("network", "latency", "objective"), "with the method counts"),
     }
 
@@ -96,6 +99,7 @@ class Routing(Problem):
         "max_trips_per_person: further trips are left out, and with a delta there is less noise",
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
+    uncertainty: Flag = INTERVALS
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -127,6 +131,8 @@ class Routing(Problem):
             FieldIssue("/problem/network" + issue.pointer, issue.detail)
             for issue in self.network.issues(public.zones)[:MAX_ISSUES]
         ]
+        if public.zones < 2:
+            issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
         if public.unit == "person" and self.max_trips_per_person is None and self.method != "gradient":
             issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
         if public.unit == "request" and self.max_trips_per_person is not None:
@@ -336,23 +342,32 @@ class Routing(Problem):
 
     def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         network = self.network.arrays(public.zones)
+        (event,) = plan.events
         if plan.parameters["method"] == "gradient":
             flows = UnitFlows.of_pairs(network)
             near = flows.project(released["unit_flows"]).flow
             policy = flows.policy(near)
             values: dict[str, Any] = {"unit_flows": near}
+            if self.uncertainty:
+                values["uncertainty"] = uncertainty_of_routing(event, released["unit_flows"], near)
             progress(1, 1)
         else:
-            solution = self._assign_released(public, plan, released, network, progress)
+            demand = demand_of(public, released["trips"])
+            solution = self._assign(network, demand, self.relative_gap, plan.iterations["assignment"], progress)
             policy = solution.paths
             values = {
                 "link_flows": solution.link_flows,
-                "demand": demand_of(public, released["trips"]),
+                "demand": demand,
                 "total_travel_time": solution.total_travel_time,
                 "relative_gap": solution.relative_gap,
                 "iterations": solution.iterations,
                 "status": solution.status,
             }
+            if self.uncertainty:
+                latency = self.latency.solver_form()
+                values["uncertainty"] = uncertainty_of(
+                    public, event, released["trips"], demand, solution, network, latency, self.objective
+                )
         values["policy"] = Output(
             lambda: policy_json(policy),
             numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
@@ -365,12 +380,6 @@ class Routing(Problem):
             best = self._assign(network, demand, self.relative_gap).total_travel_time
             values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
         return Result.of(self.Fields, values)
-
-    def _assign_released(
-        self, public: RoutingPublic, plan: Plan, released: Released, network: Network, progress: Progress
-    ) -> Assignment:
-        demand = demand_of(public, released["trips"])
-        return self._assign(network, demand, self.relative_gap, plan.iterations["assignment"], progress)
 
     def _assign(
         self,

@@ -1,0 +1,85 @@
+"""Routing, for `benchmarks.coverage`: two networks, full and sparse demands, both objectives, trips and persons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.coverage import Case
+from benchmarks.curves import grid
+from discreet.problems.numbers import Privacy
+from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.problem import Routing
+from discreet.reproduce.networks import sioux_falls
+from discreet.solvers.traffic.traffic_assignment import Network
+
+EPSILONS = (0.02, 0.05, 0.1, 0.5, 2)
+PERIODS = 5
+TRIPS = 36_060
+"""Of all periods, so that at these epsilons and 552 pairs noise is from .8 of them to .8 % of them."""
+Ints = NDArray[np.int64]
+
+
+def cases() -> Iterator[Case]:
+    """Every truth at every epsilon."""
+    city, table = sioux_falls()
+    rng = np.random.RandomState(18)  # the same in every version of numpy (NEP 19)
+    apart = ~np.eye(24, dtype=bool)
+    sparse = np.where(rng.random_sample(table.shape) < 0.3, rng.lognormal(0, 1.5, table.shape), 0.0) * apart
+    shaken = grid(5)
+    even = rng.lognormal(0, 0.5, (25, 25)) * ~np.eye(25, dtype=bool)
+    bpr = {"latency": {"type": "bpr"}}
+    truths: tuple[tuple[str, Network, Any, dict[str, Any]], ...] = (
+        ("Sioux Falls, table", city, table, {}),
+        ("Sioux Falls, table, BPR equilibrium", city, table, {**bpr, "objective": "user_equilibrium"}),
+        ("Sioux Falls, 3 of 10 pairs", city, sparse, {}),
+        ("Sioux Falls, 3 of 10 pairs, BPR", city, sparse, bpr),
+        ("grid, lognormal", shaken, even, bpr),
+        ("Sioux Falls, table, persons of 10 trips", city, table, {"max_trips_per_person": 10}),
+    )
+    for name, network, means, fields in truths:
+        persons = fields.get("max_trips_per_person")
+        trips = TRIPS * (persons or 1)
+        total = rng.poisson(trips * means / means.sum())
+        public = RoutingPublic.model_validate(
+            {
+                "unit": "person" if persons else "request",
+                "zones": network.zones,
+                "periods": PERIODS,
+                "period_minutes": 60,
+            }
+        )
+        # As full as with the table's own trips of an hour, whatever the number of trips.
+        factor = trips / PERIODS / table.sum() if network is city else trips / PERIODS / 20_000
+        problem = Routing.model_validate(
+            {"kind": "routing", "dataset": "dst_x", "network": _body(network, factor), **fields}
+        )
+        for epsilon in EPSILONS:
+            budget = Privacy.model_validate({"epsilon": epsilon, "delta": 1e-6 if persons else 0}).budget
+            plan = problem.plan(public, budget)
+            yield Case("routing", "counts", name, epsilon, problem, public, plan, _content(total, persons))
+
+
+def _body(network: Network, factor: float) -> dict[str, Any]:
+    ends = zip(network.tail.tolist(), network.head.tolist(), network.free_flow_time, network.capacity, strict=True)
+    return {
+        "nodes": network.nodes,
+        "links": [
+            {"tail": tail + 1, "head": head + 1, "free_flow_time": float(time), "capacity": float(capacity * factor)}
+            for tail, head, time, capacity in ends
+        ],
+    }
+
+
+def _content(total: Ints, persons: int | None) -> dict[str, Ints]:
+    """All trips in the first period; of persons with one trip each, so that no clip takes any."""
+    origin, destination = np.nonzero(total)
+    counts = total[origin, destination]
+    if persons is not None:
+        origin, destination = np.repeat(origin, counts), np.repeat(destination, counts)
+        counts = np.ones(origin.size, dtype=np.int64)
+    trips = np.stack([np.zeros_like(origin), origin + 1, destination + 1, counts], axis=1)
+    return {"trips": trips} if persons is None else {"trips": trips, "person_start": np.arange(len(trips) + 1)}

@@ -1,0 +1,108 @@
+"""How far the noise may have moved a routing result: the exact noise, through the derivative of the assignment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from discreet.privacy.events import Event
+from discreet.problems import results
+from discreet.problems.accuracy import LEVEL
+from discreet.problems.results import Output
+from discreet.problems.routing.dataset import Ints, RoutingPublic
+from discreet.solvers.traffic.sensitivity import derivative
+from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
+
+Floats = NDArray[np.float64]
+
+MAX_LINKS = 3000
+"""Of more links their flows have no interval: it takes matrices of links by links."""
+LARGEST_GAP = 1e-8
+"""An assignment that is farther from its optimum does not tell which paths are active there."""
+NOISE_SHARE = 0.7
+"""Mean noise of all cells together, in parts of the trips in them, from which on they are called mostly noise."""
+
+
+def uncertainty_of(
+    public: RoutingPublic,
+    event: Event,
+    trips: Ints,
+    demand: Floats,
+    solution: Assignment,
+    network: Network,
+    latency: Latency,
+    objective: Objective,
+) -> Output:
+    """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
+
+    A pair's mean trips x are the true t plus the pair's own noise, whose quantile is exact. Of the projected demand d
+    the assignment is f(d); that of the true demand is f(d) + J (x - d) - J noise as far as f is linear there, J its
+    derivative. `J noise` is of many pairs, so about normal; where it is of few, the quantile at 90 % of a sum of
+    Laplace variates lies just below the normal one. What is below 0 is cut off; an interval holds its result, always.
+
+    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links or
+    more are noise too (or have no interval): flows of links may be known well where no single pair is.
+    """
+    apart = ~np.eye(public.zones, dtype=bool)
+    raw = np.where(apart, trips / public.periods, 0.0)
+    reach, deviation = (one / public.periods for one in (event.reach(LEVEL), event.deviation()))
+    spread = max(reach, float(ndtri((1 + LEVEL) / 2)) * deviation)  # the first is larger where noise is mostly 0
+    each = deviation / math.sqrt(2)  # mean of a Laplace variate without its sign
+    values: dict[str, tuple[Any, Any]] = {}
+    dominates: dict[str, Any] = {}
+    noise = each * int(apart.sum()) > NOISE_SHARE * raw.sum()
+    if 2 * (demand.size + network.tail.size) <= results.MAX_JSON_NUMBERS:
+        values["demand"] = _around(raw, np.where(apart, reach, 0.0), demand)
+        dominates["demand"] = each * (public.zones - 1) > NOISE_SHARE * raw.sum(axis=1)
+    if solution.relative_gap <= LARGEST_GAP:
+        links = network.tail.size <= MAX_LINKS
+        slopes = derivative(network, latency, objective, solution, links=links)
+        change = (raw - demand)[apart]
+        if slopes.total is not None:
+            total, width = solution.total_travel_time, spread * float(np.linalg.norm(slopes.total))
+            dominates["total_travel_time"] = width >= total
+            if width < total:
+                values["total_travel_time"] = _around(total + slopes.total @ change, width, total)
+        if links:
+            flows, widths = solution.link_flows, spread * slopes.flow_norms()
+            values["link_flows"] = _around(flows + slopes.flows(change), widths, flows)
+            dominates["link_flows"] = widths >= flows
+            noise = noise and 2 * np.count_nonzero(widths >= flows) >= flows.size
+    return _output(values, dominates, bool(noise))
+
+
+def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Output:
+    """The field `uncertainty` of the method gradient: each share with its own noise, cut off at 0 and 1.
+
+    Projecting on the routings that exist takes away some of the noise, by how much is not told here. All shares have
+    the same noise, and it dominates where an interval in the middle would be as wide as all there is.
+    """
+    reach = event.reach(LEVEL)
+    lower, upper = _around(released, reach, result)
+    noise = bool(reach >= 0.5)
+    values = {"unit_flows": (lower, np.maximum(np.minimum(upper, 1.0), result))}
+    return _output(values if 2 * result.size <= results.MAX_JSON_NUMBERS else {}, {"unit_flows": noise}, noise)
+
+
+def _around(middle: Any, width: Any, result: Any) -> tuple[Any, Any]:
+    """Lower and upper ends, not negative, with the result between them."""
+    return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(middle + width, result)
+
+
+def _output(values: dict[str, tuple[Any, Any]], dominates: dict[str, Any], mostly_noise: bool) -> Output:
+    return Output(
+        lambda: {
+            "level": LEVEL,
+            "values": {
+                name: {"lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist()}
+                for name, (lower, upper) in values.items()
+            },
+            "noise_dominates": {name: np.asarray(one).tolist() for name, one in dominates.items()},
+            "mostly_noise": mostly_noise,
+        },
+        numbers=sum(np.size(end) for ends in values.values() for end in ends),
+    )

@@ -1,0 +1,99 @@
+"""How link flows and total travel time of an assignment change with the demand: their derivative at the optimum.
+
+Path flows that carry a change of demand dd may move between the paths that carry flow, and no others, as long as the
+change is small. So the link flows move by `dy = B dd + V c`, where column w of B is the link shares of pair w and V has
+the differences of each pair's active paths; the optimality conditions stay those of the least `dy' D dy`, D the slopes
+of the link costs (Tobin and Friesz 1988, in link flows). Hence `dy = M B dd` with `M = I - V (V'DV)^+ V'D`.
+
+Of the system optimum the total travel time is the least of all, so its derivative is the marginal cost of the pair's
+paths (Danskin); of the user equilibrium it is `m'M B`, m the marginal link costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse import csr_array
+
+from discreet.solvers.traffic.path_flows import link_costs
+from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, costs_of
+
+ACTIVE = 1e-7
+"""A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
+RIDGE = 1e-9
+"""In place of the rank of V: added to `S V V' S` (S the roots of the slopes), in parts of its mean diagonal."""
+ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """Of link flows and total travel time in the demand of each ordered pair of distinct zones.
+
+    `shares`: B', csr[pairs, links]; `moves`: M, float64[links, links], or None, which is the identity of who only asks
+    for a total. `total`: float64[pairs], time a trip.
+    """
+
+    shares: csr_array
+    moves: Floats | None
+    total: Floats | None
+
+    def flows(self, change: Floats) -> Floats:
+        """The change of link flows that a change of demand makes: float64[pairs] to float64[links]."""
+        assert self.moves is not None
+        moved: Floats = self.moves @ (self.shares.T @ change)
+        return moved
+
+    def flow_norms(self) -> Floats:
+        """The l2 norm of each link's row of the derivative: float64[links]."""
+        assert self.moves is not None
+        squares = (self.shares.T @ self.shares).toarray()
+        norms = np.empty(len(self.moves))
+        for first in range(0, len(norms), ROWS_AT_ONCE):
+            part = self.moves[first : first + ROWS_AT_ONCE]
+            norms[first : first + ROWS_AT_ONCE] = np.einsum("ij,ij->i", part @ squares, part)
+        return np.sqrt(np.maximum(norms, 0.0))
+
+
+def derivative(
+    network: Network, latency: Latency, objective: Objective, solution: Assignment, *, links: bool = True
+) -> Derivative:
+    """The derivative at `solution`, an assignment to a small gap; of demands near that where the active paths are the
+    same. Without `links` only what takes no matrix of links by links: of the system optimum its total travel time."""
+    policy = solution.paths
+    paths = csr_array(
+        (np.ones(policy.links.size), policy.links, policy.path_start), shape=(policy.share.size, policy.link_count)
+    )
+    starts, pairs = policy.pair_start, policy.origin.size
+    shares = csr_array((policy.share, np.arange(policy.share.size), starts), shape=(pairs, policy.share.size)) @ paths
+    marginal, _ = link_costs(costs_of(network, latency, "system_optimum"), solution.link_flows)
+    optimal = objective == "system_optimum"
+    moves = None
+    if links:
+        pair = np.repeat(np.arange(pairs), np.diff(starts))
+        largest = np.lexsort((-policy.share, pair))[starts[:-1]]
+        others = np.flatnonzero(policy.share > ACTIVE)
+        others = others[others != largest[pair[others]]]
+        _, slope = link_costs(costs_of(network, latency, objective), solution.link_flows)
+        moves = _moves(paths[others] - paths[largest[pair[others]]], slope)
+    total: Floats | None = None
+    if optimal or moves is not None:
+        total = np.asarray(shares @ (marginal if optimal or moves is None else moves.T @ marginal))
+    return Derivative(shares, moves, total)
+
+
+def _moves(differences: csr_array, slope: Floats) -> Floats:
+    """`M = I - K S (S K S + r I)^-1 S` with `K = V V'`, which is the same as r goes to 0: float64[links, links]."""
+    root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
+    scaled = (differences.T @ differences).toarray() * root[:, None]
+    square = scaled * root
+    ridge = RIDGE * float(np.trace(square)) / max(1, root.size)
+    if not ridge > 0:
+        return np.eye(root.size)
+    square[np.diag_indices(root.size)] += ridge
+    factor = linalg.cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
+    moves: Floats = -linalg.cho_solve(factor, scaled, overwrite_b=True, check_finite=False).T * root
+    moves[np.diag_indices(root.size)] += 1.0
+    return moves
