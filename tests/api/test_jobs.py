@@ -80,6 +80,25 @@ def test_life_of_a_job(service: Installation) -> None:
         )
 
 
+def test_a_budget_in_other_words(service: Installation) -> None:
+    """A preset is paid as its figures, once; the answer tells them, and the job's plan what was chosen."""
+    with service.client() as client:
+        dataset = client.register(bodies.dataset(epsilon=5))
+        body = {**bodies.job(dataset["id"]), "privacy": {"preset": "usual"}}
+        plan = client.plan(body)
+        assert plan["privacy"] == {"epsilon": 1, "delta": 0}
+        assert plan["price"] == {"epsilon": 1, "delta": 0, "rho": 0.5}
+        assert plan["plan"]["advice"][0].startswith("usual is epsilon 1: whoever finds")
+        assert "privacy" not in client.plan({**body, "privacy": {"epsilon": 1}})
+        jobs = {client.submit(body, idempotency_key="usual")["id"] for _ in range(2)}
+        assert len(jobs) == 1
+        client.wait(jobs.pop())
+        assert client.budget(dataset["account"])["spent"]["epsilon"] == 1
+        with pytest.raises(ApiError) as reused:
+            client.submit({**body, "privacy": {"epsilon": 1}}, idempotency_key="usual")
+        assert reused.value.code == "idempotency_key_reused"
+
+
 def test_events_resume_after_the_last_seen(service: Installation) -> None:
     with service.client() as client, service.http() as http:
         dataset = client.register(bodies.dataset())
@@ -360,6 +379,10 @@ BAD_JOBS = [
     ("/privacy/epsilon", "0.1", "JSON number"),
     ("/privacy/epsilon", True, "JSON number"),
     ("/privacy/rho", 0, "greater than 0"),
+    ("/privacy/preset", "wild", "'strict', 'usual' or 'loose'"),
+    ("/privacy/preset", "usual", "one of epsilon, rho, preset and accuracy"),
+    ("/privacy/delta", "automatic", "JSON number"),
+    ("/privacy/accuracy", {"within": "five"}, "a text such as `5%`"),
     ("/privacy/delta", 1, "less than 1"),
     ("/privacy/delta", -1e-9, "at least 0"),
     ("/privacy/delta", 1e-19, "at most 18 decimals"),

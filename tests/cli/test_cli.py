@@ -81,6 +81,23 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     assert "line 1" in discreet("plan", str(file)).stderr
 
 
+def test_a_plan_for_another_budget_than_the_file_says(file: Path) -> None:
+    usual = discreet("plan", str(file), "--preset", "usual")
+    assert "privacy: epsilon 1.0, delta 0.0, to be sent with a job" in usual.stdout
+    assert "usual is epsilon 1" in usual.stdout
+    exact = discreet("plan", str(file), "--epsilon", "0.123456789", "--json")
+    assert json.loads(exact.stdout)["price"]["epsilon"] == 0.123456789
+    for arguments, code, says in (
+        (["--epsilon", "1", "--preset", "usual"], 2, "one of them"),
+        (["--epsilon", "much"], 2, "a number is needed"),
+        (["--preset", "wild"], 1, "/privacy/preset"),
+        (["--within", "5%", "--confidence", "2"], 1, "/privacy/accuracy/confidence"),
+    ):
+        refused = discreet("plan", str(file), *arguments)
+        assert refused.returncode == code, refused.stdout
+        assert says in refused.stderr
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_examples_of_all_kinds_can_be_planned(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "example.json"

@@ -119,6 +119,7 @@ def test_answers_are_those_of_the_generated_models(service: Installation) -> Non
             (registered, models.DatasetAnswer),
             (client.plan(body), models.PlanAnswer),
             (client.plan(body["problem"], epsilon=7), models.PlanAnswer),
+            (client.plan(body, preset="loose"), models.PlanAnswer),
             (client.job(job["id"]), models.JobAnswer),
             (client.jobs(state="succeeded", page_size=1), models.JobPage),
             (result, models.ResultAnswer),

@@ -8,6 +8,7 @@ for what it does not know; of the TypeScript SDK the types are, and nothing else
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
+from discreet_client.errors import InvalidInput
 from tests.clients.node import BIN, execute, installed
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
@@ -131,6 +133,8 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert schemas["ToySumContent"]["properties"].keys() == {"numbers"}
     # The command line
     assert "one person's number added or removed" in discreet(service, "plan", str(file))
+    within = json.loads(discreet(service, "plan", str(file), "--within", "5", "--json"))  # 9 ln(10) / 5
+    assert within["privacy"] == {"epsilon": pytest.approx(9 * math.log(10) / 5, rel=5e-3), "delta": 0}
     discreet(service, "submit", str(file), "--wait", "--out", str(out))
     total = json.loads(out.read_text())["result"]["total"]
     discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
@@ -149,6 +153,14 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         with pytest.raises(TypeError, match="2 dimensions"):
             client.register("toy_sum", PUBLIC, np.array([[1, 2]]), cap=10, name="numbers")
         answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1)
+        near = client.plan({"kind": "toy_sum", "dataset": dataset}, accuracy={"within": 5.0, "quantity": "total"})
+        assert near["privacy"] == within["privacy"]
+        assert near["price"]["epsilon"] == within["privacy"]["epsilon"]
+        with pytest.raises(InvalidInput, match="not known without the data"):
+            client.plan({"kind": "toy_sum", "dataset": dataset}, accuracy={"within": "5%"})
+        asked = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"accuracy": {"within": 5.0}}}
+        with pytest.raises(InvalidInput, match=f'"epsilon": {within["privacy"]["epsilon"]:g}, "delta": 0'):
+            client.submit(asked)
         assert answer.fields == ("total",)
         assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
     # The dashboard

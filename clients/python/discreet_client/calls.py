@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, BinaryIO, Generic, TypeVar, cast
+from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 import httpx
 
@@ -26,6 +26,8 @@ from discreet_client.rest.contents import CONTENTS
 
 Json = dict[str, Any]
 Amount = Decimal | float
+Auto = Literal["auto"]
+Preset = Literal["strict", "usual", "loose"]
 
 
 CHECKED_BYTES = 16 << 20
@@ -183,17 +185,25 @@ def job_body(
     problem: Mapping[str, Any],
     *,
     epsilon: Amount | None = None,
-    delta: Amount | None = None,
+    delta: Amount | Auto | None = None,
     rho: Amount | None = None,
+    preset: Preset | None = None,
+    accuracy: Mapping[str, Any] | None = None,
     unit: str | None = None,
     seed: int | None = None,
 ) -> Json:
-    """The body of a job: made of a problem and what may be spent on it, or whole as it was given."""
+    """The body of a job: made of a problem and what may be spent on it, or whole as it was given. Of epsilon, rho,
+    preset and accuracy the one that is stated here takes the place of the one in a whole body."""
     body: Json = dict(problem) if "problem" in problem else {"problem": problem}
-    stated = {"epsilon": epsilon, "delta": delta, "rho": rho, "unit": unit}
-    privacy = {name: value for name, value in stated.items() if value is not None}
-    if privacy:
-        body["privacy"] = {**body.get("privacy", {}), **privacy}
+    ways = {"epsilon": epsilon, "rho": rho, "preset": preset, "accuracy": accuracy}
+    stated = {name: value for name, value in {**ways, "delta": delta, "unit": unit}.items() if value is not None}
+    if stated:
+        kept = dict(body.get("privacy") or {})
+        if stated.keys() & ways.keys():
+            kept = {name: value for name, value in kept.items() if name not in ways}
+        if stated.keys() & {"preset", "accuracy"}:  # with which delta is `auto`
+            kept.pop("delta", None)
+        body["privacy"] = {**kept, **stated}
     if seed is not None:
         body["seed"] = seed
     return body

@@ -20,7 +20,7 @@ import httpx
 
 from discreet_client import calls
 from discreet_client.answers import Answer
-from discreet_client.calls import Amount, Call, Follow, Json, Script
+from discreet_client.calls import Amount, Auto, Call, Follow, Json, Preset, Script
 from discreet_client.errors import ApiError, Unreachable
 from discreet_client.events import Following
 from discreet_client.progress import OnProgress
@@ -124,8 +124,9 @@ class Client:
         problem: Mapping[str, Any],
         *,
         epsilon: Amount | None = None,
-        delta: Amount | None = None,
+        delta: Amount | Auto | None = None,
         rho: Amount | None = None,
+        preset: Preset | None = None,
         unit: str | None = None,
         seed: int | None = None,
         idempotency_key: str | None = None,
@@ -142,7 +143,7 @@ class Client:
         Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
         connection it is the same job and the same charge.
         """
-        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, unit=unit, seed=seed)
+        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed)
         script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
         return self._drive(script)
 
@@ -155,13 +156,21 @@ class Client:
         problem: Mapping[str, Any],
         *,
         epsilon: Amount | None = None,
-        delta: Amount | None = None,
+        delta: Amount | Auto | None = None,
         rho: Amount | None = None,
+        preset: Preset | None = None,
+        accuracy: models.Accuracy | None = None,
         unit: str | None = None,
         seed: int | None = None,
     ) -> models.PlanAnswer:
-        """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent."""
-        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, unit=unit, seed=seed)
+        """The plan and price of a problem or job body, and whether it would be admitted; nothing is spent.
+
+        accuracy: `{"within": "5%"}` or the like instead of a budget asks for the smallest epsilon that is expected to
+        be as near; the answer's `privacy` is that budget, to be sent with a job.
+        """
+        body = calls.job_body(
+            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, accuracy=accuracy, unit=unit, seed=seed
+        )
         return self._run(calls.plan(body))
 
     def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:

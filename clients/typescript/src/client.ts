@@ -17,12 +17,20 @@ export interface DiscreetOptions {
 
 export interface Spending {
   epsilon?: number;
-  delta?: number;
+  /** `"auto"`: chosen by a public rule, which the plan tells. */
+  delta?: number | "auto";
   /** Instead of epsilon, with a delta: of jobs priced in rho most fit under a cap. */
   rho?: number;
+  /** Instead of epsilon: 0.1, 1 or 4, with delta `"auto"` unless another is given. */
+  preset?: "strict" | "usual" | "loose";
   unit?: string;
   /** For datasets of mode simulation only. */
   seed?: number;
+}
+
+export interface Asking extends Spending {
+  /** Instead of epsilon: the smallest one that is expected to be as near; the plan's `privacy` is that budget. */
+  accuracy?: components["schemas"]["Accuracy"];
 }
 
 export interface SolveOptions extends Spending {
@@ -40,7 +48,7 @@ export interface Discreet {
   /** Register a dataset. The same content again is the same dataset. */
   register(dataset: DatasetBody): Promise<Dataset>;
   /** What a problem would do and cost, and whether it would be admitted; spends nothing. */
-  plan<K extends Kind>(problem: Solvable<K>, options?: Spending): Promise<Plan>;
+  plan<K extends Kind>(problem: Solvable<K>, options?: Asking): Promise<Plan>;
   /** Submit a problem and return at once. */
   submit<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Job>;
   /** Submit, follow, fetch the result. Throws `BudgetExhausted` (nothing was charged) and `JobFailed`. */
@@ -76,8 +84,8 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   /** The body of a job; only a solve registers what is inline, a plan changes nothing. */
-  function body(problem: object, { epsilon, delta, rho, unit, seed }: Spending): components["schemas"]["JobRequest"] {
-    const stated = Object.entries({ epsilon, delta, rho, unit }).filter(([, value]) => value !== undefined);
+  function body(problem: object, { epsilon, delta, rho, preset, accuracy, unit, seed }: Asking): components["schemas"]["JobRequest"] {
+    const stated = Object.entries({ epsilon, delta, rho, preset, accuracy, unit }).filter(([, value]) => value !== undefined);
     const dataset = (problem as { dataset?: unknown }).dataset;
     const known = typeof dataset === "object" && dataset !== null && "id" in dataset ? { dataset: dataset.id } : {};
     return {

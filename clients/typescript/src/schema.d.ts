@@ -603,6 +603,29 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * Accuracy
+         * @description How near an answer shall be, instead of what may be spent on it.
+         */
+        Accuracy: {
+            /**
+             * Confidence
+             * @description Probability with which the noise shall keep within it
+             * @default 0.9
+             */
+            confidence?: number;
+            /**
+             * Quantity
+             * @description One of those that the kind tells of before a release; absent: its first
+             * @default null
+             */
+            quantity?: string | null;
+            /**
+             * Within
+             * @description Half the width of the interval: in the unit of the quantity, or text such as `5%` of its size
+             */
+            within: number | string;
+        };
+        /**
          * AffineLatency
          * @description `t(y) = free_flow_time (1 + factor y / capacity)`.
          */
@@ -2234,6 +2257,8 @@ export interface components {
             binding?: components["schemas"]["Binding"] | null;
             plan: components["schemas"]["PlanBody"];
             price: components["schemas"]["Price"];
+            /** @description The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent with a job they are the same plan */
+            privacy?: components["schemas"]["Figures"] | null;
         };
         /**
          * PlanBody
@@ -2274,21 +2299,32 @@ export interface components {
         };
         /**
          * Privacy
-         * @description The privacy budget of one job, read as exact decimals.
+         * @description The privacy budget of one job: in figures, which are read as exact decimals, or in other words.
          */
         Privacy: {
             /**
+             * @description Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be as near; delta is `auto` unless another is given
+             * @default null
+             */
+            accuracy?: components["schemas"]["Accuracy"] | null;
+            /**
              * Delta
-             * @description Probability of exceeding it; at most 18 decimals
+             * @description Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is at most 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a mechanism that needs none is charged 0
              * @default 0
              */
-            delta?: number;
+            delta?: number | "auto";
             /**
              * Epsilon
              * @description Privacy loss; at most 9 decimals
              * @default null
              */
             epsilon?: number | null;
+            /**
+             * Preset
+             * @description Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given
+             * @default null
+             */
+            preset?: ("strict" | "usual" | "loose") | null;
             /**
              * Rho
              * @description Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one of least noise at this rho, of which most jobs fit under a cap

@@ -104,6 +104,11 @@ class PlanAnswer(BaseModel):
     plan: PlanBody
     price: Price
     admitted: bool
+    privacy: Figures | None = Field(
+        default=None,
+        description="The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent "
+        "with a job they are the same plan",
+    )
     binding: Binding | None = None
 
 

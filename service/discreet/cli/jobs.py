@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import (
+    EpsilonOption,
+    FileArgument,
+    JsonFlag,
+    KeyOption,
+    PresetOption,
+    ServerOption,
+    StateOption,
+    number,
+)
 from discreet.cli.servers import client_of, kept_key, running_server, settings_of
 from discreet.cli.showing import progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError
@@ -27,6 +36,8 @@ app = typer.Typer()
 @app.command()
 def solve(
     file: FileArgument,
+    epsilon: EpsilonOption = None,
+    preset: PresetOption = None,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -40,7 +51,7 @@ def solve(
     configure(level=logging.WARNING)
     from discreet.installation import local  # noqa: PLC0415 - loads numba
 
-    body = read_body(file)
+    body = _asked(file, epsilon, preset)
     holder = running_server(settings)
     if holder is not None:
         with client_of(state, holder, kept_key(settings)) as client:
@@ -56,15 +67,29 @@ def solve(
 @app.command()
 def plan(
     file: FileArgument,
+    epsilon: EpsilonOption = None,
+    preset: PresetOption = None,
+    within: Annotated[
+        str | None,
+        typer.Option("--within", help="Instead of epsilon, how near the answer shall be: a number in its unit, or 5%"),
+    ] = None,
+    quantity: Annotated[
+        str | None, typer.Option("--quantity", help="With --within: of what; the kind's first by default")
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", help="With --within: with what probability")] = 0.9,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The price and the noise of a job; nothing is spent, no data are touched."""
+    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no data are touched."""
     from discreet.installation import local  # noqa: PLC0415
 
-    body = read_body(file)
+    accuracy: dict[str, Any] | None = None
+    if within is not None:
+        near = within if within.endswith("%") else float(number(within, "--within"))
+        accuracy = {"quantity": quantity, "within": near, "confidence": confidence}
+    body = _asked(file, epsilon, preset, accuracy)
     answer: Mapping[str, Any]
     if not isinstance(_dataset_of(body), str):  # the data stand in the file, or are the agents'
         answer = local.plan(body)
@@ -77,6 +102,8 @@ def plan(
 @app.command()
 def submit(
     file: FileArgument,
+    epsilon: EpsilonOption = None,
+    preset: PresetOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
@@ -85,7 +112,7 @@ def submit(
     as_json: JsonFlag = False,
 ) -> None:
     """Submit a job over HTTP."""
-    body = read_body(file)
+    body = _asked(file, epsilon, preset)
     with client_of(state, server, key) as client:
         answer = _submit(client, body, wait=wait)
     if out is not None and wait:
@@ -165,6 +192,25 @@ def draw(
 def _dataset_of(body: dict[str, Any]) -> Any:
     problem = body.get("problem")
     return problem.get("dataset") if isinstance(problem, dict) else None
+
+
+def _asked(
+    file: Path, epsilon: str | None, preset: str | None, accuracy: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says."""
+    from discreet_client.calls import job_body  # noqa: PLC0415
+
+    body = read_body(file)
+    given: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "accuracy": accuracy}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return body
+    if len(given) > 1:
+        raise typer.BadParameter("one of them, and not several", param_hint="--epsilon, --preset, --within")
+    if epsilon is not None:
+        given["epsilon"] = strict(f"{number(epsilon, '--epsilon'):f}".encode())  # with the digits that were typed
+    asked: dict[str, Any] = job_body(body, **given)
+    return asked
 
 
 def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> Mapping[str, Any]:

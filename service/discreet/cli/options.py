@@ -18,6 +18,10 @@ PublicKeyOption = Annotated[
     list[str] | None,
     typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
 ]
+EpsilonOption = Annotated[str | None, typer.Option("--epsilon", help="Instead of what FILE says of epsilon")]
+PresetOption = Annotated[
+    str | None, typer.Option("--preset", help="Instead of epsilon: strict (0.1), usual (1) or loose (4)")
+]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 
 

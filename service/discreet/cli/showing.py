@@ -60,6 +60,8 @@ def show_plan(answer: Mapping[str, Any]) -> None:
         table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
     out = Console()
     out.print(table)
+    if privacy := answer.get("privacy"):
+        out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
     out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
     out.print(f"protects: {answer['plan']['neighbours']}")
     for sentence in answer["plan"]["advice"]:

@@ -15,8 +15,8 @@ from discreet.errors import DiscreetError, InvalidInput
 from discreet.installation.prepared import embedded
 from discreet.isolation.children import Zygote
 from discreet.problems import DATASETS
+from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
-from discreet.problems.federation import FederatedProblem
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, jobs
@@ -43,12 +43,9 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
             public = whole.described().public
         body = _with_dataset(body, "inline")
     request = validate(_JOB, body)
-    problem, budget = request.problem, request.problem.budget(request.privacy)
-    if isinstance(problem, FederatedProblem) and problem.terms is not None:
-        made = problem.plan_federation((), budget)
-    else:
-        made = problem.plan_within(public, budget)
-    return plain({"plan": jobs.plan_view(made), "price": jobs.price_view(made.total)})
+    made = budgeted(request.problem, public, request.privacy)
+    answer = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
+    return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
 
 
 def solve(settings: Settings, body: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:

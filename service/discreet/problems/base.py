@@ -73,10 +73,14 @@ class Problem(Frozen):
         return {}
 
     def budget(self, privacy: Privacy | None) -> Budget:
-        """What a job may spend, from what the request says of it. InvalidInput when it says nothing."""
+        """What a job may spend, from what the request says of it in figures. InvalidInput when it says nothing."""
         if privacy is None:
             raise InvalidInput("needed: the budget of this job", pointer="/privacy")
         return privacy.budget
+
+    def units(self, public: Any) -> int | None:
+        """How many units there are whom the price protects, or at most are; None where no public figure tells."""
+        return None if self.Dataset is None else self.Dataset.most_units(public)
 
     @classmethod
     @abstractmethod

@@ -124,6 +124,11 @@ class Dataset(DatasetSettings):
             raise InvalidInput(issues)
 
     @classmethod
+    def most_units(cls, public: Any) -> int | None:
+        """How many units the content has, or at most has, from public figures; None where none tells."""
+        return None
+
+    @classmethod
     def relation(cls, public: Any) -> dict[str, Any]:
         """What neighbouring contents differ by, beyond the unit's name: facts by name. Datasets of one account agree in
         every fact that both have, or the sum of their prices would speak of no one relation."""

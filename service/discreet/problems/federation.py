@@ -123,6 +123,9 @@ class FederatedProblem(Problem):
         """The session's terms; None in job mode."""
         return self.federation if self.protocol == "federated" else None
 
+    def units(self, public: Any) -> int | None:
+        return super().units(public) if self.terms is None else self.terms.agents
+
     def check_announcement(self, announcement: Any) -> None:
         """InvalidInput with pointers into what an agent announced about itself when it enrolled. By default it is
         nothing: `{}`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
@@ -17,8 +19,13 @@ from pydantic import (
     model_validator,
 )
 
+from discreet.intake.field_issues import FieldError
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, delta_units, epsilon_units, rho_units
 
+PRESETS = {"strict": Decimal("0.1"), "usual": Decimal(1), "loose": Decimal(4)}
+"""Epsilons in words."""
+LARGEST_AUTO_DELTA_EXPONENT, UNCOUNTED_AUTO_DELTA_EXPONENT = 6, 9
+PER_CENT = r"^\d{1,9}(\.\d{1,9})? ?%$"
 MAX_EPSILON = 1000
 MAX_RHO = 1000
 LEAST_CLIP = 1e-9
@@ -109,8 +116,56 @@ Count = Annotated[int, Ge(0), Le(10**9), Field(strict=True)]
 Positive = Annotated[int, Ge(1), Le(10**9), Field(strict=True)]
 
 
+def auto_delta(units: int | None) -> Decimal:
+    """The delta of `"auto"`, from the public number of the units whom it protects, or the public bound on it: the
+    largest power of ten that is at most 1e-6 and a thousandth of one in `units`; 1e-9 where neither is public.
+
+    With a probability of at most delta a release may fail somebody altogether. So of a thousand releases less than one
+    is expected to fail anybody, however many units there are.
+    """
+    if units is None:
+        return Decimal(1).scaleb(-UNCOUNTED_AUTO_DELTA_EXPONENT)
+    return Decimal(1).scaleb(-max(LARGEST_AUTO_DELTA_EXPONENT, 3 + len(str(units - 1))))
+
+
+def _auto_or_figure(value: Any) -> Any:
+    if value is None:
+        raise ValueError('a number or "auto" is needed')
+    return None if value == "auto" else value
+
+
+def _within(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    if is_number or (isinstance(value, str) and re.match(PER_CENT, value) and value.strip("0. %")):
+        return value
+    raise ValueError("a number above 0 in the unit of the quantity is needed, or a text such as `5%`")
+
+
+class Accuracy(Frozen):
+    """How near an answer shall be, instead of what may be spent on it."""
+
+    quantity: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="One of those that the kind tells of before a release; absent: its first"
+    )
+    within: Annotated[
+        float | str,
+        BeforeValidator(_within),
+        WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": PER_CENT}]}),
+    ] = Field(
+        description="Half the width of the interval: in the unit of the quantity, or text such as `5%` of its size"
+    )
+    confidence: Real = Field(
+        default=0.9, ge=0.5, le=0.999, description="Probability with which the noise shall keep within it"
+    )
+
+    @property
+    def part(self) -> float | None:
+        """Of the quantity's size, where `within` is in per cent."""
+        return float(self.within.rstrip(" %")) / 100 if isinstance(self.within, str) else None
+
+
 class Privacy(Frozen):
-    """The privacy budget of one job, read as exact decimals."""
+    """The privacy budget of one job: in figures, which are read as exact decimals, or in other words."""
 
     epsilon: Epsilon | None = Field(default=None, description="Privacy loss; at most 9 decimals")
     rho: Rho | None = Field(
@@ -118,22 +173,56 @@ class Privacy(Frozen):
         description="Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one "
         "of least noise at this rho, of which most jobs fit under a cap",
     )
-    delta: Delta = Field(default=Decimal(0), description="Probability of exceeding it; at most 18 decimals")
+    preset: Literal["strict", "usual", "loose"] | None = Field(
+        default=None, description="Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given"
+    )
+    accuracy: Accuracy | None = Field(
+        default=None,
+        description="Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be as "
+        "near; delta is `auto` unless another is given",
+    )
+    delta: Annotated[
+        Delta | None,
+        BeforeValidator(_auto_or_figure),
+        WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, {"const": "auto"}]}),
+    ] = Field(
+        default=Decimal(0),
+        description="Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is at most"
+        " 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9; a mechanism that needs"
+        " none is charged 0",
+    )
     unit: str | None = Field(default=None, description="Must name the dataset's own unit when given")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.epsilon is None) == (self.rho is None):
-            raise ValueError("either epsilon or rho is needed, and not both")
+    def _one_of_all(self) -> Self:
+        if sum(one is not None for one in (self.epsilon, self.rho, self.preset, self.accuracy)) != 1:
+            raise ValueError("one of epsilon, rho, preset and accuracy is needed, and not several")
         if self.rho is not None and self.delta == 0:
-            raise ValueError("rho needs a delta above 0")
+            raise FieldError("delta", "rho needs a delta above 0")
+        if self.epsilon is None and self.rho is None and "delta" not in self.model_fields_set:
+            object.__setattr__(self, "delta", None)
         return self
 
     @property
+    def in_figures(self) -> bool:
+        """Whether epsilon or rho, and delta, are numbers already."""
+        return self.delta is not None and self.preset is None and self.accuracy is None
+
+    def settled(self, units: int | None) -> Self:
+        """The same with its preset, and delta `auto`, as figures. `units`: as for `auto_delta`."""
+        figures = {
+            "epsilon": self.epsilon if self.preset is None else PRESETS[self.preset],
+            "preset": None,
+            "delta": auto_delta(units) if self.delta is None else self.delta,
+        }
+        return self.model_copy(update=figures)
+
+    @property
     def budget(self) -> Budget:
+        """Of a privacy in figures."""
         return Budget(
             epsilon=epsilon_units(self.epsilon or 0, rounding="down"),
-            delta=delta_units(self.delta, rounding="down"),
+            delta=delta_units(self.delta or 0, rounding="down"),
             rho=None if self.rho is None else rho_units(self.rho, rounding="down"),
         )
 

@@ -22,8 +22,9 @@ import rfc8785
 from discreet.errors import FieldIssue, InvalidInput, NotFound
 from discreet.problems import DATASETS
 from discreet.problems.base import Problem
+from discreet.problems.budgets import Budgeted, budgeted
 from discreet.problems.federation import FederatedProblem
-from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
@@ -65,13 +66,17 @@ class Texts:
     """A plan, and what is stored of the request."""
 
     problem: str
-    plan: Plan
+    made: Budgeted
     plan_text: str
     events: str
     """Canonical JSON."""
     problem_seal: str
     """`tamper_seals.canonical`, as of the plan."""
     plan_seal: str
+
+    @property
+    def plan(self) -> Plan:
+        return self.made.plan
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Planner:
     """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting tells of another."""
 
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
-    _texts: _Kept[tuple[str, str | None, bytes, Budget], Texts] = field(default_factory=_Kept)
+    _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(default_factory=_Kept)
 
     _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
 
@@ -150,11 +155,11 @@ class Planner:
         """
         if isinstance(problem, FederatedProblem) and problem.terms is not None:
             return await self._federation(principal, problem, privacy, seed, large)
-        budget = problem.budget(privacy)
+        problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
             if seed is not None:
                 raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
-            return Planned(problem, None, await self._made(principal, problem, None, budget, large), seed)
+            return Planned(problem, None, await self._made(principal, problem, None, privacy, large), seed)
         dataset = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
         issues = []
         if dataset.kind != problem.kind:
@@ -165,7 +170,7 @@ class Planner:
             issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
         if issues:
             raise InvalidInput(issues)
-        return Planned(problem, dataset, await self._made(principal, problem, dataset, budget, large), seed)
+        return Planned(problem, dataset, await self._made(principal, problem, dataset, privacy, large), seed)
 
     async def _federation(
         self, principal: Principal, problem: FederatedProblem, privacy: Privacy | None, seed: int | None, large: bool
@@ -173,9 +178,12 @@ class Planner:
         """The plan before any agent is known; the roster's own replaces it."""
         if seed is not None and getattr(problem, "mode", "private") != "simulation":
             raise InvalidInput("a seed is for simulation only", pointer="/seed")
+        if privacy is not None and privacy.accuracy is not None:
+            says = "agents agree on an epsilon, and what their answers rest on is known when they have joined"
+            raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:
             raise InvalidInput("agents agree on an epsilon: a federated job has no rho", pointer="/privacy/rho")
-        texts = await self._made(principal, problem, None, problem.budget(privacy), large)
+        texts = await self._made(principal, problem, None, privacy, large)
         if privacy is not None and privacy.unit not in (None, texts.plan.unit):
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
         return Planned(problem, None, texts, seed)
@@ -195,28 +203,28 @@ class Planner:
         return facts
 
     async def _made(
-        self, principal: Principal, problem: Problem, dataset: DatasetFacts | None, budget: Budget, large: bool
+        self, principal: Principal, problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, large: bool
     ) -> Texts:
         dump = problem.model_dump_json
         text = await anyio.to_thread.run_sync(dump) if large else dump()
         digest = hashlib.sha256(text.encode()).digest()
         name = None if dataset is None else dataset.dataset_id
-        key = (principal.tenant_id, name, digest, budget)
+        # The unit was compared, and is no part of what a plan is made of.
+        asked = None if privacy is None else privacy.model_copy(update={"unit": None})
+        key = (principal.tenant_id, name, digest, asked)
         texts = self._texts.get(key)
         if texts is None:
-            texts = await anyio.to_thread.run_sync(_make, problem, dataset, budget, text, limiter=self._turns)
+            texts = await anyio.to_thread.run_sync(_make, problem, dataset, asked, text, limiter=self._turns)
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
         return texts
 
 
-def _make(problem: Problem, dataset: DatasetFacts | None, budget: Budget, text: str) -> Texts:
-    if isinstance(problem, FederatedProblem) and problem.terms is not None:
-        plan = problem.plan_federation((), budget)
-    else:
-        plan = problem.plan_within(None if dataset is None else dataset.public, budget)
+def _make(problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, text: str) -> Texts:
+    made = budgeted(problem, None if dataset is None else dataset.public, privacy)
+    plan = made.plan
     events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
     plan_text = plan.model_dump_json()
     # Of the texts: they are what is stored, and what a worker will read.
     seals = (tamper_seals.canonical(json.loads(one)) for one in (text, plan_text))
-    return Texts(text, plan, plan_text, events, *seals)
+    return Texts(text, made, plan_text, events, *seals)

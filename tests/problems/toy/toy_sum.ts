@@ -12,6 +12,10 @@ const dataset = await discreet.register({
 });
 const problem = { kind: "toy_sum" as const, dataset, negative: true };
 const plan = await discreet.plan(problem, { epsilon: 1 });
+const near = await discreet.plan(problem, { accuracy: { within: 5 } });
+if (!(near.privacy!.epsilon > 4 && near.privacy!.epsilon < 4.2)) throw new Error(`epsilon ${near.privacy!.epsilon}`);
+// @ts-expect-error - a job is paid in figures
+await discreet.solve(problem, { accuracy: { within: 5 } }).catch(() => undefined);
 const answer = await discreet.solve(problem, { epsilon: 1 });
 const total: number = answer.result.total;
 // @ts-expect-error - not a field of this kind's result

@@ -8,6 +8,23 @@ The service checks what a type cannot say, such as bounds: they stand below the 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
+class Accuracy(TypedDict):
+    """How near an answer shall be, instead of what may be spent on it."""
+
+    confidence: NotRequired[float]
+    """Probability with which the noise shall keep within it; >= 0.5, <= 0.999; default `0.9`"""
+    quantity: NotRequired[str | None]
+    """
+    One of those that the kind tells of before a release; absent: its first; length >= 1, length
+    <= 200
+    """
+    within: float | str
+    """
+    Half the width of the interval: in the unit of the quantity, or text such as `5%` of its
+    size
+    """
+
+
 class AffineLatency(TypedDict):
     """`t(y) = free_flow_time (1 + factor y / capacity)`."""
 
@@ -597,12 +614,26 @@ class Price(TypedDict):
 
 
 class Privacy(TypedDict):
-    """The privacy budget of one job, read as exact decimals."""
+    """
+    The privacy budget of one job: in figures, which are read as exact decimals, or in other
+    words.
+    """
 
-    delta: NotRequired[float]
-    """Probability of exceeding it; at most 18 decimals; >= 0, < 1; default `0`"""
+    accuracy: NotRequired[Accuracy | None]
+    """
+    Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be
+    as near; delta is `auto` unless another is given
+    """
+    delta: NotRequired[float | Literal["auto"]]
+    """
+    Probability of exceeding it; at most 18 decimals. `auto`: the largest power of ten that is
+    at most 1e-6 and 1 / (1000 units), where their number or a bound on it is public, else 1e-9;
+    a mechanism that needs none is charged 0; default `0`
+    """
     epsilon: NotRequired[float | None]
     """Privacy loss; at most 9 decimals; > 0, <= 1000"""
+    preset: NotRequired[Literal["strict", "usual", "loose"] | None]
+    """Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given"""
     rho: NotRequired[float | None]
     """
     Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then
@@ -1418,6 +1449,11 @@ class PlanAnswer(TypedDict):
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price
+    privacy: NotRequired[Figures | None]
+    """
+    The budget in figures, where the request said it in other words (preset, `auto`, accuracy):
+    sent with a job they are the same plan
+    """
 
 
 class Results(TypedDict):

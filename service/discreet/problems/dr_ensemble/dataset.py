@@ -145,6 +145,10 @@ class DrEnsembleDataset(DatasetOfRows):
         return {} if public.row_change is not None else {"max_rows": (content["states"].size, public.most_rows)}
 
     @classmethod
+    def most_units(cls, public: DrEnsemblePublic) -> int | None:
+        return public.states if public.unit == "row" else public.participants
+
+    @classmethod
     def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:
         if public.row_change is not None:
             return {"neighbours": "rows moved", "row_change": public.row_change}

@@ -110,6 +110,10 @@ class MultiAgentDataset(Dataset):
         return {"max_operations": (operations, public.most_operations)}
 
     @classmethod
+    def most_units(cls, public: MultiAgentPublic) -> int | None:
+        return len(public.agents)
+
+    @classmethod
     def relation(cls, public: MultiAgentPublic) -> dict[str, Any]:
         radii = {f"radius of {agent.name}": agent.radius for agent in public.agents}
         return {"neighbours": "states moved", **radii}

@@ -72,6 +72,10 @@ class OffPolicyDataset(DatasetOfRows):
     content: OffPolicyContent = Field(json_schema_extra=PRIVATE)
 
     @classmethod
+    def most_units(cls, public: OffPolicyPublic) -> int | None:
+        return public.trajectories or public.max_trajectories
+
+    @classmethod
     def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
         return {"neighbours": "replaced" if public.replaced else "added or removed"}
 

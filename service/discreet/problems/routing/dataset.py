@@ -95,6 +95,10 @@ class RoutingDataset(DatasetOfRows):
         return {"max_rows": (len(content["trips"]), public.most_rows)}
 
     @classmethod
+    def most_units(cls, public: RoutingPublic) -> int | None:
+        return None if public.max_total is None else public.max_total * public.periods
+
+    @classmethod
     def relation(cls, public: RoutingPublic) -> dict[str, Any]:
         return {"neighbours": "added or removed"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field
 
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import Expected
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
@@ -71,6 +73,10 @@ class ToySum(Problem):
             unit=public.unit,
             neighbours=neighbours,
         )
+
+    def expected(self, public: ToySumPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        within = -plan.noise[0].scale * math.log(1 - confidence)  # of a Laplace law
+        return (Expected("total", within, "in all", f"the sum within {within:.3g} with {confidence:.0%}"),)
 
     def release(self, public: ToySumPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         return {"sum": noise.add(plan.events[0], content["numbers"].sum(keepdims=True))}

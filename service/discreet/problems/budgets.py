@@ -1,0 +1,101 @@
+"""From what a request says of privacy, in figures or in other words, to a budget and the plan that keeps it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
+from discreet.problems import inverse
+from discreet.problems.base import Problem
+from discreet.problems.federation import FederatedProblem
+from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.plans import Plan
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """A plan, the budget that it was made for, and whether the request said that budget in other words."""
+
+    plan: Plan
+    budget: Budget
+    in_other_words: bool = False
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The budget for who sends it again: a delta that no mechanism needs is left out of it."""
+        delta = self.budget.delta if self.plan.total.delta else 0
+        return {"epsilon": self.budget.epsilon / EPSILON_UNIT, "delta": delta / DELTA_UNIT}
+
+
+def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted:
+    """The plan of what is asked for; its advice begins with what was chosen where that is said in other words.
+
+    Sees public figures only. InvalidInput with pointers into the request.
+    """
+
+    def make(budget: Budget) -> Plan:
+        if isinstance(problem, FederatedProblem) and problem.terms is not None:
+            return problem.plan_federation((), budget)
+        return problem.plan_within(public, budget)
+
+    budget = problem.budget(privacy)
+    if privacy is None or privacy.in_figures:
+        return Budgeted(make(budget), budget)
+    budget = problem.budget(privacy.settled(problem.units(public)))
+    chosen: tuple[str, ...] = ()
+    if privacy.accuracy is not None:
+        found = inverse.smallest(problem, public, privacy.accuracy, budget.delta, make)
+        plan, budget = found.plan, found.budget
+        epsilon = f"{budget.epsilon / EPSILON_UNIT:g}"
+        chosen = (
+            f"epsilon {epsilon} is about the smallest with which {found.expected.quantity} is within"
+            f" {found.expected.within:.3g} {found.expected.unit} with {privacy.accuracy.confidence:.0%}",
+            _meaning(f"epsilon {epsilon}", plan, budget),
+        )
+    else:
+        plan = _renamed(make, budget, privacy)
+        if privacy.preset is not None:
+            chosen = (_meaning(f"{privacy.preset} is epsilon {budget.epsilon / EPSILON_UNIT:g}", plan, budget),)
+    if privacy.delta is None:
+        chosen += (_delta(problem, public, plan, budget),)
+    return Budgeted(plan.model_copy(update={"advice": (*chosen, *plan.advice)}), budget, in_other_words=True)
+
+
+def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:
+    """The plan; a refusal that speaks of a figure names the word that stands for it."""
+    words = {"epsilon": "preset"} if privacy.preset is not None else {}
+    if privacy.preset is not None and "delta" not in privacy.model_fields_set:
+        words["delta"] = "preset"
+    try:
+        plan: Plan = make(budget)
+    except InvalidInput as refused:
+        pointers = {f"/privacy/{figure}": f"/privacy/{word}" for figure, word in words.items()}
+        raise InvalidInput(
+            FieldIssue(pointers.get(one.pointer, one.pointer), one.detail) for one in refused.issues
+        ) from None
+    return plan
+
+
+def _meaning(what: str, plan: Plan, budget: Budget) -> str:
+    """What an epsilon means for one unit: the posterior of who finds both neighbours equally likely before."""
+    odds = math.exp(min(700.0, budget.epsilon / EPSILON_UNIT))
+    sure = math.ceil(1000 * odds / (1 + odds)) / 10
+    says = f"is at most {sure:g} % sure afterwards" if sure < 100 else "may be all but sure afterwards"
+    but = f", but for a probability of {budget.delta / DELTA_UNIT:g}" if plan.total.delta else ""
+    return (
+        f"{what}: whoever finds the data and their neighbours ({plan.neighbours}) equally likely before {says} which of"
+        f" both they are{but}"
+    )
+
+
+def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
+    """What delta was chosen, and why."""
+    if not plan.total.delta:
+        return "delta: none is needed, so none is spent"
+    units, delta = problem.units(public), f"{budget.delta / DELTA_UNIT:g}"
+    if units is None:
+        return f"delta {delta} was chosen, which suffices for a million; no public figure tells how many {plan.unit}s"
+    return f"delta {delta} was chosen: a power of ten of at most 1e-6, and a thousandth of one in {units:,}"

@@ -1,0 +1,132 @@
+"""The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is expected to be.
+
+Only public figures are used: `Problem.expected` of plans. These may take a second each, so few are made: about four
+where the expected width falls as a power of epsilon, and never more than `MOST_PLANS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import InvalidInput
+from discreet.privacy.units import EPSILON_UNIT
+from discreet.problems.accuracy import Expected
+from discreet.problems.base import Problem
+from discreet.problems.numbers import MAX_EPSILON, Accuracy, Budget
+from discreet.problems.plans import Plan
+
+NEAR = 1.005
+"""The epsilon that is found is at most so many times the smallest one, where the width falls as epsilon grows."""
+MOST_PLANS = 40
+"""Every third one halves the bracket at least, in logarithms: it is narrow enough after 13 halves at most."""
+DIGITS = 4
+"""Of the epsilon that is found: it is there to be read, and to be sent again."""
+POINTER = "/privacy/accuracy"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A plan that was tried."""
+
+    budget: Budget
+    plan: Plan
+    expected: Expected
+    ratio: float
+    """Of the expected half width to what was asked for: the accuracy is kept where it is at most 1."""
+
+
+def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, make: Callable[[Budget], Plan]) -> Attempt:
+    """The plan of the smallest epsilon that keeps the accuracy, of those that `make` makes at this delta (in units).
+
+    InvalidInput where the kind tells of no such quantity, where its size is not public though a part of it is asked
+    for, or where no epsilon reaches the accuracy.
+    """
+    low, high = 0, MAX_EPSILON * EPSILON_UNIT + 1
+    kept: Attempt | None = None
+    tried: list[Attempt] = []
+    epsilon = EPSILON_UNIT
+    for number in range(MOST_PLANS):
+        found = _attempt(problem, public, accuracy, Budget(epsilon=epsilon, delta=delta), make)
+        tried += [] if found is None else [found]
+        if found is not None and found.ratio <= 1:
+            kept, high = found, epsilon
+        else:
+            low = epsilon
+        if high <= NEAR * low or high - low <= 1:
+            break
+        # A little above where the width is expected to be as asked, then a little below: so both ends come near it.
+        guess = _crossing(tried[-2:])
+        epsilon = _rounded(guess * (1.002 if guess * 1.003 < high else 0.998))
+        if number % 3 == 2 or not low < epsilon < high:
+            epsilon = _rounded(math.sqrt(max(low, 0.5) * high))
+    if kept is None:
+        raise _unreachable(accuracy, tried)
+    return kept
+
+
+def _attempt(
+    problem: Problem, public: Any, accuracy: Accuracy, budget: Budget, make: Callable[[Budget], Plan]
+) -> Attempt | None:
+    """None where the epsilon is too small for any plan."""
+    try:
+        plan = make(budget)
+    except InvalidInput as refused:
+        if any(one.pointer != "/privacy/epsilon" for one in refused.issues):
+            raise
+        return None
+    known = problem.expected(public, plan, accuracy.confidence)
+    if not known:
+        raise InvalidInput(
+            f"{problem.kind} cannot tell from public figures how near its answers will be: ask for an epsilon",
+            pointer=POINTER,
+        )
+    expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
+    if expected is None:
+        names = ", ".join(one.quantity for one in known)
+        raise InvalidInput(f"of this problem there are {names}", pointer=f"{POINTER}/quantity")
+    return Attempt(budget, plan, expected, expected.within / _asked(accuracy, expected))
+
+
+def _asked(accuracy: Accuracy, expected: Expected) -> float:
+    """The half width that is asked for, in the quantity's unit."""
+    part = accuracy.part
+    if part is None:
+        return float(accuracy.within)
+    if not expected.size:
+        says = f"how large {expected.quantity} is, is not known without the data: say in {expected.unit} how near"
+        raise InvalidInput(says, pointer=f"{POINTER}/within")
+    return part * abs(expected.size)
+
+
+def _crossing(tried: Sequence[Attempt]) -> float:
+    """Where the half width is as asked if it falls as a power of epsilon: the one through two attempts, else the
+    first. 0 where that cannot be told."""
+    known = [one for one in tried if 0 < one.ratio < math.inf]
+    if not known:
+        return 0.0
+    power, last = 1.0, known[-1]
+    if len(known) == 2 and (step := math.log(last.budget.epsilon / known[0].budget.epsilon)):
+        power = -math.log(last.ratio / known[0].ratio) / step
+    if power <= 0:
+        return 0.0
+    return last.budget.epsilon * math.exp(max(-40.0, min(40.0, math.log(last.ratio) / power)))
+
+
+def _rounded(epsilon: float) -> int:
+    """With `DIGITS` digits."""
+    units = round(epsilon)
+    return round(units, min(0, DIGITS - len(str(units))))
+
+
+def _unreachable(accuracy: Accuracy, tried: Sequence[Attempt]) -> InvalidInput:
+    asked = f"no epsilon up to {MAX_EPSILON} is expected to bring it within {accuracy.within}"
+    if not tried:
+        return InvalidInput(asked, pointer=f"{POINTER}/within")
+    missed = max(tried, key=lambda one: one.budget.epsilon)
+    expected = missed.expected
+    says = f"{asked} (of {expected.quantity}, in {expected.unit}) with {accuracy.confidence:.0%}"
+    at = missed.budget.epsilon / EPSILON_UNIT
+    return InvalidInput(f"{says}; with epsilon {at:.4g}: {expected.sentence}", pointer=f"{POINTER}/within")

@@ -1,0 +1,185 @@
+"""Budgets in other words: presets, a delta by rule, and the smallest epsilon for an accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from discreet.errors import InvalidInput
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
+from discreet.problems import KINDS, inverse
+from discreet.problems.accuracy import Expected
+from discreet.problems.budgets import budgeted
+from discreet.problems.numbers import PRESETS, Accuracy, Privacy, auto_delta
+from discreet.problems.plans import Plan
+from discreet.problems.rehearsal import read_example
+from discreet.problems.routing.problem import Routing
+
+PRICED = [name for name, kind in KINDS.items() if kind.Dataset is not None]
+
+
+@given(st.integers(1, 10**14))
+def test_an_automatic_delta_fails_nobody_in_a_thousand_releases(units: int) -> None:
+    delta = auto_delta(units)
+    assert delta <= Decimal("1e-6")
+    assert delta * units <= Decimal("1e-3")
+    assert delta * 10 > Decimal("1e-6") or delta * 10 * units > Decimal("1e-3")  # the largest power of ten
+    assert delta * DELTA_UNIT == int(delta * DELTA_UNIT)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("kind", PRICED)
+def test_a_preset_is_the_plan_of_its_figures(kind: str, preset: str) -> None:
+    problem, dataset, _ = read_example(KINDS[kind])
+    assert dataset is not None
+    made = budgeted(problem, dataset.public, Privacy.model_validate({"preset": preset}))
+    assert made.in_other_words
+    assert made.figures["epsilon"] == float(PRESETS[preset])
+    delta = auto_delta(problem.units(dataset.public)) if made.plan.total.delta else Decimal(0)
+    assert made.figures["delta"] == float(delta)
+    same = budgeted(problem, dataset.public, Privacy(epsilon=PRESETS[preset], delta=delta))
+    assert not same.in_other_words
+    assert made.plan.events == same.plan.events
+    assert made.plan.total == same.plan.total
+    odds = math.exp(float(PRESETS[preset]))
+    meaning, chosen = made.plan.advice[:2]
+    assert meaning.startswith(f"{preset} is epsilon {PRESETS[preset]}: whoever finds")
+    assert made.plan.neighbours in meaning
+    assert float(meaning.rpartition("at most ")[2].partition(" %")[0]) == pytest.approx(
+        100 * odds / (1 + odds), abs=0.1
+    )
+    assert chosen.startswith("delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen")
+
+
+def test_a_delta_by_rule_with_an_epsilon_or_a_rho() -> None:
+    problem, dataset, _ = read_example(KINDS["multi_agent"])
+    assert dataset is not None
+    made = budgeted(problem, dataset.public, Privacy.model_validate({"epsilon": 2, "delta": "auto"}))
+    assert made.figures == {"epsilon": 2.0, "delta": 1e-6}
+    assert "a thousandth of one in 2" in made.plan.advice[0]
+    of_rho = budgeted(problem, dataset.public, Privacy.model_validate({"rho": 0.01, "delta": "auto"}))
+    assert of_rho.plan.total.rho <= 10**16
+    assert of_rho.budget.delta == 10**12
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"preset": "usual", "epsilon": 1},
+        {"preset": "usual", "accuracy": {"within": 1}},
+        {"preset": "wild"},
+        {"epsilon": 1, "delta": "automatic"},
+        {"epsilon": 1, "delta": None},
+        *({"accuracy": {"within": within}} for within in (0, -1, True, "5", "0%", "0.0 %", "five%", [1], None)),
+        {"accuracy": {"within": 1, "confidence": 1.0}},
+        {"accuracy": {"within": 1, "confidence": 0.1}},
+    ],
+)
+def test_what_says_no_budget_is_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Privacy.model_validate(said)
+
+
+def test_a_refusal_of_a_preset_names_it() -> None:
+    problem, dataset, _ = read_example(KINDS["multi_agent"])
+    assert dataset is not None
+    tiny = problem.model_copy(update={"schedule": problem.schedule.model_copy(update={"iterations": 10**6})})  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput) as refused:
+        budgeted(tiny, dataset.public, Privacy.model_validate({"preset": "strict", "delta": 0}))
+    assert {one.pointer for one in refused.value.issues} == {"/privacy/delta"}  # which was said
+
+
+# The inverse --------------------------------------------------------------------------------------------------------
+
+WIDTHS: dict[str, Callable[[float], float]] = {
+    "as noise": lambda epsilon: 30 / epsilon,
+    "as steps": lambda epsilon: 3000 / epsilon**2,
+    "slowly": lambda epsilon: 300 / math.sqrt(epsilon),
+    "with a floor": lambda epsilon: 1 + 12 / epsilon,
+    "useless below a bound": lambda epsilon: math.inf if epsilon < 0.7 else 30 / epsilon,
+    "by a jump": lambda epsilon: 100.0 if epsilon < 7.123 else 1e-6,
+}
+
+
+class Told(Routing):
+    """Routing of which a test knows how near it is; `plans` are the epsilons that were tried."""
+
+    plans: Any
+    width: Any
+
+    def plan(self, public: Any, budget: Any) -> Plan:
+        self.plans.append(budget.epsilon / EPSILON_UNIT)
+        return super().plan(public, budget)
+
+    def expected(self, public: Any, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        within = self.width(plan.total.epsilon / EPSILON_UNIT)
+        return (
+            Expected("total_travel_time", within, "minutes", f"± {within:.3g} minutes", size=200.0),
+            Expected("demand", 2 * within, "trips", f"± {2 * within:.3g} trips"),
+        )
+
+
+def told(width: Callable[[float], float]) -> tuple[Told, Any]:
+    problem, dataset, _ = read_example(KINDS["routing"])
+    assert dataset is not None
+    return Told.model_construct(**{**dict(problem), "plans": [], "width": width}), dataset.public
+
+
+def asked(**accuracy: Any) -> Privacy:
+    return Privacy.model_validate({"accuracy": accuracy})
+
+
+@pytest.mark.parametrize("within", [0.5, 2.0, 5.0, 29.0, "5%", "0.75 %"])
+@pytest.mark.parametrize("law", WIDTHS)
+def test_the_inverse_is_the_smallest_epsilon(law: str, within: float | str) -> None:
+    width = WIDTHS[law]
+    problem, public = told(width)
+    near = within if isinstance(within, float) else float(within.rstrip(" %")) * 2
+    if width(1000) > near:
+        with pytest.raises(InvalidInput, match=r"no epsilon up to 1000 .* with epsilon [0-9.]+: ±") as refused:
+            budgeted(problem, public, asked(within=within))
+        assert refused.value.issues[0].pointer == "/privacy/accuracy/within"
+        return
+    made = budgeted(problem, public, asked(within=within))
+    epsilon = made.figures["epsilon"]
+    assert width(epsilon) <= near
+    assert width(epsilon / (inverse.NEAR + 1e-9)) > near
+    assert len(f"{epsilon:g}".replace(".", "").strip("0")) <= inverse.DIGITS
+    assert len(problem.plans) <= inverse.MOST_PLANS
+    if law in ("as noise", "as steps", "slowly"):
+        assert len(problem.plans) <= 8
+    assert made.plan.advice[0].startswith(f"epsilon {epsilon:g} is about the smallest with which total_travel_time is")
+    assert made.plan.total.epsilon == made.budget.epsilon
+
+
+def test_the_inverse_of_a_named_quantity() -> None:
+    problem, public = told(WIDTHS["as noise"])
+    assert budgeted(problem, public, asked(within=6.0, quantity="demand")).figures["epsilon"] == pytest.approx(10, 5e-3)
+    for said, says, where in (
+        ({"within": "5%", "quantity": "demand"}, "not known without the data: say in trips", "within"),
+        ({"within": 5, "quantity": "link_flows"}, "there are total_travel_time, demand", "quantity"),
+    ):
+        with pytest.raises(InvalidInput, match=says) as refused:
+            budgeted(problem, public, asked(**said))
+        assert refused.value.issues[0].pointer == f"/privacy/accuracy/{where}"
+
+
+def test_a_kind_that_tells_of_nothing_says_so() -> None:
+    problem, public = told(WIDTHS["as noise"])
+    silent = Routing.model_construct(**{name: getattr(problem, name) for name in Routing.model_fields})
+    object.__setattr__(silent, "expected", lambda *_: ())
+    with pytest.raises(InvalidInput, match="routing cannot tell"):
+        budgeted(silent, public, asked(within=5))
+
+
+def test_an_accuracy_is_written_and_kept_in_figures() -> None:
+    assert Accuracy(within="2.5 %").part == 0.025
+    assert Accuracy(within=2.5).part is None
