@@ -200,7 +200,7 @@ def _asked(
     """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says."""
     from discreet_client.calls import job_body  # noqa: PLC0415
 
-    body = read_body(file)
+    body: dict[str, Any] = read_body(file)
     given: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "accuracy": accuracy}
     given = {name: value for name, value in given.items() if value is not None}
     if not given:
@@ -209,8 +209,7 @@ def _asked(
         raise typer.BadParameter("one of them, and not several", param_hint="--epsilon, --preset, --within")
     if epsilon is not None:
         given["epsilon"] = strict(f"{number(epsilon, '--epsilon'):f}".encode())  # with the digits that were typed
-    asked: dict[str, Any] = job_body(body, **given)
-    return asked
+    return job_body(body, **given)
 
 
 def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> Mapping[str, Any]:

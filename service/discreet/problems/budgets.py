@@ -29,6 +29,13 @@ class Budgeted:
         delta = self.budget.delta if self.plan.total.delta else 0
         return {"epsilon": self.budget.epsilon / EPSILON_UNIT, "delta": delta / DELTA_UNIT}
 
+    def require_figures(self, privacy: Privacy | None) -> None:
+        """InvalidInput where a job asks for an accuracy: what it spends stands in its request."""
+        if privacy is not None and privacy.accuracy is not None:
+            figures = ", ".join(f'"{name}": {value:g}' for name, value in self.figures.items())
+            says = f"a job is paid in figures, and POST /v1/plans tells them for an accuracy: send {{{figures}}}"
+            raise InvalidInput(says, pointer="/privacy/accuracy")
+
 
 def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted:
     """The plan of what is asked for; its advice begins with what was chosen where that is said in other words.

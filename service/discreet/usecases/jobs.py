@@ -18,7 +18,6 @@ from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import Problem
-from discreet.problems.budgets import Budgeted
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
@@ -127,8 +126,7 @@ async def submit(
         if known is None:
             raise
         return known
-    if privacy is not None and privacy.accuracy is not None:
-        raise _accuracy_is_for_plans(planned.texts.made)
+    planned.texts.made.require_figures(privacy)
     total = planned.plan.total
     terms = problem.terms if isinstance(problem, FederatedProblem) else None
     large = len(request) > planning.SMALL_CHARACTERS
@@ -393,14 +391,6 @@ async def _known_request(services: Services, principal: Principal, key: str, dig
         if found[0] != digest:
             raise _key_reused()
         return await jobs.find(connection, found[1])
-
-
-def _accuracy_is_for_plans(made: Budgeted) -> InvalidInput:
-    figures = ", ".join(f'"{name}": {value:g}' for name, value in made.figures.items())
-    return InvalidInput(
-        f"a job is paid in figures, and POST /v1/plans tells them for an accuracy: send {{{figures}}}",
-        pointer="/privacy/accuracy",
-    )
 
 
 def _key_reused() -> InvalidInput:
