@@ -380,7 +380,7 @@ BAD_JOBS = [
     ("/privacy/epsilon", True, "JSON number"),
     ("/privacy/rho", 0, "greater than 0"),
     ("/privacy/preset", "wild", "'strict', 'usual' or 'loose'"),
-    ("/privacy/preset", "usual", "one of epsilon, rho, preset and accuracy"),
+    ("/privacy", {"epsilon": 1, "preset": "usual"}, "one of epsilon, rho, preset and accuracy"),
     ("/privacy/delta", "automatic", "JSON number"),
     ("/privacy/accuracy", {"within": "five"}, "a text such as `5%`"),
     ("/privacy/delta", 1, "less than 1"),
