@@ -130,6 +130,9 @@ class Settings(BaseSettings):
     )
     header_seconds: float = Field(default=10.0, gt=0, description="Time for the head of a request to come whole")
     body_stall_seconds: float = Field(default=30.0, gt=0, description="Longest pause in the body of a request")
+    body_bytes_per_second: int = Field(
+        default=256, ge=1, description="Least pace of a body, beside the time of its longest pause"
+    )
     waiting_connections: int = Field(
         default=1000, ge=1, description="Connections without a whole head that one API process keeps; the oldest go"
     )

@@ -113,7 +113,7 @@ def test_a_head_that_drips_ends_and_a_body_that_drips_does_not() -> None:
             with contextlib.suppress(ConnectionResetError):  # where a byte met the closed connection
                 await reader.read()
             dripping.cancel()
-        async with listening(header_seconds=3600.0, body_stall_seconds=2.0) as port:
+        async with listening(header_seconds=3600.0, body_stall_seconds=2.0, body_bytes_per_second=1) as port:
             reader, writer = await opened(port, POST)
             for _ in range(8):
                 await asyncio.sleep(0.4)
@@ -127,6 +127,19 @@ async def drip(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"x")
         await asyncio.sleep(0.02)
+
+
+def test_a_body_that_drips_for_ever_is_ended() -> None:
+    """Each byte comes within the pause that is allowed, and nothing else would ever end it."""
+
+    async def scene() -> None:
+        async with listening(header_seconds=3600.0, body_stall_seconds=0.5) as port:
+            reader, writer = await opened(port, POST.replace(b"8", b"999999999"))
+            dripping = asyncio.create_task(drip(writer))
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+            dripping.cancel()
+
+    asyncio.run(scene())
 
 
 def test_the_second_head_of_a_connection_has_its_time_too() -> None:

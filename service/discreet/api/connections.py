@@ -3,7 +3,8 @@
 uvicorn ends a connection that stays idle between two requests, but waits for ever for the rest of a request that has
 begun: a few hundred unfinished heads would hold every descriptor of the process. Here a head must be whole within
 `header_seconds` of its beginning (or of the connection's), however its bytes drip; a body may pause for
-`body_stall_seconds`; and of connections whose head has not come, at most `waiting_connections` are kept, the youngest.
+`body_stall_seconds`, and has that beside a second for each `body_bytes_per_second` that have come of it; and of
+connections whose head has not come, at most `waiting_connections` are kept, the youngest.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def bounded_protocol(settings: Settings) -> type[H11Protocol]:
     class Bounded(_BoundedProtocol):
         header_seconds = settings.header_seconds
         body_stall_seconds = settings.body_stall_seconds
+        body_bytes_per_second = settings.body_bytes_per_second
         most_waiting = settings.waiting_connections
 
     Bounded.waiting = OrderedDict()
@@ -37,6 +39,7 @@ def bounded_protocol(settings: Settings) -> type[H11Protocol]:
 class _BoundedProtocol(H11Protocol):
     header_seconds: float
     body_stall_seconds: float
+    body_bytes_per_second: int
     most_waiting: int
     waiting: ClassVar[OrderedDict[_BoundedProtocol, None]]
     """Connections whose head has not come, the oldest first."""
@@ -46,6 +49,8 @@ class _BoundedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._begun = False
         """Some of a head has come."""
+        self._body_since: float | None = None
+        self._body_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -59,14 +64,19 @@ class _BoundedProtocol(H11Protocol):
         super().data_received(data)
         state = self.conn.their_state
         if state is h11.IDLE:
+            self._body_since = None
             # A whole request may have been answered already: then nothing of the next one has come.
             self._begun = bool(self.conn.trailing_data[0])
             if self._begun and self not in self.waiting:
                 self._wait_for_head()
         elif state is h11.SEND_BODY:
             self._stop_waiting()
-            self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
+            if self._is_dripping(len(data)):
+                self._stalled()
+            else:
+                self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
         else:
+            self._body_since = None
             self._stop_waiting()
 
     def send_400_response(self, msg: str) -> None:
@@ -92,6 +102,14 @@ class _BoundedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _is_dripping(self, came: int) -> bool:
+        """Whether the body takes longer than what has come of it allows, with these bytes."""
+        if self._body_since is None:
+            self._body_since, self._body_bytes = self.loop.time(), 0
+        self._body_bytes += came
+        allowed = self.body_stall_seconds + self._body_bytes / self.body_bytes_per_second
+        return self.loop.time() - self._body_since > allowed
 
     def _stalled(self) -> None:
         if self.flow.read_paused:  # it is the application that does not read
