@@ -168,6 +168,7 @@ def test_other_tenants_objects_do_not_exist(seeded: Seeded) -> None:
             ]
             # Links for agents cannot be made at all without an rpc address: 503 for everybody.
             assert answers[0].status_code == answers[1].status_code == (503 if act == "tokens" else 404), address
+            assert ("waiting does not help" in answers[0].text) == (act == "tokens")
             assert answers[0].text == answers[1].text.replace(never, address)
         for address in (f"/jobs/{seeded.job}/events", f"/budgets/{seeded.account}/charts/spending.json"):
             assert stranger.http.get(address).status_code == 404

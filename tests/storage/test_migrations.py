@@ -23,7 +23,7 @@ from discreet.errors import Unavailable
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
-from discreet.storage import migrations
+from discreet.storage import migrations, schema
 from discreet.storage.database import Database as Pool
 from discreet.storage.database import may_be_other_schema
 from discreet.storage.migrations import migrate
@@ -248,6 +248,12 @@ async def ready(settings: Settings) -> None:
         await check_schema(pool)
     finally:
         await pool.close()
+
+
+def test_an_installation_without_its_migrations_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "scripts", lambda: tmp_path)
+    with pytest.raises(WrongSchema, match="its migrations are missing"):
+        revisions()
 
 
 def test_many_at_once_migrate_once(postgres: EmbeddedPostgres, empty: Database, tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ NEXT_STEPS = {
     503: "Wait a moment and load the page again. Jobs that are queued or running are not lost.",
 }
 """What to do about a refusal, by status."""
+NEXT_STEPS_OF = {
+    "no_rpc": "Ask whoever runs this server to set it up; waiting does not help.",
+    "wrong_schema": "Tell whoever runs this server; waiting does not help, and jobs are not lost.",
+}
+"""By code, where that tells more."""
+
+LAST_STEP = "Load the page again. If it stays, tell whoever runs this server."
 
 
 def install(app: FastAPI) -> None:
@@ -53,7 +60,7 @@ def _for_people(handler: Callable[..., Any]) -> Callable[..., Any]:
             "problem.html",
             status=answer.status_code,
             problem=problem,
-            step=NEXT_STEPS.get(answer.status_code, "Load the page again. If it stays, tell whoever runs this server."),
+            step=NEXT_STEPS_OF.get(problem["code"]) or NEXT_STEPS.get(answer.status_code, LAST_STEP),
         )
         if "retry-after" in answer.headers:
             page.headers["Retry-After"] = answer.headers["retry-after"]

@@ -32,8 +32,11 @@ def scripts() -> Path:
 
 
 def revisions() -> tuple[str, ...]:
-    """The numbers of the revisions that this version knows, oldest first."""
-    return tuple(sorted(path.name.partition("_")[0] for path in (scripts() / "versions").glob("[0-9]*.py")))
+    """The numbers of the revisions that this version knows, oldest first. WrongSchema where its files are not there."""
+    found = sorted(path.name.partition("_")[0] for path in (scripts() / "versions").glob("[0-9]*.py"))
+    if not found:
+        raise WrongSchema("this installation is not whole: its migrations are missing; install it again")
+    return tuple(found)
 
 
 def oldest_code(applied: str) -> str:
