@@ -10,11 +10,14 @@ from scipy import stats
 
 from benchmarks.coverage import Case, finished, measured
 from benchmarks.coverage_routing import cases
+from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems import results
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.routing import intervals
-from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.advice import roads_of
+from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
+from discreet.problems.routing.network import AffineLatency, RoadNetwork
 from discreet.problems.routing.problem import Routing
 from tests import bodies
 
@@ -139,3 +142,105 @@ def test_the_reach_of_noise_is_its_quantile() -> None:
         within = np.cumsum(weights) / weights.sum()
         for level in (0.5, 0.9, 0.999):
             assert event.reach(level) == np.flatnonzero(within >= level)[0]
+
+
+# Before anything is released -----------------------------------------------------------------------------------------
+
+
+def planned(asked: Routing, epsilon: float = 0.1, **figures: Any) -> tuple[RoutingPublic, Any]:
+    part = RoutingPublic.model_validate({"unit": "request", "periods": 5, "period_minutes": 60, **figures})
+    return part, asked.plan(part, Privacy.model_validate({"epsilon": epsilon}).budget)
+
+
+@pytest.mark.parametrize("latency", [{"type": "affine"}, {"type": "bpr"}])
+def test_what_is_expected_of_an_even_demand_is_what_it_gets(latency: dict[str, Any]) -> None:
+    city = chosen("Sioux Falls, table", 0.1).problem.network
+    asked = Routing.model_validate({"kind": "routing", "dataset": "dst_x", "network": city, "latency": latency})
+    part, plan = planned(asked, zones=24, max_total=5520)
+    expected = {one.quantity: one for one in asked.expected(part, plan, 0.9)}
+    assert list(expected) == ["total_travel_time", "demand", "link_flows"]  # the first is what is meant by no name
+    even = 50 * ~np.eye(24, dtype=bool)
+    shown = asked.finish(part, plan, {"trips": even.astype(np.int64)}, lambda *_: None).to_json()
+    values = shown["uncertainty"]["values"]
+    half = {name: np.subtract(ends["upper"], ends["lower"]).max() / 2 for name, ends in values.items()}
+    assert half["total_travel_time"] == pytest.approx(expected["total_travel_time"].within, rel=0.03)
+    assert half["demand"] == expected["demand"].within
+    assert half["link_flows"] == pytest.approx(expected["link_flows"].within, rel=0.15)
+    assert shown["total_travel_time"] == pytest.approx(expected["total_travel_time"].size, rel=0.05)
+    assert expected["demand"].size == 10
+    assert [one.sentence for one in expected.values()] == list(plan.advice)
+
+
+def test_what_is_expected_falls_with_epsilon_and_says_where_nothing_is_left() -> None:
+    asked = Routing.model_validate(bodies.job("dst_x")["problem"])
+    widths = []
+    for epsilon in (0.001, 0.1, 1, 10):
+        part, plan = planned(asked, epsilon, zones=3, max_total=600)
+        widths.append([one.within for one in asked.expected(part, plan, 0.9)])
+        assert [one.within for one in asked.expected(part, plan, 0.99)] >= widths[-1]
+    assert (np.diff(widths[1:], axis=0) < 0).all()
+    assert np.isinf(widths[0][0])
+    part, plan = planned(asked, 0.001, zones=3, max_total=600)
+    assert "mostly noise" in plan.advice[0]
+
+
+def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> None:
+    asked = Routing.model_validate(bodies.job("dst_x")["problem"])
+    part, plan = planned(asked, zones=3)
+    for one in asked.expected(part, plan, 0.9):
+        assert one.size is None
+        assert 0 < one.within < np.inf
+    assert "empty roads" in plan.advice[0]
+    # Of zones 1 to 3 on their own links, which take 1 + the distance of their numbers: 2, 3, 2, 2, 3, 2.
+    deviation = plan.noise[0].standard_deviation / 5
+    total = next(one for one in asked.expected(part, plan, 0.9) if one.quantity == "total_travel_time")
+    assert total.within == pytest.approx(1.6449 * deviation * np.sqrt(34), rel=1e-3)
+
+
+def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Centroids are not passed, of parallel links the cheaper counts, links may take no time."""
+    links = [(1, 4, 0), (4, 1, 0), (2, 5, 0), (5, 2, 0), (3, 5, 0), (5, 3, 0), (4, 5, 3), (4, 5, 2), (5, 4, 7)]
+    links += [(1, 3, 9), (2, 1, 5), (4, 3, 1)]  # by 2 from 1 on would be shorter from 2 to 4 than 7
+    network = RoadNetwork.model_validate(
+        {
+            "nodes": 5,
+            "first_through_node": 4,
+            "links": [
+                {"tail": tail, "head": head, "free_flow_time": time, "capacity": 10} for tail, head, time in links
+            ],
+        }
+    )
+    found = roads_of(network, AffineLatency(type="affine"), "system_optimum", 3, 0)
+    assert found is not None
+    costs = {(1, 2): 2, (1, 3): 1, (2, 1): 5, (2, 3): 0, (3, 1): 7, (3, 2): 0}
+    assert found.norm == pytest.approx(np.linalg.norm(list(costs.values())))
+    assert found.most == pytest.approx(7)
+    assert found.pairs == 2  # out of node 3, and into node 2
+    monkeypatch.setattr("discreet.problems.routing.advice.MOST_WORK", 3 * (5 + 3) - 1)
+    assert roads_of.__wrapped__(network, AffineLatency(type="affine"), "system_optimum", 3, 0) is None
+
+
+def test_the_gradient_says_what_to_expect_of_shares() -> None:
+    asked = Routing.model_validate(bodies.job("dst_x", method="gradient", regularization=1000)["problem"])
+    part = RoutingPublic(unit="request", zones=3, periods=4, period_minutes=60, max_total=150, max_pair=120)
+    for epsilon, noise in ((10**11, False), (10**7, True)):
+        plan = asked.plan(part, Budget(epsilon=epsilon, delta=10**13))
+        (one,) = asked.expected(part, plan, 0.9)
+        assert np.isinf(one.within) == noise == ("mostly noise" in plan.advice[0])
+
+
+def test_auto_takes_the_public_bound_of_a_person_and_nothing_else() -> None:
+    figures = {"unit": "person", "zones": 3, "periods": 4, "period_minutes": 60, "max_person": 8}
+    part = RoutingPublic.model_validate(figures)
+    asked = Routing.model_validate(bodies.job("dst_x", max_trips_per_person="auto")["problem"])
+    plan = asked.plan(part, Budget(epsilon=10**9, delta=0))
+    assert (plan.parameters["max_trips_per_person"], plan.events[0].sensitivity) == (8, 8)
+    assert any("max_trips_per_person: 8" in says and "4 would" in says for says in plan.advice)
+    with pytest.raises(InvalidInput, match="max_person") as refused:
+        asked.plan(part.model_copy(update={"max_person": None}), Budget(epsilon=10**9, delta=0))
+    assert refused.value.issues[0].pointer == "/problem/max_trips_per_person"
+    rows = [{"period": period, "origin": 1, "destination": 2, "count": 4, "person": "a"} for period in (0, 1)]
+    content = RoutingContent.model_validate({"trips": [*rows, {**rows[0], "person": "b"}]})
+    RoutingDataset.read_rows(part, content)
+    with pytest.raises(InvalidInput, match="max_person"):
+        RoutingDataset.read_rows(part.model_copy(update={"max_person": 7}), content)

@@ -2534,9 +2534,10 @@ export interface components {
             max_norm_per_person?: number | null;
             /**
              * Max Trips Per Person
+             * @description Most trips of one person that count, over all periods. `auto`: the dataset's public max_person
              * @default null
              */
-            max_trips_per_person?: number | null;
+            max_trips_per_person?: number | "auto" | null;
             /**
              * Method
              * @default auto
@@ -2660,6 +2661,12 @@ export interface components {
              * @default null
              */
             max_pair?: number | null;
+            /**
+             * Max Person
+             * @description Public bound on the trips of one person over all periods, which the content must keep: what `max_trips_per_person: auto` takes
+             * @default null
+             */
+            max_person?: number | null;
             /**
              * Max Rows
              * @description Public bound on the number of cells (period, pair of zones and, where the unit is person, person) that have trips, chosen without looking at them: releases take the time of so many. Absent: 2,000,000 for requests, 500,000 for persons

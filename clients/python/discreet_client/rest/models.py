@@ -736,8 +736,11 @@ class Routing(TypedDict):
     beside max_trips_per_person: further trips are left out, and with a delta there is less
     noise; >= 1, <= 1000000
     """
-    max_trips_per_person: NotRequired[int | None]
-    """>= 1, <= 1000000"""
+    max_trips_per_person: NotRequired[int | Literal["auto"] | None]
+    """
+    Most trips of one person that count, over all periods. `auto`: the dataset's public
+    max_person
+    """
     method: NotRequired[Literal["auto", "counts", "gradient"]]
     """default `auto`"""
     network: RoadNetwork
@@ -767,6 +770,11 @@ class RoutingPublic(TypedDict):
     """
     Public bound on the trips of one pair in one period, which the content must keep; >= 1, <=
     1000000000
+    """
+    max_person: NotRequired[int | None]
+    """
+    Public bound on the trips of one person over all periods, which the content must keep: what
+    `max_trips_per_person: auto` takes; >= 1, <= 1000000
     """
     max_rows: NotRequired[int | None]
     """

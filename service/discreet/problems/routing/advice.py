@@ -1,10 +1,182 @@
-"""What a plan of trips advises, from public figures alone."""
+"""What a plan of trips expects and advises, from public figures alone.
+
+How far noise will move link flows and total travel time follows from which links a pair's trips take. That is taken
+from an even demand, of the public total where there is one and else of nobody: rounds of shortest paths at the costs of
+the rounds before (Frank and Wolfe 1956). By SciPy, so that who only
+plans loads no compiled kernel.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.special import ndtri
+
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
+from discreet.problems.accuracy import Expected
 from discreet.problems.numbers import Budget
+from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
+from discreet.solvers.traffic.traffic_assignment import Latency, Network
+
+Floats = NDArray[np.float64]
+
+ROUNDS = 40
+SEARCH_STEPS = 30
+MOST_WORK = 2_000_000
+"""Zones times nodes of all rounds together, for which a second is enough; of a larger network of one round nothing is
+said of what takes shortest paths."""
+
+
+class Roads(NamedTuple):
+    """An even demand on the network, in figures that noise goes through."""
+
+    norm: float
+    most: float
+    """The l2 norm and the largest of all pairs' costs of one more trip."""
+    total: float
+    """Total travel time of a period."""
+    pairs: float
+    flow: float
+    """Of the link that most pairs lead over: how many, and its flow."""
+
+
+def expectations(
+    public: RoutingPublic,
+    network: RoadNetwork,
+    latency: AffineLatency | BprLatency,
+    objective: str,
+    event: Event,
+    confidence: float,
+) -> Iterator[Expected]:
+    """Of the method counts: total travel time, demand and link flows, in this order."""
+    reach = event.reach(confidence) / public.periods
+    spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.periods
+    pairs, bound = public.zones * (public.zones - 1), public.max_total
+    mean = None if bound is None else bound / pairs
+    roads = roads_of(network, latency, objective, public.zones, bound or 0)
+    sure = f"with {confidence:.0%}"
+    if roads is not None:
+        width = max(spread * roads.norm, reach * roads.most)
+        says = f"total travel time within ± {width:.3g} trips times time {sure}, "
+        if bound is None:
+            says += "on empty roads, and more on full ones: the dataset has no public max_total to tell from"
+        elif width < roads.total:
+            part = width / roads.total
+            says += f"about {part:.2g} of its {roads.total:.3g} if max_total trips were spread evenly over the pairs"
+        else:
+            says += f"which is more than the {roads.total:.3g} that max_total trips would take: mostly noise"
+        size = roads.total if bound else None
+        within = width if size is None or width < size else math.inf
+        yield Expected("total_travel_time", within, "trips a period times the unit of free_flow_time", says, size)
+    says = f"± {reach:.3g} trips a period on each pair of zones {sure}"
+    if mean is not None:
+        says += f", of at most {mean:.3g} in the mean of all pairs"
+    says += f"; a pair with fewer than {2 * reach:.3g} cannot be told from one without any"
+    yield Expected("demand", reach, "trips a period", says, mean)
+    if roads is not None:
+        width = max(spread * math.sqrt(roads.pairs), reach)
+        says = f"± {width:.3g} trips a period {sure} on the link that most pairs lead over, and less on others"
+        yield Expected("link_flows", width, "trips a period", says, roads.flow if bound else None)
+
+
+def expected_shares(event: Event, confidence: float) -> Expected:
+    """Of the method gradient."""
+    reach = event.reach(confidence)
+    says = f"± {reach:.3g} of a trip on each pair's share of each link with {confidence:.0%}"
+    if reach >= 0.5:
+        says += ", which is as much as there is: mostly noise"
+    return Expected("unit_flows", reach if reach < 0.5 else math.inf, "share of a pair's trips", says, 1.0)
+
+
+@lru_cache(maxsize=8)
+def roads_of(
+    roads: RoadNetwork, latency: AffineLatency | BprLatency, objective: str, zones: int, total: int
+) -> Roads | None:
+    """What an even demand of `total` trips a period does; None where the network is too large to look."""
+    network, form = roads.arrays(zones), latency.solver_form()
+    work = zones * (network.nodes + network.first_through_node)
+    if work > MOST_WORK:
+        return None
+    each, of = total / (zones * (zones - 1)), int(objective == "system_optimum")
+    _, count = _loaded(network, network.free_flow_time)
+    for _ in range(min(ROUNDS, MOST_WORK // work) if total else 0):
+        _, other = _loaded(network, _costs(network, form, each * count)[of])
+        count += _length(lambda moved: _costs(network, form, each * moved)[of], count, other - count) * (other - count)
+    flow = each * count
+    time, marginal = _costs(network, form, flow)
+    trip, _ = _loaded(network, marginal)
+    busy = int(np.argmax(count))
+    return Roads(
+        norm=float(np.linalg.norm(trip)),
+        most=float(trip.max()),
+        total=float(time @ flow),
+        pairs=float(count[busy]),
+        flow=float(flow[busy]),
+    )
+
+
+def _length(costs: Callable[[Floats], Floats], start: Floats, step: Floats) -> float:
+    """How far to go along a step of all pairs to shorter paths: until they no longer are shorter."""
+    low, high = 0.0, 1.0
+    for _ in range(SEARCH_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if costs(start + middle * step) @ step < 0 else (low, middle)
+    return low
+
+
+def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Floats]:
+    """Travel times, and what one more trip costs all."""
+    raised = latency.coefficient * (flow / network.capacity) ** latency.power
+    free = network.free_flow_time
+    return free * (1 + raised), free * (1 + (1 + latency.power) * raised)
+
+
+def _loaded(network: Network, cost: Floats) -> tuple[Floats, Floats]:
+    """The cost of each pair's shortest path, float64[zones, zones], and how many pairs' lead over each link.
+
+    A centroid is two nodes, one that is entered and one that is left, as in `unreachable_pairs`. Of parallel links the
+    cheapest counts. A sparse matrix has no edge of cost 0, so all cost a trifle more.
+    """
+    nodes, zones = network.nodes, network.zones
+    size = nodes + network.first_through_node
+    leaves = np.where(network.tail < network.first_through_node, network.tail + nodes, network.tail)
+    keys = leaves * size + network.head
+    order = np.lexsort((cost, keys))
+    keys, first = np.unique(keys[order], return_index=True)
+    links = order[first]
+    trifle = 1e-9 * (float(cost.max(initial=0.0)) or 1.0)
+    graph = csr_array((cost[links] + trifle, np.divmod(keys, size)), shape=(size, size))
+    starts = np.arange(zones)
+    starts = np.where(starts < network.first_through_node, starts + nodes, starts)
+    distance, before = dijkstra(graph, indices=starts, return_predecessors=True)
+    trips = np.zeros((zones, size))
+    trips[:, :zones] = 1.0 - np.eye(zones)
+    rows = np.arange(zones)
+    # From the farthest node on, what arrives at a node came through the one before it.
+    farthest = np.argsort(np.where(np.isfinite(distance), -distance, 0.0), axis=1, kind="stable")
+    for node in farthest.T:
+        ahead = before[rows, node]
+        known = ahead >= 0
+        trips[rows[known], ahead[known]] += trips[rows[known], node[known]]
+    row, node = np.nonzero(before >= 0)
+    taken = links[np.searchsorted(keys, before[row, node].astype(np.int64) * size + node)]
+    carried: Floats = np.bincount(taken, weights=trips[row, node], minlength=network.tail.size).astype(np.float64)
+    return np.where(np.eye(zones, dtype=bool), 0.0, distance[:, :zones]), carried
+
+
+def clip_advice(trips: int) -> tuple[str, ...]:
+    """Why `max_trips_per_person: "auto"` is what it is, and what the next best would do."""
+    says = f"max_trips_per_person: {trips}, the dataset's public max_person, with which no trip is left out"
+    return (f"{says}; {max(1, trips // 2)} would take half the noise, and cut the trips of those who have more",)
 
 
 def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> tuple[str, ...]:

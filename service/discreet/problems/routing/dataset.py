@@ -46,6 +46,11 @@ class RoutingPublic(Frozen):
     max_pair: Positive | None = Field(
         default=None, description="Public bound on the trips of one pair in one period, which the content must keep"
     )
+    max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
+        default=None,
+        description="Public bound on the trips of one person over all periods, which the content must keep: what "
+        "`max_trips_per_person: auto` takes",
+    )
     max_rows: Positive | None = Field(
         default=None,
         description="Public bound on the number of cells (period, pair of zones and, where the unit is person, person) "
@@ -228,4 +233,8 @@ def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
         if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair:
             raise InvalidInput("a pair has more trips in a period than public.max_pair says", pointer=pointer)
+    if public.max_person is not None and "person_start" in content:
+        before = np.concatenate([[0], np.cumsum(trips[:, 3])])
+        if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person:
+            raise InvalidInput("a person has more trips than public.max_person says", pointer=pointer)
     return content

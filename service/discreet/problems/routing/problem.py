@@ -22,18 +22,19 @@ from pydantic import Field
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS
+from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget, Flag, Real
-from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
+from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.routing import examples
-from discreet.problems.routing.advice import norm_advice
+from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
+from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
 from discreet.problems.routing.intervals import uncertainty_of, uncertainty_of_routing
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.policies import policy_json, policy_table
@@ -51,13 +52,9 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 MAX_ITERATIONS = 1000
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
-PROJECTION_TOLERANCE = 1e-11
 STARTING_GAP = 1e-4
 LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
-MAX_REACH = 1e6
-"""Largest number that `gradient` may have to project: routings lie within 0 and 1, and projections of far larger
-numbers could fail, which would tell about the trips."""
 
 
 class Routing(Problem):
@@ -92,7 +89,10 @@ class Routing(Problem):
     regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
         default=None, description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time"
     )
-    max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = None
+    max_trips_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | Literal["auto"] | None = Field(
+        default=None,
+        description="Most trips of one person that count, over all periods. `auto`: the dataset's public max_person",
+    )
     max_norm_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
         description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 pairs: 112), beside "
@@ -124,7 +124,22 @@ class Routing(Problem):
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
         if issues := self._issues(public):
             raise InvalidInput(issues)
-        return self._plan_gradient(public, budget) if self.method == "gradient" else self._plan_counts(public, budget)
+        if self.method == "gradient":
+            network = self.network.arrays(public.zones)
+            plan = gradient_plan(public, budget, network, self._terms(public, network), self._row_seconds(public))
+        else:
+            plan = self._plan_counts(public, budget)
+        sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
+        return plan.model_copy(update={"advice": (*sentences, *plan.advice)})
+
+    def expected(self, public: RoutingPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        (event,) = plan.events
+        if plan.parameters["method"] == "gradient":
+            return (expected_shares(event, confidence),)
+        return tuple(expectations(public, self.network, self.latency, self.objective, event, confidence))
+
+    def _clip(self, public: RoutingPublic) -> int | None:
+        return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
 
     def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
         issues = [
@@ -137,6 +152,9 @@ class Routing(Problem):
             issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
         if public.unit == "request" and self.max_trips_per_person is not None:
             issues.append(FieldIssue("/problem/max_trips_per_person", "the dataset's unit is a request, not a person"))
+        elif self.max_trips_per_person == "auto" and public.max_person is None:
+            says = "auto needs the dataset's public max_person, the most trips that any person has; else say a number"
+            issues.append(FieldIssue("/problem/max_trips_per_person", says))
         if self.max_norm_per_person is not None and self.max_trips_per_person is None:
             issues.append(FieldIssue("/problem/max_norm_per_person", "only beside max_trips_per_person"))
         if self.method != "gradient":
@@ -161,7 +179,7 @@ class Routing(Problem):
         return issues
 
     def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
-        trips = self.max_trips_per_person or 1
+        trips = self._clip(public) or 1
         norm = min(trips, self.max_norm_per_person or trips)
         pairs = public.zones * (public.zones - 1)
         over = "the period" if public.periods == 1 else f"{public.periods} periods"
@@ -196,79 +214,18 @@ class Routing(Problem):
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
-                *_assumptions(public),
+                *assumptions(public),
                 sized(f"{public.most_rows} cells with trips"),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
-            advice=norm_advice(trips, self.max_norm_per_person, event, budget),
+            advice=(
+                *(clip_advice(trips) if self.max_trips_per_person == "auto" else ()),
+                *norm_advice(trips, self.max_norm_per_person, event, budget),
+            ),
             parameters={
                 "method": "counts",
-                "max_trips_per_person": self.max_trips_per_person,
+                "max_trips_per_person": self._clip(public),
                 **({} if self.max_norm_per_person is None else {"max_norm_per_person": norm}),
-            },
-        )
-
-    def _plan_gradient(self, public: RoutingPublic, budget: Budget) -> Plan:
-        network = self.network.arrays(public.zones)
-        flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
-        steps = terms.step_sizes(public.periods)
-        reach = terms.reach(steps)
-        if not reach <= MAX_REACH:
-            says = f"a step may be {reach:.3g} times as long as any routing: a larger regularization is needed"
-            raise InvalidInput(says, pointer="/problem/regularization")
-        error = flows.error_bound(PROJECTION_TOLERANCE)
-        error += descent.rounding_bound(terms, steps, flows.pairs, network.tail.size)
-        sensitivity = descent.sensitivity(terms, steps, error)
-        neighbours = "one trip added or removed"
-        numbers = flows.pairs * network.tail.size
-        try:
-            event = calibration.gaussian(
-                sensitivity, budget.epsilon, budget.delta, neighbours=neighbours, dimension=numbers
-            )
-        except ValueError as error:
-            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            raise InvalidInput(f"{error}; gradient needs a larger epsilon or delta", pointer=pointer) from None
-        advice = [
-            "the method counts routes the same trips at the same price with far less loss",
-            *(
-                ["the noise is larger than the routing: the policy tells little but the noise"]
-                if event.scale * math.sqrt(network.tail.size) > 1
-                else []
-            ),
-        ]
-        # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
-        seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
-        if seconds > LONGEST_SECONDS:
-            says = (
-                f"{public.periods} periods of {flows.pairs} pairs could take {seconds:.3g} s, at most {LONGEST_SECONDS}"
-            )
-            raise InvalidInput(f"{says}; the method counts takes no time to speak of", pointer="/problem/method")
-        return Plan.priced(
-            [event],
-            noise=(
-                NoiseSummary.of(event, f"share of each of {flows.pairs} pairs' trips at each of the network's links"),
-            ),
-            iterations={"gradient": public.periods},
-            resources=Resources.padded(
-                0.25 * (1 + math.ceil(seconds)),
-                work=public.most_rows * self._row_seconds(public),
-                content_bytes=32.0 * public.most_rows,
-                memory_bytes=(1 << 28) + 8 * 8 * flows.pairs * (network.tail.size + network.nodes),
-                steps=1,
-            ),
-            unit=public.unit,
-            neighbours=neighbours,
-            assumptions=(
-                *_assumptions(public),
-                sized(f"{public.most_rows} cells with trips"),
-                f"no period has more than {public.max_total:g} trips, no pair more than {public.max_pair:g} in one",
-            ),
-            advice=tuple(advice),
-            parameters={
-                "method": "gradient",
-                "smoothness": terms.smoothness,
-                "gradient_change": terms.gradient_change,
-                "sensitivity": sensitivity,
             },
         )
 
@@ -276,7 +233,7 @@ class Routing(Problem):
         """Of summing a cell and, where persons are clipped, of that; large clips may need long integers."""
         if public.unit == "request":
             return 100e-9
-        clipping = 4e-6 if (self.max_trips_per_person or 0) >= LONG_INTEGERS else 200e-9
+        clipping = 4e-6 if (self._clip(public) or 0) >= LONG_INTEGERS else 200e-9
         return clipping + (2e-6 if self.max_norm_per_person is not None else 0.0)
 
     def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
@@ -391,7 +348,3 @@ class Routing(Problem):
     ) -> Assignment:
         latency = self.latency.solver_form()
         return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)
-
-
-def _assumptions(public: RoutingPublic) -> tuple[str]:
-    return (f"the {public.periods} periods, the {public.zones} zones and the network are public",)
