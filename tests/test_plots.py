@@ -194,6 +194,25 @@ def width(polygon: Any) -> float:
     return float(np.hypot(*(polygon[1] - polygon[0])))
 
 
+def test_intervals_are_whiskers_and_rows_of_noise_are_named(routed: Solved) -> None:
+    problem, plan, result = routed
+    flows, demand = np.array(result["link_flows"]), np.array(result["demand"])
+    values = {
+        "link_flows": {"lower": (0.5 * flows).tolist(), "upper": (flows + 30).tolist()},
+        "demand": {"lower": (demand / 2).tolist(), "upper": (demand + 2).tolist()},
+    }
+    told = {"values": values, "noise_dominates": {"demand": [False, True, True]}}
+    charts = by_name(result_charts(problem, plan, {**result, "uncertainty": told}))
+    trace = charts["loads"].figure["data"][0]
+    assert trace["error_y"]["array"] == pytest.approx([0.3] * 12)  # capacities are 100
+    assert trace["error_y"]["arrayminus"] == pytest.approx(np.sort(flows)[::-1] / 200, abs=1e-5)
+    assert charts["loads"].table.rows[0][-2:] == ("100", "230")
+    assert "(100 to 230)" in " ".join(str(trace.get("text")) for trace in charts["network"].figure["data"])
+    assert "mostly noise: 2 of 3 (2, 3)" in charts["demand"].caption
+    assert charts["demand"].table.rows[0] == ("3", "2", "6", "3", "8")
+    assert "error_y" not in by_name(result_charts(*routed))["loads"].figure["data"][0]
+
+
 def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_load(routed: Solved) -> None:
     chart = by_name(result_charts(*routed))["network"]
     classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]

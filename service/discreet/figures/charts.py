@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,14 @@ def noise_of(plan: dict[str, Any]) -> str:
         deviation = f"{one['standard_deviation']:.3g}"
         return f" What was released has {kind} noise of standard deviation {deviation} on {one['quantity']}."
     return ""
+
+
+def interval_of(result: Mapping[str, Any], field: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Lower and upper ends of a field's interval, NaN where one number has none; None where the field has none."""
+    ends = result.get("uncertainty", {}).get("values", {}).get(field)
+    if ends is None:
+        return None
+    return np.array(ends["lower"], dtype=np.float64), np.array(ends["upper"], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ def rounded(values: ArrayLike, digits: int = 6) -> Any:
     return lists.tolist()
 
 
+WHISKERS = {"color": QUIET, "thickness": 1.5, "width": 4}
+
+
 def curve(
     name: str,
     x: Sequence[Any],
@@ -74,8 +77,16 @@ def curve(
     }
 
 
-def bars(name: str, x: Sequence[Any], y: ArrayLike, place: int = 0, *, error: ArrayLike | None = None) -> Trace:
-    """Bars; `error`: half the length of a whisker on each."""
+def bars(
+    name: str,
+    x: Sequence[Any],
+    y: ArrayLike,
+    place: int = 0,
+    *,
+    error: ArrayLike | None = None,
+    interval: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Trace:
+    """Bars with whiskers; `error`: half the length of each, or `interval`: both its ends."""
     trace: Trace = {
         "type": "bar",
         "name": plain(name),
@@ -84,7 +95,16 @@ def bars(name: str, x: Sequence[Any], y: ArrayLike, place: int = 0, *, error: Ar
         "marker": {"color": LINES[place % len(LINES)]},
     }
     if error is not None:
-        trace["error_y"] = {"type": "data", "array": rounded(error), "color": QUIET, "thickness": 1.5, "width": 4}
+        trace["error_y"] = {"type": "data", "array": rounded(error), **WHISKERS}
+    if interval is not None:
+        below, above = (np.abs(np.subtract(end, y)) for end in interval)
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": rounded(above),
+            "arrayminus": rounded(below),
+            **WHISKERS,
+        }
     return trace
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput
-from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
+from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.series import field
 from discreet.figures.style import INK, LOADS, QUIET
@@ -31,6 +31,8 @@ MAX_NODES = 10_000
 MAX_LINKS = 4000
 """Of more links those with the largest flows are drawn."""
 NAMED_ZONES = 300
+NAMED_ORIGINS = 20
+WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
 PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794")
 
 
@@ -41,10 +43,10 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
         charts.append(network_map(roads, result, plan))
     if "link_flows" in result:
-        charts.append(_loads(roads, np.array(result["link_flows"])))
+        charts.append(_loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows")))
     demand = np.array(result.get("demand", ()))
     if demand.size:
-        charts.append(_demand(demand, plan))
+        charts.append(_demand(demand, plan, result))
     return charts
 
 
@@ -79,7 +81,8 @@ def network_map(
     else:
         data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += _paths(where, network, radius, paths, widest)
-    data += [_hover(where, network, flow, ratio if counted else None, drawn), *_nodes(where, network, radius)]
+    ends = interval_of(result, "link_flows") if counted else None
+    data += [_hover(where, network, flow, ratio if counted else None, ends, drawn), *_nodes(where, network, radius)]
     across, up = np.ptp(where, axis=0)
     rows = [
         (int(k), int(network.tail[k]) + 1, int(network.head[k]) + 1, float(flow[k]), float(ratio[k]))[
@@ -187,7 +190,14 @@ def _paths(
     return traces
 
 
-def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats | None, drawn: NDArray[np.int64]) -> Trace:
+def _hover(
+    where: Floats,
+    network: Network,
+    flow: Floats,
+    ratio: Floats | None,
+    ends: tuple[Floats, Floats] | None,
+    drawn: NDArray[np.int64],
+) -> Trace:
     """Points without colour in the middle of links, on their right, that tell about them."""
     tail, head = network.tail[drawn], network.head[drawn]
     along = where[head] - where[tail]
@@ -203,6 +213,7 @@ def _hover(where: Floats, network: Network, flow: Floats, ratio: Floats | None, 
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
             f"link {link}: node {a + 1} to {b + 1}<br>flow {flow[link]:,.6g}"
+            + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
             + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
             for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
         ],
@@ -237,13 +248,19 @@ def _nodes(where: Floats, network: Network, radius: Floats) -> list[Trace]:
     return ([others] if network.nodes > zones else []) + [circles]
 
 
-def _loads(roads: RoadNetwork, flows: Floats) -> Chart:
-    ratio = flows / np.array([link.capacity for link in roads.links])
+def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None) -> Chart:
+    capacity = np.array([link.capacity for link in roads.links])
+    ratio = flows / capacity
     order = np.argsort(-ratio, kind="stable")
     most = order[:60]
-    names = [f"{roads.links[k].tail}\u2192{roads.links[k].head}" for k in most.tolist()]
-    trace = bars("flow / capacity", list(range(1, len(most) + 1)), ratio[most])
-    trace |= {"text": names, "textposition": "none", "hovertemplate": "%{text}: %{y:.3f} of capacity<extra></extra>"}
+    texts = [f"{roads.links[k].tail}\u2192{roads.links[k].head}: {ratio[k]:.3f} of capacity" for k in most.tolist()]
+    interval = None
+    if ends is not None:
+        low, high = ends[0] / capacity, ends[1] / capacity
+        interval = low[most], high[most]
+        texts = [f"{text} ({low[k]:.3f} to {high[k]:.3f})" for text, k in zip(texts, most.tolist(), strict=True)]
+    trace = bars("flow / capacity", list(range(1, len(most) + 1)), ratio[most], interval=interval)
+    trace |= {"text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>"}
     full = int((ratio > 1).sum())
     shown = f"the {len(most)} fullest of {len(ratio)} links" if len(most) < len(ratio) else "all links"
     limit: Trace = {
@@ -256,23 +273,34 @@ def _loads(roads: RoadNetwork, flows: Floats) -> Chart:
         "hoverinfo": "skip",
     }
     drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
+    columns = ("link", "from node", "to node", "flow", "capacity", "flow / capacity")
+    rows = [
+        (k, (link := roads.links[k]).tail, link.head, float(flows[k]), link.capacity, float(ratio[k]))
+        + (() if ends is None else (float(ends[0][k]), float(ends[1][k])))
+        for k in order.tolist()
+    ]
     return Chart(
         name="loads",
         title="How full the links are",
         caption=f"Flow / capacity of {shown}. {full} of {len(ratio)} carry more than their capacity (dotted line). "
-        "Figures follow from the released demand.",
+        "Figures follow from the released demand." + ("" if ends is None else WHISKERS),
         figure=drawn,
-        table=Table.of(
-            ("link", "from node", "to node", "flow", "capacity", "flow / capacity"),
-            [
-                (k, (link := roads.links[k]).tail, link.head, float(flows[k]), link.capacity, float(ratio[k]))
-                for k in order.tolist()
-            ],
-        ),
+        table=Table.of(columns + (() if ends is None else ("flow from", "flow to")), rows),
     )
 
 
-def _demand(demand: Floats, plan: dict[str, Any]) -> Chart:
+def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any]) -> Chart:
+    ends = interval_of(result, "demand")
+    noisy = result.get("uncertainty", {}).get("noise_dominates", {}).get("demand", [])
+    origins = [str(zone + 1) for zone in np.flatnonzero(noisy).tolist()]
+    says = ""
+    if origins:
+        named = f"{', '.join(origins[:NAMED_ORIGINS])}{', …' if len(origins) > NAMED_ORIGINS else ''}"
+        says = f" Rows that are mostly noise: {len(origins)} of {len(demand)} ({named})."
+    rows = [
+        (*row, *(() if ends is None else (float(end[row[0] - 1, row[1] - 1]) for end in ends)))
+        for row in largest(demand, first=1)
+    ]
     blocks = Blocks.of(len(demand), first=1)
     trace = heat(
         blocks.sums(demand),
@@ -285,9 +313,9 @@ def _demand(demand: Floats, plan: dict[str, Any]) -> Chart:
         name="demand",
         title="Released demand",
         caption="Mean trips of a period from each zone (row) to each other (column), as the mechanism released them: "
-        f"pairs without any trip have noise too, small figures mean little.{noise_of(plan)}{blocks.says}",
+        f"pairs without any trip have noise too, small figures mean little.{says}{noise_of(plan)}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
-        table=Table.of(("origin", "destination", "trips a period"), largest(demand, first=1)),
+        table=Table.of(("origin", "destination", "trips a period", *(() if ends is None else ("from", "to"))), rows),
     )
 
 
