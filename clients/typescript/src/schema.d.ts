@@ -2086,10 +2086,10 @@ export interface components {
             features: components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"];
             /**
              * Initial
-             * @description Public: a distribution over the states, or initial states x that are equally likely
+             * @description An assumption, which must not come from the data: a distribution over the states, or initial states x that are equally likely; `released`: the states as often as the release says that they were visited
              * @default null
              */
-            initial?: (number[] | number[][]) | null;
+            initial?: "released" | (number[] | number[][]) | null;
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -2129,6 +2129,12 @@ export interface components {
              * @default null
              */
             steps?: number | null;
+            /**
+             * Uncertainty
+             * @description Whether the result says how far the noise may have moved its numbers
+             * @default true
+             */
+            uncertainty?: boolean;
         };
         /**
          * OffPolicyEvaluationResult

@@ -1304,10 +1304,11 @@ class OffPolicyEvaluation(TypedDict):
     discount: float
     """>= 0, < 1"""
     features: TabularFeatures | FourierFeatures | IdentityFeatures
-    initial: NotRequired[list[float] | list[list[float]] | None]
+    initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
-    Public: a distribution over the states, or initial states x that are equally likely; length
-    <= 2000
+    An assumption, which must not come from the data: a distribution over the states, or initial
+    states x that are equally likely; `released`: the states as often as the release says that
+    they were visited
     """
     kind: Literal["off_policy_evaluation"]
     max_importance: NotRequired[float | None]
@@ -1325,6 +1326,8 @@ class OffPolicyEvaluation(TypedDict):
     """> 0, <= 1e+06"""
     steps: NotRequired[int | None]
     """>= 1, <= 10000000"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
 class OffPolicyEvaluationResult(TypedDict):

@@ -180,5 +180,6 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
         "sampling": {"sampling": (problem.sampling or 1) / 2},
         "max_importance": {"max_importance": (problem.max_importance or 4) / 2},
         "regularization": {"regularization": 3 * (problem.regularization or 1)},
+        "uncertainty": {"uncertainty": not problem.uncertainty},
         "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},
     }

@@ -9,10 +9,11 @@ import numpy as np
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Released
+from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
+from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.method import Chosen, Method, coarse
-from discreet.problems.plans import NoiseSummary
+from discreet.problems.off_policy_evaluation.public import Floats
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import temporal_difference as td
 
@@ -97,7 +98,7 @@ class Minibatch(Method):
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return ()
-        ratio = NoiseSummary.of(event, "").standard_deviation / (chosen["sampling"] * m * chosen["clip"])
+        ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
         says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
         if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * MOST_NOISE:
             return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
@@ -124,6 +125,15 @@ class Minibatch(Method):
             generator=noise.generator(),
         )
         return {"weights": coarse(found, step * event.scale), "trajectories": m}
+
+    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+        """No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
+        moves the last ones follows from the data, and the data alone. Only so much noise that default steps come to
+        nothing shows."""
+        chosen = self.parameters()
+        drawn = chosen["sampling"] * max(int(released["trajectories"][0]), 1)
+        noise = max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"])
+        return Answer(released["weights"], mostly_noise=noise > 4 * MOST_NOISE)
 
 
 def shorter(noise: float) -> float:

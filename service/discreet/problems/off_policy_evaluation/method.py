@@ -15,8 +15,9 @@ import numpy as np
 from discreet.errors import FieldIssue
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Content, Released
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.solvers.evaluation import temporal_difference as td
@@ -55,6 +56,8 @@ class Method(ABC):
     """Optional fields of the request that mean something to it."""
     asked_again: ClassVar[frozenset[str]] = frozenset()
     """Fields of the request that only what follows its release reads."""
+    visits: ClassVar[bool] = False
+    """Whether its release says how often each state was visited."""
     tabular: ClassVar[bool | None] = None
     """True: for numbered states alone; False: for coordinates alone."""
     off_policy: ClassVar[bool] = True
@@ -123,9 +126,14 @@ class Method(ABC):
     @abstractmethod
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released: ...
 
-    def solve(self, event: Event, released: Released) -> Floats:
-        """Weights of what was released."""
-        return released["weights"]
+    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+        """Weights of what was released, and what may be said of them. `start`: the mean features of where the policy's
+        value is asked for, if it is."""
+        return Answer(released["weights"])
+
+    def steps(self) -> int:
+        """Of progress, while what was released is finished; the last is told by the kind."""
+        return 1
 
     def _expected(self, ratio: float, says: str) -> tuple[str, ...]:
         if ratio > 0.1:

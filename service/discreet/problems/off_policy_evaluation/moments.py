@@ -10,20 +10,30 @@ import numpy as np
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Content, Released
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
+from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, seeded
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, Kind, Known, draw_counts
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation import visit_counts
+from discreet.solvers.evaluation.noised_solution import error_of_solution
+from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
+STACKED_NOISE = 0.5  # of the least singular value of A, beyond which its noise is what the answer is made of
 PSEUDO_COUNT = 0.1  # of the noise's deviation
+MOSTLY_NOISE, DROWNED = 0.7, 3.0
+"""Shares of the noise of all cells: an answer beyond the first is called noise; beyond the second the prior of counts
+would be all that draws show, and thresholds are nearer."""
+DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
+"""Draws, fewer where there are so many states or cells that the work on them would take a minute."""
 
 
 class _Moments(Method):
@@ -49,6 +59,7 @@ class TabularMoments(_Moments):
     each trajectory moves them by."""
 
     asked_again = frozenset({"discount"})
+    visits = True
     tabular = True
     unit = visit_counts.UNIT
 
@@ -88,8 +99,57 @@ class TabularMoments(_Moments):
         sums: Ints = found.visits if public.rewards is not None else np.concatenate([found.visits, found.rewards])
         return {"sums": noise.add(events[0], sums)}
 
-    def solve(self, event: Event, released: Released) -> Floats:
-        public, sums, cells = self.public, released["sums"], self.public.cells()
+    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+        """The median of each value over draws of what the histograms may have been; where these are too many, or noise
+        drowns them, values of the noised histograms with thresholds.
+
+        What is noise follows from released counts and public figures alone: of a state the deviation of its row's noise
+        against the row, of the answer that of all cells. What was measured on either side of the limits is in
+        `docs/problems/off_policy_evaluation.md`.
+        """
+        public, sums, cells = self.public, released["sums"] / self.unit, self.public.cells()
+        assert public.states is not None
+        states, size = public.states, len(cells)
+        visits, rewards = sums[:size], sums[size:]
+        deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
+        rows, width = (np.bincount(cells[:, 0], each, minlength=states) for each in (visits, np.ones(size)))
+        share = deviation * size / math.sqrt(2) / max(float(visits.sum()), deviation)
+        noise = (deviation * np.sqrt(width) >= rows) | (share > MOSTLY_NOISE)
+        seen = np.maximum(rows, 0.0)[None]
+        begin = seen[0] / max(float(seen.sum()), deviation) if start is None else start
+        mostly = share > MOSTLY_NOISE or float(begin[noise].sum()) > 0.5
+        if share > DROWNED or size > MAX_CELLS:
+            return Answer(self._thresholded(event, sums), None, noise, mostly, seen)
+        kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
+        rng, scale = seeded(released), event.scale / self.unit
+        known = None
+        if public.trajectories is not None and not public.off_policy:  # each of them counts 1
+            known = Known(np.ones((1, size)), np.array([public.trajectories]), np.zeros(1))
+        counts = draw_counts(visits, scale, kind, draws=self._draws(), rng=rng, known=known)
+        gained = np.array(public.rewards)
+        met: Floats = np.stack([np.bincount(cells[:, 0], each, minlength=states) for each in counts]).astype(float)
+        if public.rewards is None:
+            gained = draw_rewards(rewards, met, scale, kind, rng)
+        found = draw_values(
+            counts,
+            cells,
+            states,
+            self.asked.discount,
+            rewards=gained,
+            reward_bound=public.reward_bound,
+            progress=lambda batch: progress(batch, self.steps()),
+        )
+        return Answer(np.median(found, axis=0), Drawn(found), noise, mostly, met)
+
+    def steps(self) -> int:
+        return 1 + batches(self._draws(), self.public.states or 1)
+
+    def _draws(self) -> int:
+        return int(np.clip(min(WORK / (self.public.states or 1) ** 3, NUMBERS / self._sums()), *DRAWS))
+
+    def _thresholded(self, event: Event, sums: Floats) -> Floats:
+        """Values of the noised histograms float64[cells and rewards], in trajectories."""
+        public, cells = self.public, self.public.cells()
         assert public.states is not None
         known = public.topology is not None
         moments = visit_counts.tabular_moments(
@@ -101,9 +161,9 @@ class TabularMoments(_Moments):
             cell_rewards=None if public.rewards is None else np.array(public.rewards),
             reward_bound=public.reward_bound,
             # Of all pairs of states few occur; of a public topology all may. Of rewards many are 0.
-            threshold=0.0 if known else _cutoff(event, len(cells)),
-            reward_threshold=_cutoff(event, public.states),
-            pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "").standard_deviation if known else 0.0,
+            threshold=0.0 if known else _cutoff(event, len(cells)) / self.unit,
+            reward_threshold=_cutoff(event, public.states) / self.unit,
+            pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "", self.unit).standard_deviation if known else 0.0,
         )
         return lstd.solve_moments(*moments)
 
@@ -153,12 +213,16 @@ class StackedMoments(_Moments):
         )
         return {"sums": noise.add(events[0], sums)}
 
-    def solve(self, event: Event, released: Released) -> Floats:
+    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
         dimension, ridge = self.features.dimension, self.asked.regularization
-        moments = lstd.unstacked(released["sums"], dimension, self.public.reward_bound)
+        bound, deviation = self.public.reward_bound, NoiseSummary.of(event, "").standard_deviation
+        moments = lstd.unstacked(released["sums"], dimension, bound)
         if ridge is None:
-            ridge = STACKED_RIDGE * NoiseSummary.of(event, "").standard_deviation * math.sqrt(dimension)
-        return lstd.solve_moments(*moments, ridge)
+            ridge = STACKED_RIDGE * deviation * math.sqrt(dimension)
+        theta = lstd.solve_moments(*moments, ridge)
+        root, ratio = error_of_solution(*moments, theta, ridge, deviation, bound)
+        noise = ratio >= STACKED_NOISE
+        return Answer(theta, None if noise else Normal(theta, root), mostly_noise=noise)
 
     def _sums(self) -> int:
         return self.numbers()

@@ -17,10 +17,11 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import INTERVALS
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
-from discreet.problems.numbers import CLIP, Budget, Real, at_least
+from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures, initial_issues
@@ -31,9 +32,9 @@ from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicy
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
-from discreet.solvers.evaluation import temporal_difference as td
 
 DEFAULT_MAX_IMPORTANCE = 10.0
+RELEASED = "released"
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 
@@ -55,6 +56,7 @@ class OffPolicyEvaluation(Problem):
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
     asked_again: ClassVar[Mapping[str, str]] = {
         "initial": ALWAYS,
+        "uncertainty": ALWAYS,
         "discount": "with the method moments of tabular features",
         "regularization": "with the method moments of other features",
     }
@@ -80,10 +82,16 @@ class OffPolicyEvaluation(Problem):
         default=None,
         description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them",
     )
-    initial: Annotated[Reals | Annotated[tuple[Reals, ...], InPieces()], Field(max_length=MAX_STATES)] | None = Field(
+    initial: (
+        Literal["released"]
+        | Annotated[Reals | Annotated[tuple[Reals, ...], InPieces()], Field(max_length=MAX_STATES)]
+        | None
+    ) = Field(
         default=None,
-        description="Public: a distribution over the states, or initial states x that are equally likely",
+        description="An assumption, which must not come from the data: a distribution over the states, or initial "
+        "states x that are equally likely; `released`: the states as often as the release says that they were visited",
     )
+    uncertainty: Flag = INTERVALS
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -126,7 +134,7 @@ class OffPolicyEvaluation(Problem):
             drawing=method.drawing_seconds(chosen, event),
             content_bytes=public.most_bytes,
             memory_bytes=(1 << 28) + 64 * method.numbers(),
-            steps=1,
+            steps=method.steps(),
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
@@ -205,7 +213,11 @@ class OffPolicyEvaluation(Problem):
             if getattr(self, name) is not None and name not in method.takes:
                 says = f"means nothing to the method {method.name} on this dataset"
                 found.append(FieldIssue(f"/problem/{name}", says))
-        if self.initial is not None:
+        if self.initial == RELEASED:
+            if not method.visits:
+                says = f"the method {method.name} releases no visits of states here: give a distribution"
+                found.append(FieldIssue("/problem/initial", says))
+        elif isinstance(self.initial, tuple):
             found += initial_issues(self.features, self.initial, public)
         return found
 
@@ -218,13 +230,18 @@ class OffPolicyEvaluation(Problem):
 
     def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         method = self._method(public, plan.parameters["method"])
-        weights = np.nan_to_num(method.solve(plan.events[0], released))
-        values: dict[str, Any] = {"weights": weights}
-        if self._tabular:
-            values["values"] = weights
-        if self.initial is not None:
+        start = None
+        if self.initial is not None and self.initial != RELEASED:
             start = np.array(self.initial)
-            mean = start if self._tabular else method.features(start).mean(axis=0)
-            values["policy_value"] = td.policy_value(weights, mean)
-        progress(1, 1)
+            start = start if self._tabular else method.features(start).mean(axis=0)
+        found = method.answer(plan.events[0], released, start, progress)
+        values: dict[str, Any] = {"weights": found.weights}
+        if self._tabular:
+            values["values"] = found.weights
+        valued = self.initial is not None
+        if valued:
+            values["policy_value"] = found.policy_value(start)
+        if self.uncertainty:
+            values["uncertainty"] = found.uncertainty(start, tabular=self._tabular, valued=valued)
+        progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)

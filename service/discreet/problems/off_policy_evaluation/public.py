@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -110,6 +111,12 @@ class OffPolicyPublic(Frozen):
         """Of a content in memory, from public figures."""
         row = 17 if self.states is not None else 9 + 16 * (self.features or 1)
         return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
+
+    def largest_value(self, discount: float) -> float:
+        """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as the horizon."""
+        if discount == 0:
+            return self.reward_bound
+        return self.reward_bound * -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
 
     def cells(self) -> Ints:
         """int64[K, 2]: the transitions that are counted."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri, ndtri
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Released
+from discreet.problems.accuracy import LEVEL
+from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.answers import Answer, Normal
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.solvers.evaluation import monte_carlo_regression as regression
@@ -22,6 +26,9 @@ LEAST_PENALTY = 1e-6
 """Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
 LEAST_SMOOTHING = 1e-7
 """Of the regressions' sensitivity: below it the search for the largest takes long and finds about the global one."""
+DOUBT = 0.02
+"""Of the intervals' error, for a deviation that is judged by the released weights."""
+QUANTILE = float(ndtri((1 + LEVEL + DOUBT) / 2))
 COARSE_VALUES = 256
 """Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their noise."""
 
@@ -66,6 +73,23 @@ class _Regression(Method):
         drawn = found.theta + deviation * noise.generator().standard_normal(found.theta.size)
         return {"weights": coarse(drawn, public.reward_bound / COARSE_VALUES)}
 
+    def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
+        """The noise is normal and added once, so it passes through as it is; its deviation is not known, but bounded:
+        by public figures, or by the released weights themselves. Their squares sum to more than those of the noise
+        alone would (a chi-square of as many degrees of freedom, or a larger, non-central one), so that too large a
+        deviation would show."""
+        weights = released["weights"]
+        seen = float(np.linalg.norm(weights)) / math.sqrt(chdtri(weights.size, 1 - DOUBT))
+        deviation = min(event.scale * self._most_sensitive(), seen)
+        spread = Normal(weights, deviation * np.eye(weights.size), QUANTILE)
+        far, largest = QUANTILE * deviation, self.public.largest_value(self.asked.discount)
+        mostly = far * (1.0 if start is None else float(np.linalg.norm(start))) >= largest
+        return Answer(weights, spread, np.full(weights.size, far >= largest), mostly)
+
+    @abstractmethod
+    def _most_sensitive(self) -> float:
+        """A public bound on the sensitivity; infinite where there is none."""
+
     @abstractmethod
     def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any: ...
 
@@ -78,6 +102,10 @@ class DpLsw(_Regression):
     def seconds(self, chosen: Chosen) -> float:
         # The search for the largest sensitivity ends at the visits of the state that most trajectories visit.
         return super().seconds(chosen) + 10e-9 * self.features.dimension * self.public.most_trajectories
+
+    def _most_sensitive(self) -> float:
+        """Each state visited once, or never."""
+        return 2 * self.public.largest_value(self.asked.discount) * math.sqrt(self.features.dimension)
 
     def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
         return regression.dp_lsw(moved, phi, self.asked.discount, **shared)
@@ -99,12 +127,24 @@ class DpLsl(_Regression):
             found.append(FieldIssue("/problem/regularization", says))
         return found
 
+    def _penalty(self) -> float:
+        return self.asked.regularization or float(self.public.trajectories or 1)
+
+    def _most_sensitive(self) -> float:
+        """Each state visited by each of a public number of trajectories: no nearer than `regression.dp_lsl` says."""
+        states, largest = self.features.dimension, self.public.largest_value(self.asked.discount)
+        if self.public.trajectories is None:
+            return math.inf
+        visits = states * self.public.trajectories
+        reach = 2 * math.sqrt(states) + math.sqrt(visits / (2 * self._penalty()))
+        return 2 / self._penalty() * largest * reach
+
     def _regress(self, moved: td.Transitions, phi: Floats, **shared: Any) -> Any:
         return regression.dp_lsl(
             moved,
             phi,
             self.asked.discount,
-            penalty=self.asked.regularization or float(self.public.trajectories or 1),
+            penalty=self._penalty(),
             public_trajectories=self.public.trajectories,
             **shared,
         )

@@ -26,9 +26,7 @@ ROOM = 4_000_000
 """Numbers of the matrices that are solved at once."""
 
 
-def draw_rewards(
-    noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator
-) -> Floats:
+def draw_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator) -> Floats:
     """Draws float64[draws, states] of sums of rewards in ±`bounds` float64[draws, states], given the noised ones
     float64[states].
 
@@ -39,18 +37,20 @@ def draw_rewards(
     widths = bounds * WIDTHS[:, None, None]
     logs = _log_mean(noisy, widths, scale, kind)
     zero = -np.abs(noisy / scale) if kind == "laplace" else -((noisy / scale) ** 2) / 2
-    # Of each width, and all together, the odds against 0, were both as likely before.
-    odds = np.exp(np.clip(logs - zero, -ODDS, ODDS)).cumsum(axis=0) / len(WIDTHS)
-    width = (odds < rng.random(bounds.shape) * odds[-1]).sum(axis=0)
+    best = logs.max(axis=0)
+    parts = np.exp(logs - best).cumsum(axis=0)
+    width = (parts < rng.random(bounds.shape) * parts[-1]).sum(axis=0)
     drawn = _draw(noisy, np.take_along_axis(widths, width[None], axis=0)[0], scale, kind, rng)
-    evidence = np.log(SHARES + (1 - SHARES) * odds[-1][:, :, None]).sum(axis=1)
+    # The odds against 0, were both as likely before.
+    odds = np.exp(np.clip(best - zero, -ODDS, ODDS)) * parts[-1] / len(WIDTHS)
+    evidence = np.log(SHARES + (1 - SHARES) * odds[:, :, None]).sum(axis=1)
     weight = np.exp(evidence - evidence.max(axis=1, keepdims=True)).cumsum(axis=1)
     share = SHARES[(weight < rng.random((len(weight), 1)) * weight[:, -1:]).sum(axis=1)][:, None]
-    return np.where(rng.random(drawn.shape) * (share + (1 - share) * odds[-1]) < share, 0.0, drawn)
+    return np.where(rng.random(drawn.shape) * (share + (1 - share) * odds) < share, 0.0, drawn)
 
 
 def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
-    """The logarithm of the mean of exp(-|x - middle|/scale), or of exp(-(x - middle)²/(2 scale²)), over x in ±bounds."""
+    """Of exp(-|x - middle|/scale), or exp(-(x - middle)²/(2 scale²)), over x in ±bounds the logarithm of the mean."""
     length = np.maximum(2 * bounds / scale, LEAST)
     if kind == "laplace":
         nearest = np.clip(middle, -bounds, bounds)
@@ -70,11 +70,20 @@ def _draw(middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.rand
         left, right = -np.expm1(-(nearest + bounds) / scale), -np.expm1(-(bounds - nearest) / scale)
         lower = side * (left + right) < left
         away = -scale * np.log1p(-place * np.where(lower, left, right))
-        return np.clip(nearest + np.where(lower, -away, away), -bounds, bounds)
+        return np.asarray(np.clip(nearest + np.where(lower, -away, away), -bounds, bounds))
     # Turned so that most of the interval lies below the middle: logarithms keep their digits there.
     above, below = (log_ndtr((end - np.abs(middle)) / scale) for end in (bounds, -bounds))
     drawn = np.abs(middle) + scale * ndtri_exp(above + np.log(place + (1 - place) * np.exp(below - above)))
-    return np.where(middle < 0, -1.0, 1.0) * np.clip(drawn, -bounds, bounds)
+    return np.asarray(np.where(middle < 0, -1.0, 1.0) * np.clip(drawn, -bounds, bounds))
+
+
+def batches(draws: int, states: int) -> int:
+    """In how many parts so many draws are solved."""
+    return math.ceil(draws / _together(states))
+
+
+def _together(states: int) -> int:
+    return max(1, ROOM // (states * (states + 1)))
 
 
 def draw_values(
@@ -85,18 +94,17 @@ def draw_values(
     *,
     rewards: Floats,
     reward_bound: float,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int], None] = lambda batch: None,
 ) -> Floats:
     """The values float64[draws, states] of the processes of `counts` float64[draws, K] of the cells int64[K, 2].
 
     rewards: float64[draws, states], sums in parts of `reward_bound` by state; or float64[K], the public reward of each
-    cell. A state without counts has the value 0.
+    cell. A state without counts has the value 0. `progress` is called with 1, 2, … `batches`.
     """
     draws, (origin, target) = len(counts), cells.T
     values = np.empty((draws, states))
-    many = max(1, ROOM // (states * (states + 1)))
+    many = _together(states)
     for first in range(0, draws, many):
-        progress(first, draws)
         some = counts[first : first + many]
         onward = np.zeros((len(some), states, states + 1))
         onward[:, origin, target] = some
@@ -110,4 +118,5 @@ def draw_values(
             gained = reward_bound * rewards[first : first + many]
         A = np.eye(states) - discount * onward[:, :, :states] / known[:, :, None]
         values[first : first + many] = np.linalg.solve(A, (gained / known)[:, :, None])[:, :, 0]
+        progress(first // many + 1)
     return values
