@@ -127,6 +127,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         "privacy": {"epsilon": 1},
     }
     file, out, picture = (tmp_path / name for name in ("job.json", "result.json", "picture.png"))
+    nearer = tmp_path / "nearer.json"
     file.write_text(json.dumps(body))
     with service.http() as http:  # the contract
         schemas = http.get("/openapi.json").json()["components"]["schemas"]
@@ -135,8 +136,12 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     assert "one person's number added or removed" in discreet(service, "plan", str(file))
     within = json.loads(discreet(service, "plan", str(file), "--within", "5", "--json"))  # 9 ln(10) / 5
     assert within["privacy"] == {"epsilon": pytest.approx(9 * math.log(10) / 5, rel=5e-3), "delta": 0}
-    discreet(service, "submit", str(file), "--wait", "--out", str(out))
+    said = discreet(service, "submit", str(file), "--wait", "--out", str(out))
+    assert said.index("mostly noise") < said.index("total")  # before any number
     total = json.loads(out.read_text())["result"]["total"]
+    interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"
+    assert interval in " ".join(said.replace("│", " ").split())
+    discreet(service, "submit", str(file), "--wait", "--epsilon", "5", "--out", str(nearer))
     discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
     # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's contract.
@@ -161,14 +166,26 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         asked = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"accuracy": {"within": 5.0}}}
         with pytest.raises(InvalidInput, match=f'"epsilon": {within["privacy"]["epsilon"]:g}, "delta": 0'):
             client.submit(asked)
-        assert answer.fields == ("total",)
+        assert answer.fields == ("total", "uncertainty")
+        assert answer.interval("total") == pytest.approx(
+            (answer.total - 9 * math.log(10), answer.total + 9 * math.log(10))
+        )
+        assert answer.mostly_noise
+        assert answer.noise_dominates("total") is True
+        assert f"mostly noise, total = {answer.total} (" in repr(answer)
+        assert not client.answer(json.loads(nearer.read_text())["job"]["id"]).mostly_noise
+        silent = client.solve({"kind": "toy_sum", "dataset": dataset, "uncertainty": False}, epsilon=1)
+        assert silent.fields == ("total",)
+        assert (silent.interval("total"), silent.mostly_noise) == (None, False)
         assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
     # The dashboard
     with Browser.logged_in(service, service.owner_key) as visitor:
         page = visitor.get(f"/jobs/{json.loads(out.read_text())['job']['id']}")
         assert "Toy sum" in page.text
         assert "Sum of all numbers" in page.text
-        assert str(total) in page.text
+        assert interval in page.text
+        assert page.text.index("The answer is mostly noise") < page.text.index(interval)
+        assert "mostly noise" not in visitor.get(f"/jobs/{json.loads(nearer.read_text())['job']['id']}").text
         chart = visitor.http.get(f"{page.response.url.path}/charts/total.json")
         assert chart.json()["title"] == "The sum"
         form = visitor.get("/jobs/new?kind=toy_sum")
@@ -194,7 +211,7 @@ def test_a_kind_of_one_folder_has_types_in_typescript(service: Installation, tmp
     said = execute([str(shutil.which("node")), "dist/test/toy_sum.js"], tmp_path, {**os.environ, **server})
     answer = json.loads(said)
     assert abs(answer.pop("total") - 15) < 9 * 21  # beyond with probability below 1e-9
-    assert answer == {"kind": "toy_sum", "epsilon": 1}
+    assert answer == {"kind": "toy_sum", "epsilon": 1, "mostlyNoise": True, "width": pytest.approx(18 * math.log(10))}
 
 
 def test_a_kind_of_one_folder_keeps_the_contract_and_is_documented(tree: Path, environment: dict[str, str]) -> None:

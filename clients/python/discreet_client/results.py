@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.errors import MissingExtra
+from discreet_client.intervals import is_mostly_noise, stated
 
 if TYPE_CHECKING:
     import pandas
@@ -76,6 +77,28 @@ class Answer:
         price = self.job["price"]
         return Price(price["epsilon"], price["delta"], price["rho"])
 
+    # How good it is
+
+    @property
+    def mostly_noise(self) -> bool:
+        """Whether the result as a whole is mostly noise: then its numbers tell little."""
+        return is_mostly_noise(self.document["result"])
+
+    def interval(self, name: str) -> tuple[Any, Any] | None:
+        """How far the noise may have moved a field: (lower, upper), numbers or arrays of its shape with NaN where
+        nothing can be said, which hold the field without noise with probability `level` of `answer.uncertainty`. None
+        for a field of which the result says nothing."""
+        said = (self.document["result"].get("uncertainty") or {}).get("values", {}).get(name)
+        if said is None:
+            return None
+        lower, upper = (np.array(said[end], dtype=np.float64) for end in ("lower", "upper"))
+        return (lower, upper) if lower.ndim else (float(lower), float(upper))
+
+    def noise_dominates(self, name: str) -> Any:
+        """Whether a field, or each of its rows (an array), is mostly noise."""
+        said = (self.document["result"].get("uncertainty") or {}).get("noise_dominates", {}).get(name, False)
+        return np.array(said, dtype=np.bool_) if isinstance(said, list) else bool(said)
+
     # The result
 
     @property
@@ -118,7 +141,10 @@ class Answer:
         return [*super().__dir__(), *self.fields]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id}: {', '.join(self.fields)}>"
+        alone = {one.name: one.text for one in stated(self.document["result"]) if np.isscalar(one.value)}
+        shown = [f"{name} = {alone[name]}" if name in alone else name for name in self.fields]
+        first = ["mostly noise"] if self.mostly_noise else []
+        return f"<{type(self).__name__} {self.id}: {', '.join([*first, *shown])}>"
 
     def table(self, name: str) -> pyarrow.Table:
         """A field that came as Parquet."""
@@ -128,9 +154,13 @@ class Answer:
             raise MissingExtra("pyarrow", "arrow", f"the large field {name!r}") from None
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet[name]))
 
-    def frame(self, name: str) -> pandas.DataFrame:
+    def frame(self, name: str, *, intervals: bool = False) -> pandas.DataFrame:
         """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
-        of one or two dimensions its rows and columns, of one with more one row a number with its positions."""
+        of one or two dimensions its rows and columns, of one with more one row a number with its positions.
+
+        intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper` (of its interval)
+        and `only_noise` (whether it, or its row, is mostly noise) beside it.
+        """
         try:
             import pandas  # noqa: PLC0415 - optional
         except ImportError:
@@ -138,6 +168,8 @@ class Answer:
         if name in self.parquet:
             return self.table(name).to_pandas()
         value = self[name]
+        if intervals:
+            return self._with_intervals(name, value)
         if isinstance(value, np.ndarray):
             if value.ndim == 1:
                 return pandas.DataFrame({name: value})
@@ -150,6 +182,20 @@ class Answer:
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             return pandas.DataFrame.from_records(value)
         raise TypeError(f"{name!r} is no table: {type(value).__name__}")
+
+    def _with_intervals(self, name: str, value: Any) -> pandas.DataFrame:
+        import pandas  # noqa: PLC0415 - `frame` has found it
+
+        if not isinstance(value, np.ndarray) or value.ndim == 0:
+            raise TypeError(f"{name!r} is no array: take answer.interval({name!r})")
+        nothing = np.full(value.shape, np.nan)
+        lower, upper = self.interval(name) or (nothing, nothing)
+        noise = np.asarray(self.noise_dominates(name))
+        by_number = noise.reshape(noise.shape + (1,) * (value.ndim - noise.ndim))
+        columns = {name: value, "lower": lower, "upper": upper, "only_noise": np.broadcast_to(by_number, value.shape)}
+        sizes = [range(size) for size in value.shape]
+        index = pandas.MultiIndex.from_product(sizes, names=[f"axis_{axis}" for axis in range(value.ndim)])
+        return pandas.DataFrame({column: array.ravel() for column, array in columns.items()}, index=index)
 
 
 def _array(value: Any) -> Any:

@@ -5,6 +5,7 @@ import { requireResult, requireTable } from "./certificates.js";
 import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
 import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Solvable } from "./kinds.js";
+import { intervalOf, isMostlyNoise } from "./intervals.js";
 import { retrying, type Fetch } from "./retries.js";
 import type { components, paths } from "./schema.js";
 
@@ -120,7 +121,15 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     const { job, result, certificate } = taken(await api.GET("/v1/jobs/{job_id}/result", path(id)));
     await requireResult(certificate as Certificate, result);
     // The job's kind tells which of `Results` this is.
-    return { kind: job.kind, job, price: job.price, result, certificate: certificate as Certificate } as AnyAnswer;
+    return {
+      kind: job.kind,
+      job,
+      price: job.price,
+      result,
+      certificate: certificate as Certificate,
+      mostlyNoise: isMostlyNoise(result),
+      interval: (field: string) => intervalOf(result, field),
+    } as AnyAnswer;
   }
 
   async function job(id: string): Promise<Job> {

@@ -1,5 +1,6 @@
 /** The kinds, as the contract has them: what is sent, and what comes back. */
 
+import type { Interval } from "./intervals.js";
 import type { components } from "./schema.js";
 
 type Schemas = components["schemas"];
@@ -51,6 +52,10 @@ export interface Answer<K extends Kind> {
   /** Of a kind that the contract did not have yet, whatever its page says. */
   result: K extends keyof Results ? Results[K] : Record<string, unknown> & { tables: string[] };
   certificate: Certificate;
+  /** Whether the result as a whole is mostly noise: then its numbers tell little. */
+  mostlyNoise: boolean;
+  /** How far the noise may have moved a field of the result; undefined where it says nothing of that. */
+  interval<T = unknown>(field: string): Interval<T> | undefined;
 }
 
 /** The answer of any kind; `kind` tells which. */

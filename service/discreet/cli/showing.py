@@ -12,6 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Column, Table
 
+from discreet_client import intervals
+
 console = Console(stderr=True)
 
 
@@ -78,14 +80,22 @@ def _whole(name: str) -> Column:
 def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     guarantee = answer["certificate"]["guarantee"]
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
+    told = {one.name: one for one in intervals.stated(answer["result"])}
     for name, value in answer["result"].items():
-        if isinstance(value, int | float | str):
+        if name == "uncertainty":
+            continue
+        if name in told and isinstance(value, int | float):
+            table.add_row(name, told[name].text)
+        elif isinstance(value, int | float | str):
             table.add_row(name, f"{value}")
         elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
             table.add_row(name, ", ".join(f"{one:.6g}" for one in value))
         elif value:
-            table.add_row(name, "1 entry" if len(value) == 1 else f"{len(value)} entries")
+            how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
+            table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
     screen = Console()
+    if intervals.is_mostly_noise(answer["result"]):
+        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")

@@ -27,6 +27,7 @@ from discreet.web import bodies
 from discreet.web.hub import ANY_JOB
 from discreet.web.job_events import KEEPALIVE_SECONDS, STILL_THERE, event, job_events, stream_of
 from discreet.web.security import CurrentServices
+from discreet_client import intervals
 
 router = APIRouter(include_in_schema=False)
 
@@ -262,12 +263,13 @@ async def _job_page(
 ) -> Response:
     row = await jobs.find(services, viewer.principal, job_id)
     result: dict[str, Any] | None = None
+    told: list[tuple[str, str, bool]] = []
     certificate: dict[str, Any] | None = None
     altered: str | None = None
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         try:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
-            result = await anyio.to_thread.run_sync(json.loads, text)
+            result, told = await anyio.to_thread.run_sync(_read, text)
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise
@@ -291,6 +293,8 @@ async def _job_page(
         result=result,
         certificate=certificate,
         altered=altered,
+        told=told,
+        mostly_noise=result is not None and intervals.is_mostly_noise(result),
         has_pairs=results.has_pairs(row["kind"]),
         charts=[] if altered else await results.charts_of(services, viewer, row),
         session=await rosters.show(services, viewer.principal, job_id) if federated else None,
@@ -300,3 +304,9 @@ async def _job_page(
         links=links or [],
         cancellation=cancellation or await jobs.cancellation(services, viewer.principal, job_id),
     )
+
+
+def _read(text: bytes) -> tuple[dict[str, Any], list[tuple[str, str, bool]]]:
+    """A result, and what it says of its uncertainty: the field, that in words, and whether it is a number alone."""
+    result: dict[str, Any] = json.loads(text)
+    return result, [(one.name, one.text, intervals.is_number(one.value)) for one in intervals.stated(result)]

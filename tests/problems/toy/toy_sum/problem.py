@@ -11,7 +11,7 @@ from pydantic import Field
 
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import Expected
+from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
@@ -30,11 +30,12 @@ class ToySum(Problem):
     published: ClassVar[str] = "their sum"
     Dataset: ClassVar[type[ToySumDataset]] = ToySumDataset
     Fields: ClassVar[Any] = ToySumResult
-    asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS}
+    asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS, "uncertainty": ALWAYS}
 
     kind: Literal["toy_sum"]
     dataset: DatasetId = Field(description="Id of a dataset of kind toy_sum")
     negative: Flag = Field(default=True, description="Whether a sum below 0 is shown as it is")
+    uncertainty: Flag = INTERVALS
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class ToySum(Problem):
         return (Neighbours("toy_sum", problem, public, plan, left, right),)
 
     def otherwise(self, public: ToySumPublic) -> dict[str, dict[str, Any]]:
-        return {"negative": {"negative": not self.negative}}
+        return {"negative": {"negative": not self.negative}, "uncertainty": {"uncertainty": not self.uncertainty}}
 
     def plan(self, public: ToySumPublic, budget: Budget) -> Plan:
         neighbours = "one person's number added or removed"
@@ -84,4 +85,15 @@ class ToySum(Problem):
     def finish(self, public: ToySumPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         progress(1, 1)
         total = int(released["sum"][0])
-        return Result.of(self.Fields, {"total": total if self.negative else max(total, 0)})
+        values: dict[str, Any] = {"total": total if self.negative else max(total, 0)}
+        if self.uncertainty:
+            (expected,) = self.expected(public, plan, LEVEL)
+            noise = expected.within > 2 * public.most
+            ends = {"lower": total - expected.within, "upper": total + expected.within}
+            values["uncertainty"] = {
+                "level": LEVEL,
+                "values": {"total": ends},
+                "noise_dominates": {"total": noise},
+                "mostly_noise": noise,
+            }
+        return Result.of(self.Fields, values)

@@ -1,0 +1,133 @@
+"""What a result says of its own uncertainty (field `uncertainty`), for programs and in words for people.
+
+Rests on the names of the contract alone, so it holds for every kind: `values` with `lower` and `upper` of a field's
+shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the answer. Nothing here needs NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
+MOST_ROWS = 12
+"""Rows that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is said of one field."""
+
+    name: str
+    value: Any
+    """The field itself; None where it is left out of the JSON, or is a part of a field."""
+    lower: Any
+    upper: Any
+    """None where nothing honest can be said."""
+    rows_of_noise: tuple[int, ...]
+    """Positions of the rows that are mostly noise."""
+    rows: int
+    """How many rows were looked at; 0 where the field was looked at as a whole."""
+    all_noise: bool
+    level: float
+
+    @property
+    def half_widths(self) -> list[float]:
+        """Of every number's interval, smallest first."""
+        pairs = zip(numbers(self.lower), numbers(self.upper), strict=False)
+        return sorted((upper - lower) / 2 for lower, upper in pairs if lower is not None and upper is not None)
+
+    @property
+    def text(self) -> str:
+        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or of an array how far its numbers may be moved."""
+        if is_number(self.value):
+            return with_interval(self.value, self.lower, self.upper, self.level, noise=self.all_noise)
+        widths, said = self.half_widths, []
+        if widths:
+            middle, largest = (f"{one:,.3g}" for one in (widths[len(widths) // 2], widths[-1]))
+            apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
+            said.append(f"{len(widths):,} intervals of {self.level:.0%}: ± {apart}")
+        if self.all_noise:
+            said.append("mostly noise")
+        elif self.rows_of_noise:
+            said.append(
+                f"{len(self.rows_of_noise):,} of {self.rows:,} rows are only noise: {listed(self.rows_of_noise)}"
+            )
+        return "; ".join(said) or "no interval can be told"
+
+
+def is_mostly_noise(result: Mapping[str, Any]) -> bool:
+    """Whether the result says of itself that it is mostly noise."""
+    return bool((result.get("uncertainty") or {}).get("mostly_noise"))
+
+
+def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
+    """Every field of which the result's `uncertainty` says something, single numbers first."""
+    said = result.get("uncertainty") or {}
+    values, noise = said.get("values", {}), said.get("noise_dominates", {})
+    names = dict.fromkeys([*values, *noise])
+    for name in sorted(names, key=lambda one: (not is_number(result.get(one)), list(names).index(one))):
+        interval, dominated = values.get(name) or {}, noise.get(name, False)
+        rows = tuple(at for at, one in enumerate(dominated) if all(numbers(one))) if isinstance(dominated, list) else ()
+        yield Stated(
+            name=name,
+            value=result.get(name),
+            lower=interval.get("lower"),
+            upper=interval.get("upper"),
+            rows_of_noise=rows,
+            rows=len(dominated) if isinstance(dominated, list) else 0,
+            all_noise=bool(dominated) and (not isinstance(dominated, list) or len(rows) == len(dominated)),
+            level=said.get("level", 0.9),
+        )
+
+
+def with_interval(value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False) -> str:
+    """A number with its interval, all with as many digits as the interval's width allows."""
+    if lower is None or upper is None:
+        return f"{figure(value)} (mostly noise)" if noise else figure(value)
+    decimals = _decimals(upper - lower)
+    if isinstance(value, int):
+        decimals = min(decimals, 0)
+    shown, low, high = (_fixed(one, decimals) for one in (value, lower, upper))
+    return f"{shown} ({low} to {high}, {100 * level:g} %{', mostly noise' if noise else ''})"
+
+
+def figure(value: float) -> str:
+    """A number alone, with six digits."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
+
+
+def listed(rows: tuple[int, ...]) -> str:
+    """Positions of rows, shortened where there are many."""
+    return ", ".join(map(str, rows[:MOST_ROWS])) + (", …" if len(rows) > MOST_ROWS else "")
+
+
+def is_number(value: Any) -> bool:
+    """A number of JSON, and not `true`."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def numbers(value: Any) -> Iterator[Any]:
+    """All numbers of nested lists, and null, in their order."""
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    else:
+        yield value
+
+
+def _decimals(width: float) -> int:
+    """Places behind the point with which a width has two digits; below 0 for tens, hundreds, …"""
+    if not 0 < width < math.inf:
+        return 6
+    return 1 - math.floor(math.log10(width))
+
+
+def _fixed(value: float, decimals: int) -> str:
+    if decimals > 12 or abs(value) >= 1e15:
+        return f"{value:.6g}"
+    return f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}"  # no -0

@@ -1,0 +1,79 @@
+"""Intervals in words, of any kind: digits, null, rows that are only noise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet_client.intervals import stated, with_interval
+from discreet_client.results import Answer
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("value", "lower", "upper", "text"),
+    [
+        (0.6412, 0.4133, 0.8712, "0.64 (0.41 to 0.87, 90 %)"),
+        (18234.3, 17011.2, 19000.0, "18,200 (17,000 to 19,000, 90 %)"),
+        (5.0, -0.001, 1e9, "0 (0 to 1,000,000,000, 90 %)"),
+        (0.0123456, 0.01234559, 0.01234561, "0.012345600 (0.012345590 to 0.012345610, 90 %)"),
+        (3, 3, 3, "3 (3 to 3, 90 %)"),
+        (1e300, 0, 2e300, "1e+300 (0 to 2e+300, 90 %)"),
+        (7.25, None, None, "7.25"),
+    ],
+)
+def test_a_number_has_as_many_digits_as_its_interval(value: float, lower: Any, upper: Any, text: str) -> None:
+    assert with_interval(value, lower, upper, 0.9) == text
+
+
+RESULT: dict[str, Any] = {
+    "shares": [[0.5, 0.5], [0.25, 0.75], [1, 0]],
+    "count": 12,
+    "flows": [1.0, 2.0, 3.0],
+    "silent": 4.0,
+    "uncertainty": {
+        "level": 0.9,
+        "values": {
+            "shares": {"lower": [[0.4, 0.4], [None, None], [0, 0]], "upper": [[0.6, 0.6], [None, None], [1, 1]]},
+            "count": {"lower": 10, "upper": 14},
+        },
+        "noise_dominates": {"shares": [False, True, True], "flows": True, "silent": False},
+        "mostly_noise": True,
+    },
+    "tables": [],
+}
+
+
+def test_what_is_said_of_fields() -> None:
+    assert {one.name: one.text for one in stated(RESULT)} == {
+        "count": "12 (10 to 14, 90 %)",
+        "silent": "4",
+        "shares": "4 intervals of 90%: ± 0.5; 2 of 3 rows are only noise: 1, 2",
+        "flows": "mostly noise",
+    }
+    assert list(stated({"count": 12})) == []
+
+
+def test_an_answer_tells_its_intervals() -> None:
+    document = {"job": {"id": "job_1", "kind": "new"}, "result": RESULT, "certificate": {}}
+    answer = Answer(json.loads(json.dumps(document)), {})
+    assert answer.mostly_noise
+    lower, upper = answer.interval("shares") or (None, None)
+    assert np.array_equal(lower, [[0.4, 0.4], [NAN, NAN], [0, 0]], equal_nan=True)
+    assert np.array_equal(upper, [[0.6, 0.6], [NAN, NAN], [1, 1]], equal_nan=True)
+    assert answer.interval("count") == (10, 14)
+    assert answer.interval("flows") is None
+    assert answer.noise_dominates("shares").tolist() == [False, True, True]
+    assert (answer.noise_dominates("flows"), answer.noise_dominates("count")) == (True, False)
+    assert repr(answer).startswith("<Answer job_1: mostly noise, shares, count = 12 (10 to 14, 90 %), flows")
+    frame = answer.frame("shares", intervals=True)
+    assert list(frame.columns) == ["shares", "lower", "upper", "only_noise"]
+    assert frame.only_noise.tolist() == [False, False, True, True, True, True]
+    assert frame.upper.loc[(0, 1)] == 0.6
+    assert answer.frame("flows", intervals=True).only_noise.tolist() == [True] * 3
+    with pytest.raises(TypeError, match="is no array"):
+        answer.frame("count", intervals=True)
