@@ -86,11 +86,12 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "price": {"price": [2 * price for price in problem.price[1:]]},
         "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
-        "initial": {"initial": [1.0] + [0.0] * (states - 1) if problem.initial[0] < 1 else [1 / states] * states},
+        "initial": {"initial": "released" if problem.initial != "released" else [1 / states] * states},
         "method": {"method": "dirichlet" if public.row_change is None else "counts"},
         "policy": taylor,
         "concentration": {**taylor, "concentration": 30},
         "samples": {"policy": "average", "concentration": 20, "samples": 3},
         "clip": {"clip": (problem.clip or 1) / 2},
         "prior": {"prior": problem.prior + 1},
+        "uncertainty": {"uncertainty": not problem.uncertainty},
     }

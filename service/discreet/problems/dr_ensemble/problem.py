@@ -9,6 +9,7 @@ policies private that are functions of the private matrix; see `docs/problems/dr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,11 +21,13 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import INTERVALS
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
-from discreet.problems.dr_ensemble import examples
+from discreet.problems.dr_ensemble import estimates, examples, intervals
+from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import (
     GRID,
     MAX_FIGURE,
@@ -37,19 +40,16 @@ from discreet.problems.dr_ensemble.dataset import (
 )
 from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.dr_ensemble.result import DrEnsembleResult
-from discreet.problems.numbers import CLIP, Budget, Real
+from discreet.problems.numbers import CLIP, Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control.shrinkage import shrink
 from discreet.solvers.control.transition_counts import transition_sums
 
 MAX_POLICY_CELLS = 20_000_000
-SAMPLE_SEED = 20_201_114
-"""Of the draws of a sampled average policy: post-processing, public, and the same for the same release."""
-
 
 Numbers = Annotated[tuple[Real, ...], InPieces()]
+Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
 
 
 class DrEnsemble(Problem):
@@ -67,7 +67,11 @@ class DrEnsemble(Problem):
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
     asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("power", "price", "utility", "discomfort_weight", "initial", "policy", "concentration", "samples"), ALWAYS
+        (
+            *("power", "price", "utility", "discomfort_weight", "initial"),
+            *("policy", "concentration", "samples", "uncertainty"),
+        ),
+        ALWAYS,
     )
 
     kind: Literal["dr_ensemble"]
@@ -82,7 +86,10 @@ class DrEnsemble(Problem):
         default=None, description="Money by step and state, instead of `price`"
     )
     discomfort_weight: Annotated[Real, Field(gt=0, le=1e12, description="gamma, in the unit of utility")]
-    initial: Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
+    initial: Spread | Literal["released"] = Field(
+        description="How the loads are spread over the states at step 0, chosen without looking at the data; or as the "
+        "release says that their time is"
+    )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
     concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
@@ -97,6 +104,8 @@ class DrEnsemble(Problem):
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
         default=0.0, description="Added to each parameter of a Dirichlet draw; lets small epsilons be met"
     )
+
+    uncertainty: Flag = INTERVALS
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -235,16 +244,12 @@ class DrEnsemble(Problem):
         return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self.clip)}
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        mask = public.mask()
-        transitions = self._matrix(public, plan, released, "")
-        utility = self._utility()
-        policy = self._solve(plan, transitions, utility, progress)
-        initial = np.array(self.initial)
-        power = np.array(self.power)
-        horizon = self._horizon()
-        controlled = lsmdp.expected_power(lsmdp.propagate(initial, policy, horizon), power)
-        default = lsmdp.expected_power(lsmdp.propagate(initial, transitions, horizon), power)
-        cost_to_go = -lsmdp.evaluate(policy, transitions, utility, self.discomfort_weight)[0]
+        mask, control, horizon = public.mask(), self.control(plan), self._horizon()
+        estimate = estimates.estimated(public, plan, released)
+        transitions = estimate.transitions
+        policy = control.solve(transitions, progress)
+        initial = None if self.initial == "released" else np.array(self.initial)
+        answer = control.answer(transitions, policy, estimate.visits if initial is None else initial)
         values = {
             "transitions": Output(
                 transitions.tolist, numbers=transitions.size, table=lambda: _matrix_rows(transitions, mask)
@@ -254,52 +259,35 @@ class DrEnsemble(Problem):
                 numbers=(horizon - 1) * transitions.size,
                 table=lambda: _policy_rows(policy, mask, horizon - 1),
             ),
-            "expected_power": controlled,
-            "default_power": default,
-            "cost_to_go": cost_to_go,
+            **answer,
         }
+        if self.uncertainty:
+            answer["transitions"] = transitions
+            values["uncertainty"] = intervals.uncertainty(control, estimate, initial, answer)
         if {"true_counts", "true_transitions"} & released.keys():
-            true = self._matrix(public, plan, released, "true_")
-            cost = lsmdp.cost_of_privacy(policy, true, utility, self.discomfort_weight)
-            best = lsmdp.solve(true, utility, self.discomfort_weight)
-            true_controlled = lsmdp.expected_power(lsmdp.propagate(initial, best, horizon), power)
-            true_default = lsmdp.expected_power(lsmdp.propagate(initial, true, horizon), power)
+            unnoised = estimates.unnoised(public, plan, released)
+            true, start = unnoised.transitions, unnoised.visits if initial is None else initial
+            exact = replace(control, policy="exact")
+            best = exact.answer(true, exact.solve(true), start)
+            cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight)
             values |= {
                 "cost_of_privacy": cost,
-                "true_expected_power": true_controlled,
-                "true_default_power": true_default,
+                **{f"true_{name}": best[name] for name in ("expected_power", "default_power", "saving")},
+                "achieved_power": control.load(policy, start),
+                "achieved_saving": best["saving"] - float(start @ cost[0]),
             }
         return Result.of(self.Fields, values)
 
-    def _solve(self, plan: Plan, transitions: Floats, utility: Floats, progress: Progress) -> lsmdp.Policy:
-        gamma = self.discomfort_weight
-        if self.policy == "exact":
-            return lsmdp.solve(transitions, utility, gamma, progress=progress)
-        k = self.concentration or plan.parameters["concentration"]
-        if self.policy != "average":
-            return lsmdp.solve(transitions, utility, gamma, weights=self.policy, concentration=k, progress=progress)
-        generator = None if self.samples is None else np.random.default_rng(SAMPLE_SEED)
-        return lsmdp.average_policy(
-            transitions, utility, gamma, k, samples=self.samples, generator=generator, progress=progress
+    def control(self, plan: Plan) -> Control:
+        """What is asked, for matrices of a release of this plan."""
+        return Control(
+            utility=self._utility(),
+            power=np.array(self.power),
+            discomfort_weight=self.discomfort_weight,
+            policy=self.policy,
+            concentration=self.concentration or plan.parameters["concentration"],
+            samples=self.samples,
         )
-
-    def _matrix(self, public: DrEnsemblePublic, plan: Plan, released: Released, prefix: str) -> Floats:
-        """The transition matrix float64[n, n], floored on the support: rows sum to 1."""
-        mask = public.mask()
-        matrix = np.zeros(mask.shape)
-        if plan.parameters["method"] == "dirichlet":
-            matrix[mask] = released[f"{prefix}transitions"]
-        else:
-            counts = released[f"{prefix}counts"] / plan.parameters["grid"]
-            # Clipping at 0 instead would give every empty transition some probability.
-            matrix[mask] = shrink(counts, 0.0 if prefix else plan.noise[0].standard_deviation)
-        width = mask.sum(axis=1)
-        floor = np.minimum(public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width)
-        mass = matrix.sum(axis=1)
-        shares = np.where(mass[:, None] > 0, matrix / np.where(mass > 0, mass, 1.0)[:, None], mask / width[:, None])
-        floored: Floats = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * shares, 0.0)
-        normalized: Floats = floored / floored.sum(axis=1, keepdims=True)
-        return normalized
 
     def _utility(self) -> Floats:
         if self.utility is not None:
@@ -322,7 +310,8 @@ class DrEnsemble(Problem):
         if self.method not in ("auto", method):
             holds = "trajectories" if method == "counts" else "a transition matrix"
             found.append(FieldIssue("/problem/method", f"the dataset holds {holds}, which {method} is for"))
-        for name, values in (("power", self.power), ("initial", self.initial)):
+        given = {"power": self.power} | ({} if self.initial == "released" else {"initial": self.initial})
+        for name, values in given.items():
             if len(values) != n:
                 found.append(FieldIssue(f"/problem/{name}", f"the dataset has {n} states; found {len(values)} numbers"))
         for step, row in enumerate(self.utility or ()):
@@ -332,14 +321,14 @@ class DrEnsemble(Problem):
         for name, values in (("power", self.power), ("price", self.price or ()), ("utility", utility)):
             if max(map(abs, values), default=0) > MAX_FIGURE:
                 found.append(FieldIssue(f"/problem/{name}", f"figures are at most {MAX_FIGURE:g} large"))
-        if abs(sum(self.initial) - 1) > SUM_TOLERANCE:
-            found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {sum(self.initial):.12g}"))
+        if abs((total := sum(given.get("initial", (1.0,)))) - 1) > SUM_TOLERANCE:
+            found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {total:.12g}"))
         if method == "counts" and self.policy != "exact" and self.concentration is None:
             found.append(FieldIssue("/problem/concentration", f"the {self.policy} policy needs it; counts has no k"))
         if self.samples is not None and self.policy != "average":
             found.append(FieldIssue("/problem/samples", "for the average policy only"))
-        for name, given, other in (("clip", self.clip is not None, "dirichlet"), ("prior", self.prior > 0, "counts")):
-            if given and method == other:
+        for name, stands, other in (("clip", self.clip is not None, "dirichlet"), ("prior", self.prior > 0, "counts")):
+            if stands and method == other:
                 found.append(FieldIssue(f"/problem/{name}", f"means nothing to the method {method}"))
         size = (self._horizon() - 1) * int(public.mask().sum())
         if size > MAX_POLICY_CELLS:

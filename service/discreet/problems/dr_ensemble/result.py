@@ -34,6 +34,10 @@ class DrEnsembleResult(NoisedFields, total=False):
         list[float],
         shown("Expected cost from each state at step 0, discomfort included", unit=MONEY, table=("state", "cost")),
     ]
+    saving: Annotated[
+        float,
+        shown("What control saves over all steps from `initial`, discomfort deducted", unit=MONEY),
+    ]
     cost_of_privacy: Annotated[
         list[list[float]],
         shown(
@@ -49,4 +53,19 @@ class DrEnsembleResult(NoisedFields, total=False):
     true_default_power: Annotated[
         list[float],
         shown("Of the true matrix without control; of simulations", unit=POWER, table=("step", "power")),
+    ]
+    true_saving: Annotated[
+        float, shown("What the best policy of the true matrix saves where that holds; of simulations", unit=MONEY)
+    ]
+    achieved_power: Annotated[
+        list[float],
+        shown(
+            "Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, "
+            "but from the true start where `initial` is that of the release; of simulations",
+            unit=POWER,
+            table=("step", "power"),
+        ),
+    ]
+    achieved_saving: Annotated[
+        float, shown("What the released policy saves where the true matrix holds; of simulations", unit=MONEY)
     ]

@@ -1,0 +1,97 @@
+"""Cases of coverage: demand response on synthetic chains of several kinds, with and without what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.coverage import Case, Floats
+from discreet.privacy.noise import Noise
+from discreet.problems.dr_ensemble import estimates
+from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.problem import DrEnsemble
+from discreet.problems.numbers import Budget
+
+STATES, STEPS = 6, 96
+EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
+CHAINS = ("sticky", "neighbours only", "lively")
+PARTICIPANTS = (120, 1000)
+
+
+def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
+    """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or move anywhere."""
+    if kind == "sticky":
+        return 0.6 * np.eye(states) + 0.4 * rng.dirichlet(np.full(states, 0.5), states)
+    if kind == "lively":
+        return rng.dirichlet(np.full(states, rng.uniform(0.2, 1.5)), states)
+    matrix = np.zeros((states, states))
+    for state in range(states):
+        near = range(max(0, state - 1), min(states, state + 2))
+        matrix[state, near] = rng.dirichlet(np.ones(len(near)))
+    return matrix
+
+
+def trajectories(matrix: Floats, participants: int, steps: int, rng: np.random.Generator) -> list[list[int]]:
+    """State sequences of so many loads, which begin anywhere."""
+    cumulated = matrix.cumsum(axis=1)
+    found = np.empty((participants, steps), dtype=np.int64)
+    found[:, 0] = rng.choice(len(matrix), participants, p=rng.dirichlet(np.ones(len(matrix))))
+    for step in range(1, steps):
+        u = rng.random(participants)[:, None]
+        found[:, step] = np.minimum((u > cumulated[found[:, step - 1]]).sum(axis=1), len(matrix) - 1)
+    rows: list[list[int]] = found.tolist()
+    return rows
+
+
+def problem(states: int = STATES, **fields: Any) -> DrEnsemble:
+    """A day of 24 steps with a dear evening."""
+    return DrEnsemble.model_validate(
+        {
+            "kind": "dr_ensemble",
+            "dataset": "dst_x",
+            "power": np.linspace(0, 5, states).tolist(),
+            "price": [0.2] * 14 + [1.0] * 5 + [0.2] * 5,
+            "discomfort_weight": 1.0,
+            "initial": [1 / states] * states,
+            **fields,
+        }
+    )
+
+
+def case(
+    kind: str, participants: int, epsilon: float, seed: int = 0, delta: int = 0, known: bool = True, **fields: Any
+) -> Case:
+    """known: whether the numbers of participants and steps are public."""
+    rng = np.random.default_rng([seed, CHAINS.index(kind), participants])
+    support: Any = "all"
+    if kind == "neighbours only":
+        support = [(b, a) for b in range(STATES) for a in range(STATES) if abs(a - b) <= 1]
+    extra = {"participants": participants, "steps": STEPS} if known else {}
+    public = DrEnsemblePublic.model_validate({"unit": "participant", "states": STATES, "support": support, **extra})
+    rows = trajectories(chain(kind, STATES, rng), participants, STEPS, rng)
+    content = DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=rows))
+    asked = problem(**fields)
+    plan = asked.plan(public, Budget(epsilon=round(epsilon * 1e9), delta=delta))
+    released = asked.diagnose(public, plan, content, Noise.seeded(0))
+    true = estimates.unnoised(public, plan, released)
+    control, start = asked.control(plan), true.visits if asked.initial == "released" else np.array(asked.initial)
+    exact = {"transitions": true.transitions}
+    exact |= control.answer(true.transitions, control.solve(true.transitions), start)
+    said = f"{kind}, {participants:,} loads" + (f", delta {delta / 1e18:g}" if delta else "")
+    said += "" if known else ", neither n nor steps public"
+    said += "".join(f", {name} {value}" for name, value in fields.items())
+    return Case("dr_ensemble", "counts", said, epsilon, asked, public, plan, content, exact)
+
+
+def cases() -> Iterator[Case]:
+    for kind in CHAINS:
+        for participants in PARTICIPANTS:
+            for epsilon in EPSILONS:
+                yield case(kind, participants, epsilon)
+    for epsilon in EPSILONS:
+        yield case("sticky", 1000, epsilon, known=False)
+        yield case("sticky", 120, epsilon, delta=10**13, clip=0.5)
+        yield case("sticky", 1000, epsilon, policy="taylor", concentration=50)
+        yield case("lively", 1000, epsilon, initial="released")

@@ -1,0 +1,208 @@
+"""From what was released to transition matrices: the answer, and what else may lie behind the same release.
+
+Counts are answered by the mean of their posterior (`solvers.estimation`), which half a dozen families of chains showed
+nearer to the truth than counts shrunk by a threshold, at every price; so were the loads, savings and policies made of
+it. The release of a Dirichlet draw is its own answer.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.problems.contents import Released
+from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
+from discreet.problems.plans import Plan
+from discreet.solvers.control.shrinkage import shrink
+from discreet.solvers.estimation.count_posterior import CountPosterior, Kind, Known
+
+MAX_CELLS = 10_000
+"""Transitions of the support beyond which counts are shrunk instead, and no interval is given."""
+LARGEST_SHARE = 0.7
+"""Above, the answer is mostly noise: intervals do not hold what they should any more."""
+LAZY_STEPS = 1000
+
+
+class Estimate(ABC):
+    """What a release says of the transition matrix."""
+
+    public: DrEnsemblePublic
+
+    @property
+    @abstractmethod
+    def transitions(self) -> Floats:
+        """The answer float64[n, n]: rows sum to 1."""
+
+    @property
+    @abstractmethod
+    def visits(self) -> Floats:
+        """float64[n]: how the time is spread over the states, `initial: "released"`."""
+
+    @abstractmethod
+    def draw(self, draws: int) -> tuple[Floats, Floats] | None:
+        """Matrices float64[draws, n, n] and visits float64[draws, n] that may lie behind the release, the same for the
+        same release. None where none can be had."""
+
+    @abstractmethod
+    def noise_dominates(self) -> NDArray[np.bool_]:
+        """bool[n]: the rows that are mostly noise."""
+
+    @property
+    @abstractmethod
+    def share(self) -> float:
+        """Of the noise in what the answer is made of: its mean size, of all numbers together, over their sum."""
+
+    @property
+    def mostly_noise(self) -> bool:
+        """Whether the answer as a whole is."""
+        return self.share > LARGEST_SHARE
+
+
+@dataclass(frozen=True)
+class NoisyCounts(Estimate):
+    """Released counts of the transitions of the support."""
+
+    public: DrEnsemblePublic
+    deviation: float
+    """Of the noise of a count, in participants."""
+    counts: Floats
+    """float64[cells], >= 0: those of the answer, in participants."""
+    posterior: CountPosterior | None = None
+    known: Known | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, public: DrEnsemblePublic, plan: Plan, released: Released) -> NoisyCounts:
+        (event,), grid = plan.events, plan.parameters["grid"]
+        noisy, deviation = released["counts"] / grid, event.deviation() / grid
+        if noisy.size > MAX_CELLS:
+            return cls(public, deviation, shrink(noisy, deviation))
+        kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
+        posterior = CountPosterior.of(noisy, event.scale / grid, kind, lattice=1 / grid)
+        known = balance(public, float(posterior.mean().sum()))
+        return cls(public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes()))
+
+    @property
+    def transitions(self) -> Floats:
+        return floored(self.public, self.counts)
+
+    @property
+    def visits(self) -> Floats:
+        return self._visits(self.counts)
+
+    def draw(self, draws: int) -> tuple[Floats, Floats] | None:
+        if self.posterior is None or self.mostly_noise:
+            return None
+        drawn = self.posterior.draw(draws, np.random.default_rng(self.seed), self.known)
+        return floored(self.public, drawn), self._visits(drawn)
+
+    def noise_dominates(self) -> NDArray[np.bool_]:
+        """Where the deviation of a row's noise is at least its sum. A row of one transition is known."""
+        width = self.public.mask().sum(axis=1)
+        dominates: NDArray[np.bool_] = (self.deviation * np.sqrt(width) >= self._row_sums(self.counts)) & (width > 1)
+        return dominates
+
+    @property
+    def share(self) -> float:
+        return float(self.counts.size * self.deviation / 2**0.5 / max(self.counts.sum(), 1e-300))
+
+    def _row_sums(self, cells: Floats) -> Floats:
+        width = self.public.mask().sum(axis=1)
+        sums: Floats = np.add.reduceat(cells, np.cumsum(width) - width, axis=-1)
+        return sums
+
+    def _visits(self, cells: Floats) -> Floats:
+        sums = self._row_sums(cells)
+        total = sums.sum(axis=-1, keepdims=True)
+        return np.where(total > 0, sums / np.where(total > 0, total, 1.0), 1 / self.public.states)
+
+
+@dataclass(frozen=True)
+class DrawnRows(Estimate):
+    """Released Dirichlet draws of the rows."""
+
+    public: DrEnsemblePublic
+    rows: Floats
+    """float64[cells]: as they were drawn."""
+
+    @classmethod
+    def of(cls, public: DrEnsemblePublic, plan: Plan, released: Released) -> DrawnRows:
+        return cls(public, released["transitions"])
+
+    @property
+    def transitions(self) -> Floats:
+        return floored(self.public, self.rows)
+
+    @property
+    def visits(self) -> Floats:
+        return stationary(self.transitions)
+
+    def draw(self, draws: int) -> tuple[Floats, Floats] | None:
+        return None
+
+    def noise_dominates(self) -> NDArray[np.bool_]:
+        return np.zeros(self.public.states, dtype=bool)
+
+    @property
+    def share(self) -> float:
+        return 0.0
+
+
+def estimated(public: DrEnsemblePublic, plan: Plan, released: Released) -> Estimate:
+    """What a release of this plan says."""
+    kind = NoisyCounts if plan.parameters["method"] == "counts" else DrawnRows
+    return kind.of(public, plan, released)
+
+
+def unnoised(public: DrEnsemblePublic, plan: Plan, released: Released) -> Estimate:
+    """The same of what a simulation shows of its data."""
+    if plan.parameters["method"] == "counts":
+        return NoisyCounts(public, 0.0, released["true_counts"] / plan.parameters["grid"])
+    return DrawnRows(public, released["true_transitions"])
+
+
+def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
+    """A load leaves a state as often as it comes there, but for where it began and ended: at most 1 of steps - 1.
+
+    Where all records are of one public length the difference of a state's row and column is that of the participants
+    who began and who ended there, over steps - 1. Thought of as normal about 0 with the deviation participants /
+    ((steps - 1) sqrt(states)): half as much again as where beginnings and ends are any two distributions.
+    """
+    if public.steps is None:
+        return None
+    participants = float(public.participants or participants)
+    origin, to = np.nonzero(public.mask())
+    weights = np.zeros((public.states, origin.size))
+    weights[origin, np.arange(origin.size)] += 1
+    weights[to, np.arange(origin.size)] -= 1
+    weights = weights[:-1]  # they sum to 0
+    deviation = participants / (public.steps - 1) / public.states**0.5
+    return Known(weights, np.zeros(len(weights)), np.full(len(weights), deviation))
+
+
+def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
+    """Transition matrices float64[..., n, n] of nonnegative cells float64[..., cells]: rows sum to 1, and no entry of
+    the support is below the floor (`min_probability`, else 0.001 and at most a tenth of the row in all); a row without
+    mass is uniform."""
+    mask = public.mask()
+    matrix = np.zeros((*cells.shape[:-1], *mask.shape))
+    matrix[..., mask] = cells
+    width = mask.sum(axis=1)
+    floor = np.minimum(public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width)
+    mass = matrix.sum(axis=-1, keepdims=True)
+    shares = np.where(mass > 0, matrix / np.where(mass > 0, mass, 1.0), mask / width[:, None])
+    mixed: Floats = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * shares, 0.0)
+    normalized: Floats = mixed / mixed.sum(axis=-1, keepdims=True)
+    return normalized
+
+
+def stationary(matrix: Floats) -> Floats:
+    """The distribution float64[n] that loads, evenly spread at first, tend to by matrices float64[n, n]."""
+    spread = np.full(len(matrix), 1 / len(matrix))
+    for _ in range(LAZY_STEPS):  # staying with probability 1/2 makes no other limit, and no cycle
+        spread = 0.5 * (spread + spread @ matrix)
+    return spread
