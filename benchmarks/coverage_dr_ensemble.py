@@ -16,12 +16,13 @@ from discreet.problems.numbers import Budget
 
 STATES, STEPS = 6, 96
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
-CHAINS = ("sticky", "neighbours only", "lively")
+CHAINS = ("sticky", "neighbours only", "lively", "one seldom")
 PARTICIPANTS = (120, 1000)
 
 
 def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
-    """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or move anywhere."""
+    """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or anywhere; or that are hardly
+    ever in the last state."""
     if kind == "sticky":
         return 0.6 * np.eye(states) + 0.4 * rng.dirichlet(np.full(states, 0.5), states)
     if kind == "lively":
@@ -30,6 +31,10 @@ def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
     for state in range(states):
         near = range(max(0, state - 1), min(states, state + 2))
         matrix[state, near] = rng.dirichlet(np.ones(len(near)))
+    if kind == "one seldom":
+        matrix = 0.998 * matrix + 0.002 * np.eye(states)[[-1] * states]
+        matrix[-1], matrix[-2, -1] = np.eye(states)[-2], 0.002
+        matrix /= matrix.sum(axis=1, keepdims=True)
     return matrix
 
 
@@ -37,7 +42,8 @@ def trajectories(matrix: Floats, participants: int, steps: int, rng: np.random.G
     """State sequences of so many loads, which begin anywhere."""
     cumulated = matrix.cumsum(axis=1)
     found = np.empty((participants, steps), dtype=np.int64)
-    found[:, 0] = rng.choice(len(matrix), participants, p=rng.dirichlet(np.ones(len(matrix))))
+    states = np.flatnonzero(matrix.sum(axis=0) > 0.1)  # not where loads hardly ever are
+    found[:, 0] = rng.choice(states, participants, p=rng.dirichlet(np.ones(states.size)))
     for step in range(1, steps):
         u = rng.random(participants)[:, None]
         found[:, step] = np.minimum((u > cumulated[found[:, step - 1]]).sum(axis=1), len(matrix) - 1)

@@ -51,6 +51,13 @@ class DrEnsembleAnswer(Answer):
     """Result of `dr_ensemble`. What follows from the released transition matrix."""
 
     KIND: ClassVar[str] = "dr_ensemble"
+    achieved_power: Floats
+    """Under the released policy where the true matrix holds: `expected_power`, as a policy sets
+    every move, but from the true start where `initial` is that of the release; of simulations;
+    unit: the unit of power of the states; [step]"""
+    achieved_saving: float
+    """What the released policy saves where the true matrix holds; of simulations; unit: the unit
+    of utility"""
     cost_of_privacy: Floats
     """What the released policy costs more than the best one where the true matrix holds; of
     simulations; unit: the unit of utility; [step, state]"""
@@ -64,6 +71,9 @@ class DrEnsembleAnswer(Answer):
     power of the states; [step]"""
     policy: Floats
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
+    saving: float
+    """What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
+    utility"""
     transitions: Floats
     """The released default transition matrix P[from][to]; rows sum to 1; [from, to]"""
     true_default_power: Floats
@@ -72,6 +82,9 @@ class DrEnsembleAnswer(Answer):
     true_expected_power: Floats
     """Under the best policy of the true matrix; of simulations; unit: the unit of power of the
     states; [step]"""
+    true_saving: float
+    """What the best policy of the true matrix saves where that holds; of simulations; unit: the
+    unit of utility"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

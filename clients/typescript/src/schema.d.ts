@@ -1120,8 +1120,11 @@ export interface components {
              * @description gamma, in the unit of utility
              */
             discomfort_weight: number;
-            /** Initial */
-            initial: number[];
+            /**
+             * Initial
+             * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
+             */
+            initial: number[] | "released";
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -1162,6 +1165,12 @@ export interface components {
              * @default null
              */
             samples?: number | null;
+            /**
+             * Uncertainty
+             * @description Whether the result says how far the noise may have moved its numbers
+             * @default true
+             */
+            uncertainty?: boolean;
             /**
              * Utility
              * @description Money by step and state, instead of `price`
@@ -1289,6 +1298,16 @@ export interface components {
          */
         DrEnsembleResult: {
             /**
+             * Achieved Power
+             * @description Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, but from the true start where `initial` is that of the release; of simulations
+             */
+            achieved_power?: number[];
+            /**
+             * Achieved Saving
+             * @description What the released policy saves where the true matrix holds; of simulations
+             */
+            achieved_saving?: number;
+            /**
              * Cost Of Privacy
              * @description What the released policy costs more than the best one where the true matrix holds; of simulations
              */
@@ -1314,6 +1333,11 @@ export interface components {
              */
             policy?: number[][][];
             /**
+             * Saving
+             * @description What control saves over all steps from `initial`, discomfort deducted
+             */
+            saving?: number;
+            /**
              * Tables
              * @description Fields of more than a million numbers: left out here, given as Parquet
              */
@@ -1333,6 +1357,11 @@ export interface components {
              * @description Under the best policy of the true matrix; of simulations
              */
             true_expected_power?: number[];
+            /**
+             * True Saving
+             * @description What the best policy of the true matrix saves where that holds; of simulations
+             */
+            true_saving?: number;
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
         };

@@ -209,8 +209,11 @@ class DrEnsemble(TypedDict):
     """Id of a dataset of kind dr_ensemble"""
     discomfort_weight: float
     """gamma, in the unit of utility; > 0, <= 1e+12"""
-    initial: list[float]
-    """length <= 2000, each >= 0, <= 1"""
+    initial: list[float] | Literal["released"]
+    """
+    How the loads are spread over the states at step 0, chosen without looking at the data; or
+    as the release says that their time is
+    """
     kind: Literal["dr_ensemble"]
     method: NotRequired[Literal["auto", "counts", "dirichlet"]]
     """default `auto`"""
@@ -230,6 +233,8 @@ class DrEnsemble(TypedDict):
     """
     samples: NotRequired[int | None]
     """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
     utility: NotRequired[list[list[float]] | None]
     """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
 
@@ -1132,6 +1137,17 @@ class DrEnsembleDataset(TypedDict):
 class DrEnsembleResult(TypedDict):
     """What follows from the released transition matrix."""
 
+    achieved_power: NotRequired[list[float]]
+    """
+    Under the released policy where the true matrix holds: `expected_power`, as a policy sets
+    every move, but from the true start where `initial` is that of the release; of simulations;
+    unit: the unit of power of the states
+    """
+    achieved_saving: NotRequired[float]
+    """
+    What the released policy saves where the true matrix holds; of simulations; unit: the unit
+    of utility
+    """
     cost_of_privacy: NotRequired[list[list[float]]]
     """
     What the released policy costs more than the best one where the true matrix holds; of
@@ -1148,6 +1164,11 @@ class DrEnsembleResult(TypedDict):
     """
     policy: NotRequired[list[list[list[float]]]]
     """Controlled transitions of every step: [step][from][to]"""
+    saving: NotRequired[float]
+    """
+    What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
+    utility
+    """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
     transitions: NotRequired[list[list[float]]]
@@ -1158,6 +1179,11 @@ class DrEnsembleResult(TypedDict):
     """
     Under the best policy of the true matrix; of simulations; unit: the unit of power of the
     states
+    """
+    true_saving: NotRequired[float]
+    """
+    What the best policy of the true matrix saves where that holds; of simulations; unit: the
+    unit of utility
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""

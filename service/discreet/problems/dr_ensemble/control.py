@@ -46,6 +46,11 @@ class Control:
         """Expected power float64[T] of a load that moves by a policy, or a matrix, from the distribution `start`."""
         return lsmdp.expected_power(lsmdp.propagate(start, moves, len(self.utility)), self.power)
 
+    def time(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
+        """float64[n]: of the steps that loads move in, the part that begins in each state."""
+        shares: Floats = lsmdp.propagate(start, moves, len(self.utility))[:-1].mean(axis=0)
+        return shares
+
     def cost_to_go(self, policy: lsmdp.Policy, transitions: Floats) -> Floats:
         """Expected cost float64[n] from each state at step 0, discomfort included."""
         cost: Floats = -lsmdp.evaluate(policy, transitions, self.utility, self.discomfort_weight)[0]

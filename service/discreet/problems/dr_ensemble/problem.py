@@ -263,7 +263,7 @@ class DrEnsemble(Problem):
         }
         if self.uncertainty:
             answer["transitions"] = transitions
-            values["uncertainty"] = intervals.uncertainty(control, estimate, initial, answer)
+            values["uncertainty"] = intervals.uncertainty(control, estimate, policy, initial, answer)
         if {"true_counts", "true_transitions"} & released.keys():
             unnoised = estimates.unnoised(public, plan, released)
             true, start = unnoised.transitions, unnoised.visits if initial is None else initial
