@@ -58,9 +58,9 @@ def uncertainty(
     for name, values in found.items():
         if said["noise_dominates"].get(name) is not True:
             said["values"][name] = _interval(values, np.asarray(answer[name]), stretch)
-    for bounds in said["values"]["cost_to_go"].values():
-        for state in np.flatnonzero(rows).tolist():
-            bounds[state] = None
+    cost = said["values"]["cost_to_go"]
+    for state in np.flatnonzero(rows).tolist():
+        cost["lower"][state] = cost["upper"][state] = None
     return said
 
 
