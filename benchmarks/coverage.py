@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from discreet.problems.contents import Content
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output
 
-CASES: tuple[str, ...] = ("coverage_routing",)
+CASES: tuple[str, ...] = ("coverage_routing", "coverage_multi_agent")
 """Modules of this package with a function `cases() -> Iterator[Case]`."""
 RELEASES = 1000
 LEAST_TOLD = 20
@@ -61,8 +61,9 @@ class Case:
     public: Any
     plan: Plan
     content: Content
-    exact: Mapping[str, Any] | None = None
-    """What the intervals are to hold, by quantity; None: what is finished of a release without noise."""
+    exact: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None
+    """What the intervals are to hold, by quantity, perhaps of the release of a seed; None: what is finished of a
+    release without noise."""
 
 
 class Silent(Noise):
@@ -79,23 +80,23 @@ class Silent(Noise):
 class Held:
     """Of each number of a quantity: how often it had an interval, and how often that held it."""
 
-    exact: Floats
+    numbers: int
     given: Floats = field(init=False)
     holding: Floats = field(init=False)
     widths: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.given, self.holding = np.zeros(self.exact.size), np.zeros(self.exact.size)
+        self.given, self.holding = np.zeros(self.numbers), np.zeros(self.numbers)
 
-    def add(self, interval: Mapping[str, Any]) -> None:
+    def add(self, interval: Mapping[str, Any], exact: Floats) -> None:
         lower, upper = (_numbers(interval[end]) for end in ("lower", "upper"))
         given = np.isfinite(lower) & np.isfinite(upper)
-        error = 1e-9 * (1 + np.abs(self.exact))  # an interval of no width holds what rounding moved
+        error = 1e-9 * (1 + np.abs(exact))  # an interval of no width holds what rounding moved
         self.given += given
-        self.holding += given & (lower <= self.exact + error) & (self.exact - error <= upper)
-        told = given & (np.abs(self.exact) > 1e-6 * np.abs(self.exact).max())
+        self.holding += given & (lower <= exact + error) & (exact - error <= upper)
+        told = given & (np.abs(exact) > 1e-6 * np.abs(exact).max())
         if told.any():
-            self.widths.append(float(np.median((upper - lower)[told] / np.abs(self.exact[told]))))
+            self.widths.append(float(np.median((upper - lower)[told] / np.abs(exact[told]))))
 
 
 def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
@@ -131,17 +132,17 @@ def measured(case: Case, releases: int) -> list[dict[str, Any]]:
     for seed in range(releases):
         uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
         noise += uncertainty["mostly_noise"]
-        for name in uncertainty["values"]:
-            if name not in quantities:
-                quantities[name] = Held(_numbers(exact[name]))
-            quantities[name].add(uncertainty["values"][name])
+        of_seed = exact(seed) if callable(exact) else exact
+        for name, interval in uncertainty["values"].items():
+            number = _numbers(of_seed[name])
+            quantities.setdefault(name, Held(number.size)).add(interval, number)
     start = {"kind": case.kind, "method": case.method, "truth": case.truth, "epsilon": case.epsilon}
     start["noise"] = noise / releases
     rows = [
         {
             **start,
             "quantity": name,
-            "numbers": held.exact.size,
+            "numbers": held.numbers,
             "coverage": float(held.holding.sum() / held.given.sum()) if held.given.any() else math.nan,
             "worst": _worst(held),
             "width": float(np.median(held.widths)) if held.widths else math.nan,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from scipy import stats
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
@@ -403,3 +404,48 @@ def test_schedules_that_need_not_converge_are_refused(schedule: dict[str, Any]) 
 def test_agents_without_a_range_or_a_name_of_their_own_are_refused(agents: list[dict[str, Any]]) -> None:
     with pytest.raises(ValidationError):
         public(agents=agents)
+
+
+# How far the noise moves it -----------------------------------------------------------------------------------------
+
+
+def test_intervals_of_values_hold_them_as_often_as_they_say() -> None:
+    """Constraints that are affine: their mean values are those of the mean states."""
+    part = public()
+    asked = problem(constraints=["a + b - 4", "2 * c - b - 8"], schedule={**SCHEDULE, "iterations": 50})
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    content = read(part, OBJECTIVES)
+    held = []
+    for seed in range(400):
+        released = asked.release(part, plan, content, Noise.seeded(seed))
+        shown = asked.finish(part, plan, released, lambda *_: None).to_json()
+        a, b, c = asked.diagnose(part, plan, content, Noise.seeded(seed))["true_mean_states"]
+        ends = shown["uncertainty"]["values"]["noisy_values"]
+        true = [a + b - 4, 2 * c - b - 8]
+        held += [low <= one <= high for low, one, high in zip(ends["lower"], true, ends["upper"], strict=True)]
+        assert shown["uncertainty"]["values"].keys() == {"noisy_values"}
+    # Both constraints have noise of their own; two bounds of 5e-10 each.
+    assert stats.binom.ppf(5e-10, 800, 0.9) <= sum(held) <= stats.binom.isf(5e-10, 800, 0.9)
+
+
+def test_values_that_could_be_anything_are_called_noise() -> None:
+    part = public()
+    told, widths = [], []
+    for epsilon in (EPSILON // 1000, EPSILON, 30 * EPSILON):
+        asked = problem(schedule={**SCHEDULE, "iterations": 20})
+        plan = asked.plan(part, Budget(epsilon=epsilon, delta=10**10))
+        content = read(part, OBJECTIVES)
+        released = asked.release(part, plan, content, Noise.seeded(2))
+        shown = asked.finish(part, plan, released, lambda *_: None).to_json()
+        told.append(shown["uncertainty"]["mostly_noise"])
+        (expected,) = asked.expected(part, plan, 0.9)
+        widths.append(expected.within)
+        assert expected.sentence in plan.advice
+        silent = asked.model_copy(update={"uncertainty": False}).finish(part, plan, released, lambda *_: None).to_json()
+        assert silent == {name: one for name, one in shown.items() if name != "uncertainty"}
+    assert told == [True, False, False]
+    assert math.isinf(widths[0])
+    assert widths[1] > widths[2] > 0
+    low, high = -6.0, 6.0  # a + b - 4 where a and b are from -1 to 5
+    ends = shown["uncertainty"]["values"]["noisy_values"]
+    assert low <= ends["lower"][0] <= shown["noisy_values"][0] <= ends["upper"][0] <= high

@@ -1860,6 +1860,12 @@ export interface components {
              */
             protocol?: "job" | "federated";
             schedule: components["schemas"]["StepSchedule"];
+            /**
+             * Uncertainty
+             * @description Whether the result says how far the noise may have moved its numbers
+             * @default true
+             */
+            uncertainty?: boolean;
         };
         /**
          * MultiAgentContent

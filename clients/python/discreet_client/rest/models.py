@@ -1240,6 +1240,8 @@ class MultiAgent(TypedDict):
     protocol: NotRequired[Literal["job", "federated"]]
     """default `job`"""
     schedule: StepSchedule
+    uncertainty: NotRequired[bool]
+    """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
 
 class MultiAgentDataset(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
@@ -168,3 +169,14 @@ class MultiAgentDataset(Dataset):
         texts = [str(text) for text in table.column("objective").to_pylist()]
         objectives = dict(zip(names, texts, strict=True))
         return cls.read_rows(public, MultiAgentContent(objectives=objectives, initial=starts))
+
+
+def protection(public: MultiAgentPublic, steps: int) -> str:
+    """What a radius protects: a whole trajectory only where it spans the range in every step."""
+    whole = [a.radius >= (a.upper - a.lower) * math.sqrt(steps) for a in public.agents]
+    if all(whole):
+        return "the radii are as large as any two trajectories of the ranges are apart: all of a trajectory is hidden"
+    return (
+        "trajectories that differ by more than a radius are told apart better than the guarantee says: "
+        f"hiding any trajectory of a range over {steps} steps needs its width times {math.sqrt(steps):.4g}"
+    )

@@ -90,4 +90,5 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
     return {
         "constraints": {"constraints": [f"{first} - 0.5", *others]},
         "schedule": {"schedule": {**schedule, "gamma": schedule["gamma"] / 2}},
+        "uncertainty": {"uncertainty": not problem.uncertainty},
     }

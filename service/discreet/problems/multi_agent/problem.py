@@ -22,7 +22,8 @@ from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Neighbours
+from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
+from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.datasets import DatasetId
 from discreet.problems.federation import FederatedProblem, Member, Session
@@ -36,10 +37,12 @@ from discreet.problems.multi_agent.dataset import (
     MultiAgentDataset,
     MultiAgentPublic,
     Text,
+    protection,
 )
+from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
-from discreet.problems.numbers import Budget, Frozen, Real
+from discreet.problems.numbers import Budget, Flag, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle import rounding, saddle_point
@@ -93,6 +96,7 @@ class MultiAgent(FederatedProblem):
     )
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
     Fields: ClassVar[Any] = MultiAgentResult
+    asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
 
     kind: Literal["multi_agent"]
     dataset: DatasetId | None = Field(
@@ -102,6 +106,7 @@ class MultiAgent(FederatedProblem):
         description="Expressions in the agents' names, convex, meant <= 0"
     )
     schedule: StepSchedule
+    uncertainty: Flag = INTERVALS
 
     @model_validator(mode="after")
     def _data_are_somewhere(self) -> Self:
@@ -164,7 +169,7 @@ class MultiAgent(FederatedProblem):
         # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
         units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
         units *= 1 + ROUNDING + self._rounding(g, names, box, units)
-        return Plan.priced(
+        plan = Plan.priced(
             [event],
             noise=tuple(
                 NoiseSummary(
@@ -182,7 +187,7 @@ class MultiAgent(FederatedProblem):
             assumptions=(
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
-                self._protection(public),
+                protection(public, steps),
                 *([] if self.protocol != "job" else [sized(f"{public.most_operations} operations of all objectives")]),
             ),
             parameters={
@@ -193,6 +198,12 @@ class MultiAgent(FederatedProblem):
                 "schedule": self.schedule.model_dump(),
             },
         )
+        sentences = tuple(one.sentence for one in self.expected(public, plan, LEVEL))
+        return plan.model_copy(update={"advice": sentences})
+
+    def expected(self, public: MultiAgentPublic | None, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        """Nothing before the agents have said their ranges."""
+        return (expected_values(self.constraints, plan, confidence),) if "units" in plan.parameters else ()
 
     def _rounding(self, constraints: list[Expression], names: tuple[str, ...], box: Box, units: Floats) -> float:
         """How much further than 1, in l2, the whole transcript may move because outputs are computed in floating point.
@@ -227,19 +238,6 @@ class MultiAgent(FederatedProblem):
         problem = saddle_point.saddle_problem({}, constraints, names, box)
         shape = saddle_point.noised_outputs(problem, 0.0, 0.0)
         return [[int(k), None if i < 0 else names[i]] for k, i in zip(shape.constraint, shape.agent, strict=True)]
-
-    def _protection(self, public: MultiAgentPublic) -> str:
-        """What a radius protects: a whole trajectory only where it spans the range in every step."""
-        steps = self.schedule.iterations
-        whole = [a.radius >= (a.upper - a.lower) * math.sqrt(steps) for a in public.agents]
-        if all(whole):
-            return (
-                "the radii are as large as any two trajectories of the ranges are apart: all of a trajectory is hidden"
-            )
-        return (
-            "trajectories that differ by more than a radius are told apart better than the guarantee says: "
-            f"hiding any trajectory of a range over {steps} steps needs its width times {math.sqrt(steps):.4g}"
-        )
 
     def _quantities(self, names: tuple[str, ...], units: Floats) -> list[tuple[str, float]]:
         m, n = len(self.constraints), len(names)
@@ -330,6 +328,8 @@ class MultiAgent(FederatedProblem):
             "noisy_values": released["mean_outputs"][:m],
             "noisy_gradients": Output(lambda: gradients, numbers=2 * len(gradients)),
         }
+        if self.uncertainty:
+            values["uncertainty"] = uncertainty_of(self.constraints, plan, released["mean_outputs"][:m])
         if "true_states" in released:
             states, mean = released["true_states"], released["true_mean_states"]
             values |= {

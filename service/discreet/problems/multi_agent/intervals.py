@@ -1,0 +1,72 @@
+"""How far the noise may have moved the values of the constraints; and how far it is expected to, from public figures.
+
+The mean of a constraint's noised values is the mean of its values, at the states that were, plus the mean of
+independent noise: that is exact. Multipliers and states are another matter: they answer to the noise of every step
+through objectives that nobody but the agents knows, so no interval of them follows from what was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.plans import Plan
+from discreet.solvers.saddle import intervals
+from discreet_client.expressions import parse
+
+Floats = NDArray[np.float64]
+
+
+def uncertainty_of(constraints: Sequence[str], plan: Plan, values: Floats) -> Uncertainty:
+    """The field `uncertainty`; values: float64[constraints], `noisy_values`.
+
+    What a constraint can be at all, on the public ranges, cuts its interval off. Where the noise is as wide as that
+    the value is mostly noise; the answer is where all are whose values have noise.
+    """
+    reach, (low, high) = _reach(constraints, plan, LEVEL), _ranges(constraints, plan)
+    lower = np.minimum(np.maximum(values - reach, low), values)
+    upper = np.maximum(np.minimum(values + reach, high), values)
+    noise = (2 * reach >= high - low) & (reach > 0)
+    return Uncertainty(
+        level=LEVEL,
+        values={"noisy_values": Interval(lower=lower.tolist(), upper=upper.tolist())},
+        noise_dominates={"noisy_values": noise.tolist()},
+        mostly_noise=bool(noise[reach > 0].all()),
+    )
+
+
+def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -> Expected:
+    """Of the constraint whose values have the most noise beside what they can be at all."""
+    reach, (low, high) = _reach(constraints, plan, confidence), _ranges(constraints, plan)
+    parts = 2 * reach / np.maximum(high - low, np.finfo(float).tiny)
+    k = int(np.argmax(parts))
+    size = float(high[k] - low[k]) if np.isfinite(high[k] - low[k]) else None
+    says = f"± {reach[k]:.3g} on the mean value of constraint {k} with {confidence:.0%}, "
+    says += f"which can be from {low[k]:.3g} to {high[k]:.3g}: "
+    says += "mostly noise" if parts[k] >= 1 else "no other constraint has more noise beside what it can be"
+    within = float(reach[k]) if parts[k] < 1 else math.inf
+    return Expected("noisy_values", within, "the constraint's own unit", says, size)
+
+
+def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:
+    """What the noise of the mean over the second half of the steps stays within, of each constraint's value."""
+    (event,) = plan.events
+    steps = plan.iterations["steps"]
+    deviations = event.deviation() * np.array(plan.parameters["units"][: len(constraints)])
+    reach: Floats = float(ndtri((1 + level) / 2)) * deviations / math.sqrt(steps - steps // 2)
+    return reach
+
+
+def _ranges(constraints: Sequence[str], plan: Plan) -> tuple[Floats, Floats]:
+    """Ends between which each constraint lies on the agents' ranges; infinite where they cannot be told."""
+    box: dict[str, Any] = {
+        name: intervals.Interval(np.array([low]), np.array([high])) for name, low, high in plan.parameters["box"]
+    }
+    found = [intervals.bounds(parse(text, list(box)), box) for text in constraints]
+    return np.array([float(one.low[0]) for one in found]), np.array([float(one.high[0]) for one in found])
