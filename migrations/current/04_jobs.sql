@@ -26,6 +26,8 @@ CREATE TABLE jobs (
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was accepted
   started_at timestamptz,  -- when it was first taken
   finished_at timestamptz,  -- when it reached its final state
+  released_by text[],  -- the jobs whose releases it finishes again, for nothing; null: it releases for itself
+  release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled'))
 );
@@ -36,6 +38,8 @@ CREATE INDEX jobs_turn ON jobs (fair_tag) WHERE started_at IS NOT NULL;
 CREATE INDEX jobs_active ON jobs (fair_tag) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_dataset ON jobs (dataset_id) WHERE dataset_id IS NOT NULL;
 CREATE INDEX jobs_lease ON jobs (lease_until) WHERE state = 'running';
+CREATE INDEX jobs_released ON jobs (tenant_id, release_key, ((price ->> 'rho')::numeric) DESC, created_at DESC)
+  WHERE release_key IS NOT NULL AND state = 'succeeded';
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE jobs FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
@@ -59,11 +63,15 @@ CREATE POLICY own_tenant ON job_events
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
 GRANT SELECT, INSERT ON job_events TO discreet_app;
 
--- What a job's mechanisms released, written before anything is made of it, so that data are touched once.
+-- What a job's mechanisms released, written before anything is made of it, so that data are touched once, and kept as long
+-- as the job's result, so that other questions can be asked of it.
 CREATE TABLE releases (
-  job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row goes when the job ends
+  job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row goes when the job fails or is cancelled
   attempt integer NOT NULL,  -- the fencing token of who wrote it
-  content_key_id text NOT NULL,  -- the master key that sealed it
+  content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the release where there is none
+  wrapped_key bytea,  -- the release's own key, bound to terms; null: a session's, or of before schema 0009
+  terms bytea,  -- SHA-256 of what was accepted: tenant, problem, plan, price, dataset with public part; null: as there
+  digest bytea,  -- SHA-256 of what was released, which certificates name; null: the row goes with the end of the job
   sealed bytea NOT NULL,  -- the release under authenticated encryption
   at timestamptz NOT NULL DEFAULT now()  -- when it was written
 );
@@ -71,7 +79,7 @@ ALTER TABLE releases ENABLE ROW LEVEL SECURITY;
 ALTER TABLE releases FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON releases
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
-GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, sealed) ON releases TO discreet_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, wrapped_key, sealed) ON releases TO discreet_app;
 
 -- A published result.
 CREATE TABLE job_results (
@@ -147,11 +155,22 @@ $$;
 CREATE TRIGGER jobs_no_turn BEFORE UPDATE OF state ON jobs
   FOR EACH ROW WHEN (NEW.state = 'awaiting_agents') EXECUTE FUNCTION jobs_no_turn();
 
+-- Jobs that have released already what another one would, least noise first. Whoever asks a question sees them by itself.
+CREATE FUNCTION reusable_jobs(_tenant text, _key bytea)
+RETURNS text[]
+LANGUAGE sql STABLE SET enable_sort = off AS $$
+SELECT coalesce(array_agg(found.id), '{}') FROM (
+  SELECT j.id FROM jobs AS j
+    WHERE j.tenant_id = _tenant AND j.release_key = _key AND j.state = 'succeeded'
+      AND EXISTS (SELECT FROM releases AS r WHERE r.job_id = j.id AND r.digest IS NOT NULL)
+    ORDER BY (j.price ->> 'rho')::numeric DESC, j.created_at DESC LIMIT 10) AS found
+$$;
+
 -- Acceptance runs with the caller's rights, adds none, and so needs no search path of its own.
 CREATE FUNCTION accept_jobs(
   _tenant text, _principal text, _accounts text[], _queue text, _task text, _orders jsonb
 )
-RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb)
+RETURNS TABLE (outcome text, job_id text, created_at timestamptz, standings jsonb, reusable text[])
 LANGUAGE plpgsql AS $$
 -- Jobs of one principal on the same accounts, each on its own: one row for each, in order. outcome, and what was written:
 --   in_flight      another request holds this idempotency key now; nothing
@@ -159,11 +178,12 @@ LANGUAGE plpgsql AS $$
 --   reused         the key was used with another request; nothing
 --   dataset_gone   it was deleted, or its time is over; nothing
 --   refused        standings: each account whose cap does not let the price pass; nothing
---   accepted       everything
+--   accepted       everything; reusable: earlier jobs that have released the same
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal}.
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by}. Without a dataset and with released_by a job
+-- reads what these jobs released.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -179,6 +199,7 @@ DECLARE
   request bytea;
   session text;
   known bytea;
+  release bytea;
   tag integer;
 BEGIN
   FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
@@ -188,9 +209,11 @@ BEGIN
     idempotency_key := one ->> 'key';
     request := decode(one ->> 'digest', 'hex');
     session := one ->> 'session';
+    release := decode(one ->> 'release_key', 'hex');
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
+    reusable := NULL;
     IF NOT pg_try_advisory_xact_lock(hashtextextended(_tenant || '/' || _principal || '/' || idempotency_key, 0)) THEN
       outcome := 'in_flight';
       RETURN NEXT;
@@ -226,10 +249,12 @@ BEGIN
     END IF;
     tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
     INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, tamper_seal, traceparent,
-        total, fair_tag, state)
+        total, fair_tag, released_by, release_key, state)
       VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
         (one ->> 'seed')::bigint, one ->> 'seal', one ->> 'traceparent', (one ->> 'total')::integer, tag,
-        CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+        CASE WHEN jsonb_typeof(one -> 'released_by') = 'array'
+          THEN ARRAY(SELECT jsonb_array_elements_text(one -> 'released_by')) END,
+        release, CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
       VALUES (_tenant, _principal, idempotency_key, request, job);
@@ -244,10 +269,13 @@ BEGIN
     END IF;
     outcome := 'accepted';
     job_id := job;
+    reusable := CASE WHEN release IS NOT NULL THEN reusable_jobs(_tenant, release) END;
     RETURN NEXT;
   END LOOP;
 END
 $$;
 
-REVOKE ALL ON FUNCTION fair_tag(text), jobs_no_turn(), accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fair_tag(text), accept_jobs(text, text, text[], text, text, jsonb) TO discreet_app;
+REVOKE ALL ON FUNCTION fair_tag(text), jobs_no_turn(), reusable_jobs(text, bytea),
+  accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fair_tag(text), reusable_jobs(text, bytea),
+  accept_jobs(text, text, text[], text, text, jsonb) TO discreet_app;

@@ -6,7 +6,8 @@
     ├── Forbidden             the key's role does not allow it
     ├── NotFound              no such object for this tenant
     ├── Conflict              the object is in a state that does not allow it
-    │   └── BudgetExhausted   a cap would be passed; carries the binding cap
+    │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
+    │   └── ReleaseDiffers    what is asked again was fixed otherwise at the release; carries JSON pointers
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
     ├── ResultAltered         a stored result is not what was published
@@ -119,6 +120,17 @@ class BudgetExhausted(Conflict):
     def __init__(self, binding: Mapping[str, object], detail: str | None = None) -> None:
         super().__init__(detail)
         self.binding = dict(binding)
+
+
+class ReleaseDiffers(Conflict):
+    """What is asked is not what the first job released."""
+
+    code = "release_differs"
+
+    def __init__(self, issues: Iterable[FieldIssue]) -> None:
+        self.issues = tuple(issues)
+        first = self.issues[0]
+        super().__init__(f"{first.pointer}: {first.detail}")
 
 
 class PayloadTooLarge(DiscreetError):

@@ -167,7 +167,7 @@ CASES = [
     for kind in WITH_DATASETS
     for place in range(1 + len(problems.KINDS[kind].worst_cases()))
 ]
-NOT_ASKED = {"kind", "dataset"} | (FederatedProblem.model_fields.keys() - Problem.model_fields.keys())
+NOT_ASKED = {"kind", "dataset", "asked_of"} | (FederatedProblem.model_fields.keys() - Problem.model_fields.keys())
 """What a request says of where the data are, and how agents meet: nothing that a release could fix."""
 
 
@@ -216,7 +216,8 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     for name in simulated - private:
         assert "of simulations" in properties[name]["description"]
     federated = {name for name in properties if "of protocol federated" in properties[name].get("description", "")}
-    assert simulated | federated | {"tables"} == properties.keys()
+    several = {name for name in properties if "Of several releases" in properties[name].get("description", "")}
+    assert simulated | federated | several | {"tables"} == properties.keys()
     assert all(properties[name].get("description") for name in properties)
     always = set(TypeAdapter(fields).json_schema()["required"])
     for one in cases:

@@ -15,6 +15,11 @@ from discreet.storage.tables import JobState
 from discreet.usecases.requests import Role
 from discreet.web.problem_details import Binding
 
+REUSABLE = (
+    "Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of"
+    " the dataset, and the answer costs nothing"
+)
+
 
 class Figures(BaseModel):
     """A privacy figure."""
@@ -96,6 +101,9 @@ class PlanBody(BaseModel):
     neighbours: str
     assumptions: list[str]
     advice: list[str]
+    released_by: list[str] = Field(
+        default_factory=list, description="Jobs that are asked again: the noise is theirs, nothing more is released"
+    )
 
 
 class PlanAnswer(BaseModel):
@@ -110,6 +118,7 @@ class PlanAnswer(BaseModel):
         "with a job they are the same plan",
     )
     binding: Binding | None = None
+    reusable: list[str] = Field(default_factory=list, description=REUSABLE)
 
 
 class JobProgress(BaseModel):
@@ -140,6 +149,11 @@ class JobAnswer(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     cancel_requested: bool = Field(default=False, description="Somebody has asked for its end, and it is being stopped")
+    release: list[str] | None = Field(default=None, description="Jobs that it asks again, at price 0")
+    reusable: list[str] = Field(default_factory=list, description=f"{REUSABLE}; of a job that was just accepted")
+    problem: dict[str, Any] | None = Field(
+        default=None, description="What was asked, with every default; where the job is looked up by its id"
+    )
     error: JobError | None = None
 
 
@@ -282,7 +296,7 @@ class HeadAnswer(BaseModel):
 class CertificateCheck(BaseModel):
     """One thing that was looked at; `holds` is null when it could not be."""
 
-    name: Literal["signature", "price", "guarantee", "transcript", "result", "table", "inclusion"]
+    name: Literal["signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion"]
     holds: bool | None
     detail: str
 

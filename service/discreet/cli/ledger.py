@@ -117,6 +117,12 @@ def verify_certificate(
     table: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="A Parquet file that it must bind; may be repeated")
     ] = None,
+    first: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with", exists=True, dir_okay=False, help="Of what was asked again: the first job's; may be repeated"
+        ),
+    ] = None,
     public_key: PublicKeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -126,25 +132,24 @@ def verify_certificate(
     from discreet.ledger.entries import Broken  # noqa: PLC0415
     from discreet.ledger.verification import verify  # noqa: PLC0415
 
-    whole = read_json(file)
-    body = whole.get("certificate", whole)
-    if not isinstance(body, dict):
-        raise InvalidInput(f"{file}: its certificate is no JSON object")
+    whole, body = _certificate(file)
     checks = certificates.check(body, public_key)
+    checks += certificates.check_followed(body, firsts := [_certificate(one)[1] for one in first or []])
     checks += _check_result(whole, body, result, table or [])
     if ledger is None:
         checks.append(certificates.Check("inclusion", None, "not looked at: give an export with --ledger"))
     else:
-        entries: list[tuple[dict[str, Any], str]] = []
+        certified = [body, *firsts]
+        entries: dict[str, list[tuple[dict[str, Any], str]]] = {str(one.get("job")): [] for one in certified}
 
         def watch(entry: dict[str, Any], digest: str) -> None:
-            if entry["job"] is not None and entry["job"] == body.get("job"):
-                entries.append((entry, digest))
+            if entry["job"] in entries:
+                entries[entry["job"]].append((entry, digest))
 
         try:
             with ledger.open("rb") as lines:
                 verify(lines, public_key=public_key or body.get("public_key"), watch=watch)
-            checks.append(certificates.check_inclusion(body, entries))
+            checks += [certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified]
         except Broken as broken:
             checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
     answer = certificates.verdict(checks)
@@ -152,6 +157,15 @@ def verify_certificate(
     tell(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
     if not answer["valid"]:
         raise typer.Exit(1)
+
+
+def _certificate(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the file holds, and the certificate in it."""
+    whole = read_json(file)
+    body = whole.get("certificate", whole)
+    if not isinstance(body, dict):
+        raise InvalidInput(f"{file}: its certificate is no JSON object")
+    return whole, body
 
 
 def _check_result(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -31,14 +30,6 @@ def example(kind: str, dataset_id: str | None) -> dict[str, Any]:
 
 def example_text(kind: str, dataset_id: str | None) -> str:
     return as_text(example(kind, dataset_id))
-
-
-def shown(problem: Mapping[str, Any], *, own: bool) -> dict[str, Any]:
-    """A problem for a page. What the operator of a session holds (`operator` of coupled_qp) is told to nobody but to
-    owners and to who submitted it; in a simulation it is public."""
-    if own or problem.get("protocol") != "federated" or "operator" not in problem:
-        return dict(problem)
-    return {**problem, "operator": "not shown"}
 
 
 def as_text(value: Any, indent: int = 0) -> str:

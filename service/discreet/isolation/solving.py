@@ -45,20 +45,34 @@ def release(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Answer progress, tables and the result, or what went wrong: that follows from what was released."""
-    from discreet.problems.contents import unpack  # noqa: PLC0415
-
     try:
-        finish_on(task.channel, *read_job(task.header), unpack(task.payload))
+        finish_on(task.channel, *read_job(task.header), read_released(task.header, task.payload))
     except Exception as error:
         send(task.channel, {"error": trace(error)})
         raise
 
 
-def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, released: Any) -> None:
+def read_released(header: dict[str, Any], payload: bytes) -> list[tuple[float, Any]]:
+    """What was released, once or by several jobs, each with its weight."""
+    from discreet.problems.contents import unpack  # noqa: PLC0415
+
+    parts, start = [], 0
+    for weight, size in header.get("parts") or [[1.0, len(payload)]]:
+        parts.append((weight, unpack(payload[start : start + size])))
+        start += size
+    return parts
+
+
+def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, parts: list[tuple[float, Any]]) -> None:
     """Post-process what was released, in this process, and send what comes of it."""
+    from discreet.problems.reuse import combine, gain  # noqa: PLC0415
+
+    released = parts[0][1] if len(parts) == 1 else combine(problem, plan, parts)
     result = problem.finish(
         public, plan, released, lambda step, total: channel.sendall(frame({"progress": [step, total]}))
     )
+    if len(parts) > 1:
+        result = result.beside("combined", gain(plan, [weight for weight, _ in parts]))
     body, tables = encode(result)
     for name, parquet in tables.items():
         send(channel, {"table": name}, parquet)

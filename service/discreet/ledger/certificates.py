@@ -26,6 +26,10 @@ FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored showed nobody anything, and its death did not depend on the"
     " data or the noise"
 )
+POST_PROCESSING = "post_processing"
+"""The guarantee of what follows from earlier releases alone: nothing beyond theirs is given away."""
+FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "public_key")
+"""What the certificate of an answer says of each job that was asked again, as that job's own says it."""
 FREE = ("none", "cryptographic")
 """Guarantees that have no epsilon and charge no account."""
 TIMING_ASSUMPTION = (
@@ -48,14 +52,17 @@ def certificate(
     job: str,
     result_digest: str,
     tables: Mapping[str, str],
+    release_digest: str | None = None,
+    follows_from: Sequence[Mapping[str, Any]] = (),
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
     of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256,
-    hexadecimal, of the result's canonical JSON and of its Parquet files; `federation` names roster and transcript,
-    `cryptographic` the protocol that hides what agents send."""
-    kind = _kind(simulation, price, bool(events))
+    hexadecimal, of the result's canonical JSON and of its Parquet files, `release_digest` of what the mechanisms
+    released, where that is kept; `follows_from` are the certificates of jobs that were asked again; `federation` names
+    roster and transcript, `cryptographic` the protocol that hides what agents send."""
+    kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
         "version": 1,
@@ -76,8 +83,19 @@ def certificate(
         "ledger_entry": [dict(entry) for entry in ledger_entries],
         "result_digest": result_digest,
         "tables": dict(tables),
+        **({} if release_digest is None else {"release_digest": release_digest}),
+        **({} if not follows_from else {"follows_from": _followed(follows_from)}),
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
+    }
+
+
+def _followed(firsts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What an answer follows from: for each job that was asked again what its certificate says it cost, and of what."""
+    return {
+        "sentence": f"this follows from what {' and '.join(first['job'] for first in firsts)} released, which was"
+        " charged as is said below; asking again has touched no data and was charged nothing more",
+        "releases": [{name: first[name] for name in FOLLOWED} for first in firsts],
     }
 
 
@@ -148,6 +166,8 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
         kind = body["guarantee"]["type"]
     except (KeyError, TypeError):
         return Check(name, False, "the certificate names no ledger entries")
+    if kind == POST_PROCESSING:
+        return Check(name, not named and not entries, "asking again: no account is charged")
     if kind in FREE:
         return Check(name, not named and not entries, f"guarantee {kind}: no account is charged")
     if not named:
@@ -166,6 +186,48 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
     return Check(name, True, f"{len(named)} ledger entries with these hashes, for the same events and price")
 
 
+def followed_jobs(body: Mapping[str, Any]) -> list[str]:
+    """The jobs that a certificate says its answer follows from, of whatever form it is."""
+    section = body.get("follows_from")
+    releases = section.get("releases") if isinstance(section, Mapping) else None
+    found = [one.get("job") for one in releases if isinstance(one, Mapping)] if isinstance(releases, list) else []
+    return [job for job in found if isinstance(job, str)]
+
+
+def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()) -> list[Check]:
+    """Whether the certificate of what was asked again says of each first job what that job's own certificate says, and
+    whether that one holds; where it is not given, nothing can be told. Empty for what follows from nothing."""
+    section = body.get("follows_from")
+    if section is None:
+        return []
+    try:
+        named = {one["job"]: dict(one) for one in section["releases"]}
+    except (TypeError, KeyError, ValueError):
+        named = {}
+    if not named:
+        return [Check("release", False, "the certificate does not say in this format what it follows from")]
+    own = {first.get("job"): first for first in firsts}
+    checks = []
+    for job, said in named.items():
+        first = own.get(job)
+        if first is None:
+            checks.append(Check("release", None, f"not looked at: the certificate of {_short(job)} was not given"))
+            continue
+        broken = next((one for one in check(first) if one.holds is False), None)
+        if broken is not None:
+            detail = f"the certificate of {_short(job)} does not hold: {broken.name}: {broken.detail}"
+        elif wrong := [name for name in FOLLOWED if name not in first or said.get(name) != first[name]]:
+            detail = f"the certificate of {_short(job)} says otherwise of its {', '.join(wrong)}"
+        else:
+            cost = f"charged {_words(Price.from_json(first['price']))}"
+            detail = f"follows from what {job} released, SHA-256 {said['release_digest']}, {cost}"
+            checks.append(Check("release", True, detail))
+            continue
+        checks.append(Check("release", False, detail))
+    return checks
+
+
+ASKED_AGAIN = "nothing beyond what the first jobs released, which was charged then: epsilon 0 of its own"
 UNBOUND = "this certificate does not bind a result: it is of an older version"
 NEEDED = ("events", "guarantee", "price", "public_key", "signature")
 """What a certificate of any version has."""
@@ -254,6 +316,8 @@ def _check_price(body: Mapping[str, Any]) -> list[Check]:
     told = (guarantee.get("epsilon"), guarantee.get("delta"))
     true = (float(to_decimal(derived.epsilon, EPSILON_UNIT)), float(to_decimal(derived.delta, DELTA_UNIT)))
     named = _kind(False, derived, bool(body["events"]))
+    if "follows_from" in body and not body["events"]:
+        return [price, Check("guarantee", kind == POST_PROCESSING and told == (0.0, 0.0), ASKED_AGAIN)]
     if named == "cryptographic":
         return [
             price,

@@ -156,6 +156,11 @@ class Problem(Frozen):
         release, from its beginning."""
         return {}
 
+    def noised_sums(self, plan: Plan) -> frozenset[str]:
+        """Arrays of what is released by this plan that are the same numbers in every release, with independent noise of
+        the plan's one event added: several releases combine by inverse variance. None where there is anything else."""
+        return frozenset()
+
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
         """Everything that follows from what was released. Sees no private data; may be run again."""

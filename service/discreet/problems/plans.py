@@ -81,6 +81,12 @@ class NoiseSummary(Frozen):
             standard_deviation=event.deviation() / unit,
         )
 
+    def times(self, factor: float) -> Self:
+        """The same with so many times the noise."""
+        return self.model_copy(
+            update={"scale": self.scale * factor, "standard_deviation": self.standard_deviation * factor}
+        )
+
 
 class Plan(Frozen):
     """What a job will do, made of public figures. Its price is the sum of its events' prices."""
@@ -95,6 +101,9 @@ class Plan(Frozen):
     assumptions: tuple[str, ...] = ()
     advice: tuple[str, ...] = Field(default=(), description="What to expect of the answer, from public figures")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Public constants of the kind")
+    released_by: tuple[str, ...] = Field(
+        default=(), description="Jobs whose releases are asked again: events and noise are theirs, the price is 0"
+    )
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:

@@ -27,8 +27,20 @@ class ResultFields(TypedDict):
     ]
 
 
+class Combined(TypedDict):
+    """What it brought to ask several releases of the same sums."""
+
+    releases: Annotated[int, Field(description="How many were combined, by the inverse variance of their noise")]
+    standard_deviation: Annotated[float, Field(description="Of the noise on each of their sums, as combined")]
+    least_alone: Annotated[float, Field(description="Of the noise of the most accurate of them alone")]
+
+
 class NoisedFields(ResultFields):
     """The fields of a result of what was noised."""
+
+    combined: NotRequired[
+        Annotated[Combined, Field(description="Of several releases: what it brought to ask them together")]
+    ]
 
     uncertainty: NotRequired[
         Annotated[Uncertainty, Field(description="How far the noise may have moved the numbers of this result")]
@@ -98,6 +110,10 @@ class Result:
         """The fields that a kind declared, by name: an array, which may be a table; an `Output`; or anything small."""
         declared = properties_of(fields)
         return cls({name: Output.of(value, *declared[name].get("x-table", ())) for name, value in values.items()})
+
+    def beside(self, name: str, value: Any) -> Self:
+        """This result with one more field."""
+        return type(self)({**self.outputs, name: Output.of(value)})
 
     def to_json(self) -> dict[str, Any]:
         """The result without its large fields; `tables` names those."""

@@ -66,6 +66,10 @@ class JobOrder:
     budget: Mapping[str, str] | None = None
     traceparent: str | None = None
     """The trace of the request, which goes on with whoever runs the job."""
+    release_key: bytes | None = None
+    """Of what its release will fix, so that the same question finds it."""
+    released_by: tuple[str, ...] | None = None
+    """The jobs that it asks again."""
     seal: str | None = None
     """The MAC that `tamper_seals` makes of the job; a federated job has none."""
 
@@ -138,6 +142,8 @@ def _order_text(order: JobOrder) -> str:
         "terms": None if order.terms is None else dict(order.terms),
         "budget": None if order.budget is None else dict(order.budget),
         "traceparent": order.traceparent,
+        "release_key": None if order.release_key is None else order.release_key.hex(),
+        "released_by": order.released_by,
         "seal": order.seal,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
@@ -163,6 +169,8 @@ def _submission(payers: _Payers, order: JobOrder, row: Mapping[Any, Any]) -> Sub
         "created_at": row["created_at"],
         "started_at": None,
         "finished_at": None,
+        "released_by": None if order.released_by is None else list(order.released_by),
+        "reusable": list(row["reusable"] or ()),
     }
     return Submission("accepted", order.job_id, inserted)
 
@@ -182,7 +190,7 @@ async def find_request(
 
 _ACCEPT = text(
     """
-    SELECT outcome, job_id, created_at, standings
+    SELECT outcome, job_id, created_at, standings, reusable
     FROM accept_jobs(:tenant, :principal, CAST(:accounts AS text[]), :queue, :task, CAST(:orders AS jsonb))
     """
 )

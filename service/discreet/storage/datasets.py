@@ -77,6 +77,11 @@ async def held(connection: AsyncConnection, dataset_id: str) -> Row | None:
     return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))
 
 
+async def known(connection: AsyncConnection, dataset_id: str) -> Row | None:
+    """What may be known of a dataset, whether its content is there or was erased."""
+    return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id)))
+
+
 async def set_retention(
     connection: AsyncConnection, dataset_id: str, expires_at: datetime | None, delete_after_job: bool
 ) -> Row:
@@ -95,6 +100,8 @@ async def set_retention(
 async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) -> bool:
     """Delete the content and its key; the row stays as the memory of its digest. False when there is no such dataset.
 
+    What jobs released of private data stays with their results. What simulations did goes: it holds their data.
+
     An object is left to whoever calls this, after the commit: without the key nobody can read it.
     """
     statement = (
@@ -105,6 +112,7 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     if (await connection.execute(statement)).rowcount == 0:
         return False
     await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == dataset_id))
+    await connection.execute(text(_FORGET_SIMULATED), {"dataset": dataset_id})
     return True
 
 
@@ -116,6 +124,11 @@ async def traces(connection: AsyncConnection) -> Row:
     return row
 
 
+_FORGET_SIMULATED = """
+DELETE FROM releases USING jobs, datasets
+WHERE releases.job_id = jobs.id AND jobs.dataset_id = datasets.id AND datasets.id = :dataset
+  AND datasets.mode = 'simulation'
+"""
 _TRACES = """
 SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::integer AS checkpoint_seconds,
        current_setting('archive_mode') <> 'off' OR EXISTS (SELECT FROM pg_replication_slots) AS archived,

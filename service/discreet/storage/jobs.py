@@ -6,7 +6,7 @@ Every change of a running job is guarded by its fencing token: a worker whose jo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prometheus_client import Counter
@@ -74,6 +74,11 @@ async def result(connection: AsyncConnection, job_id: str) -> tuple[bytes, dict[
     statement = select(JobResult.result, JobResult.certificate).where(JobResult.job_id == job_id)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (bytes(row[0]), row[1])
+
+
+async def certificate(connection: AsyncConnection, job_id: str) -> dict[str, Any] | None:
+    statement = select(JobResult.certificate).where(JobResult.job_id == job_id)
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def result_table(connection: AsyncConnection, job_id: str, name: str) -> bytes | None:
@@ -157,9 +162,20 @@ async def report(connection: AsyncConnection, job_id: str, attempt: int, step: i
         await add_event(connection, job_id, "progress", {"step": step, "total": total})
 
 
-async def store_release(connection: AsyncConnection, job_id: str, attempt: int, key_id: str, sealed: bytes) -> None:
+async def store_release(
+    connection: AsyncConnection,
+    job_id: str,
+    attempt: int,
+    key_id: str,
+    sealed: bytes,
+    *,
+    wrapped_key: bytes | None = None,
+    terms: bytes | None = None,
+    digest: bytes | None = None,
+) -> None:
     """Once: who does not know whether a commit came through says it again, and the first one stays."""
-    await connection.execute(_STORE_RELEASE, {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed})
+    values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
+    await connection.execute(_STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest})
 
 
 async def is_released(connection: AsyncConnection, job_id: str) -> bool:
@@ -167,11 +183,27 @@ async def is_released(connection: AsyncConnection, job_id: str) -> bool:
     return (await connection.execute(select(Release.job_id).where(Release.job_id == job_id))).first() is not None
 
 
-async def find_release(connection: AsyncConnection, job_id: str) -> tuple[str, bytes] | None:
-    row = (
-        await connection.execute(select(Release.content_key_id, Release.sealed).where(Release.job_id == job_id))
-    ).one_or_none()
-    return None if row is None else (row[0], bytes(row[1]))
+async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
+    row = (await connection.execute(select(Release).where(Release.job_id == job_id))).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def release_digest(connection: AsyncConnection, job_id: str) -> bytes | None:
+    """SHA-256 of what the job released, where that is kept."""
+    return (await connection.execute(select(Release.digest).where(Release.job_id == job_id))).scalar_one_or_none()
+
+
+async def to_ask_again(connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]) -> dict[str, Row]:
+    """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is kept, its size, and
+    what may be known of its dataset, also when that was erased."""
+    rows = await connection.execute(_TO_ASK_AGAIN, {"tenant": tenant_id, "jobs": list(job_ids)})
+    return {row["id"]: dict(row) for row in rows.mappings()}
+
+
+async def reusable(connection: AsyncConnection, tenant_id: str, key: bytes) -> list[str]:
+    """Jobs whose release of this key is kept, least noise first; ten at most."""
+    statement = select(func.reusable_jobs(tenant_id, key))
+    return list((await connection.execute(statement)).scalar_one())
 
 
 async def end(
@@ -199,7 +231,8 @@ async def end(
     tenant_id, kind = ended.one()
     _ended.labels(kind, state).inc()
     await webhooks.announce(connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state})
-    await connection.execute(delete(Release).where(Release.job_id == job_id))
+    kept = and_(Release.digest.is_not(None), literal(state) == "succeeded")
+    await connection.execute(delete(Release).where(Release.job_id == job_id, ~kept))
     await add_event(connection, job_id, "state", {"state": state, **({"code": code} if code else {})})
 
 
@@ -275,12 +308,12 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-# A job with a stored release touches nothing any more: what is left of it is post-processing.
+# A job with a stored release touches nothing any more, nor does one that asks others again: that is post-processing.
 _COULD_TOUCH = text(
     """
     SELECT id, EXISTS (SELECT FROM ledger_entries AS entry WHERE entry.job_id = jobs.id AND entry.kind = 'reserve')
     FROM jobs
-    WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
+    WHERE state NOT IN ('succeeded', 'failed', 'cancelled') AND released_by IS NULL
       AND NOT EXISTS (SELECT FROM releases WHERE releases.job_id = jobs.id)
       AND NOT EXISTS (SELECT FROM datasets WHERE datasets.id = jobs.dataset_id AND datasets.mode = 'simulation')
     ORDER BY id
@@ -288,8 +321,20 @@ _COULD_TOUCH = text(
 )
 _STORE_RELEASE = text(
     """
-    INSERT INTO releases (job_id, attempt, content_key_id, sealed) VALUES (:job, :attempt, :key, :sealed)
+    INSERT INTO releases (job_id, attempt, content_key_id, sealed, wrapped_key, terms, digest)
+    VALUES (:job, :attempt, :key, :sealed, :wrapped, :terms, :digest)
     ON CONFLICT (job_id) DO NOTHING
+    """
+)
+_TO_ASK_AGAIN = text(
+    """
+    SELECT job.id, job.kind, job.state, job.dataset_id, job.problem, job.plan, job.released_by,
+           release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
+           dataset.public, dataset.mode, dataset.deleted_at
+    FROM jobs AS job
+    LEFT JOIN releases AS release ON release.job_id = job.id
+    LEFT JOIN datasets AS dataset ON dataset.id = job.dataset_id
+    WHERE job.tenant_id = :tenant AND job.id = ANY(CAST(:jobs AS text[]))
     """
 )
 _ADD_EVENT = text(

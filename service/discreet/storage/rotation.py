@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import case, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import FINAL
@@ -49,15 +49,21 @@ async def rewrapped_dataset(
     await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**values))
 
 
-async def releases_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
-    statement = select(Release).where(Release.content_key_id != key_id).limit(most).with_for_update()
+async def releases_by_others(connection: AsyncConnection, key_id: str, most: int = 1000) -> list[Row]:
+    """Releases under another master key: their own keys, and what was released where there is no such key."""
+    sealed = case((Release.wrapped_key.is_(None), Release.sealed)).label("sealed")
+    statement = (
+        select(Release.job_id, Release.content_key_id, Release.wrapped_key, Release.terms, sealed)
+        .where(Release.content_key_id != key_id)
+        .limit(most)
+        .with_for_update()
+    )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def resealed_release(connection: AsyncConnection, job_id: str, key_id: str, sealed: bytes) -> None:
-    await connection.execute(
-        update(Release).where(Release.job_id == job_id).values(content_key_id=key_id, sealed=sealed)
-    )
+async def moved_release(connection: AsyncConnection, job_id: str, key_id: str, **values: bytes) -> None:
+    """Note the new `wrapped_key`, or what was `sealed` anew."""
+    await connection.execute(update(Release).where(Release.job_id == job_id).values(content_key_id=key_id, **values))
 
 
 async def sessions_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:

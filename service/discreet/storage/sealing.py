@@ -1,12 +1,12 @@
 """Encryption at rest: AES-256-GCM in chunks bound to their place.
 
-Two forms. Datasets and uploads are sealed under a data key of their own, chunk by chunk as in STREAM (Hoang,
+Two forms. Datasets, uploads and releases are sealed under a data key of their own, chunk by chunk as in STREAM (Hoang,
 Reyhanitabar, Rogaway & Vizár 2015): the nonce is the chunk's number with the mark of the last one, so that nothing can
 be reordered or cut off, and any place can be read without the rest. The data key is wrapped by a master key: rotating
 that one wraps the data key again and touches no content, and a content whose wrapped key is gone is gone.
 
-What is small and short-lived (releases, sessions) is sealed by a master key itself, with random nonces; so are the
-datasets of version 0001.
+What is small and short-lived (sessions) is sealed by a master key itself, with random nonces; so are the datasets of
+version 0001, and releases of before 0009.
 """
 
 from __future__ import annotations
@@ -185,6 +185,15 @@ def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[b
     if place != len(plain) or (sealed_bytes < _TAG_BYTES):
         raise SealBroken("the content is shorter than it was")
     return plain
+
+
+def seal_stream(data_key: bytes, name: str, plain: bytes) -> bytes:
+    """A whole stream, as `open_stream` opens it."""
+    parts: list[bytes] = []
+    writer = SealedWriter(ChunkCipher(data_key, name), parts.append)
+    writer.write(plain)
+    writer.finish()
+    return b"".join(parts)
 
 
 def _regular(parts: Iterable[bytes]) -> Iterator[bytes]:

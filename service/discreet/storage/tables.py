@@ -22,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NOW = func.now()
@@ -192,6 +192,14 @@ class Job(Base):
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
         Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
         Index("jobs_lease", "lease_until", postgresql_where=text("state = 'running'")),
+        Index(
+            "jobs_released",
+            "tenant_id",
+            "release_key",
+            text("((price ->> 'rho'::text)::numeric) DESC"),
+            text("created_at DESC"),
+            postgresql_where=text("release_key IS NOT NULL AND state = 'succeeded'"),
+        ),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
@@ -217,6 +225,8 @@ class Job(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    released_by: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    release_key: Mapped[bytes | None]
 
 
 class JobEvent(Base):
@@ -230,12 +240,15 @@ class JobEvent(Base):
 
 
 class Release(Base):
-    """What a job's mechanisms released, sealed: written before `finish` starts, so that data are touched once."""
+    """What a job's mechanisms released, sealed: written before `finish` starts, and kept as long as the result."""
 
     __tablename__ = "releases"
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     attempt: Mapped[int]
     content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes | None]
+    terms: Mapped[bytes | None]
+    digest: Mapped[bytes | None]
     sealed: Mapped[bytes]
     at: Mapped[datetime] = mapped_column(server_default=NOW)
 

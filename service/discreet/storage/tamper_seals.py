@@ -88,12 +88,30 @@ def _own_seal(key: bytes, said: str) -> str:
     return hmac.digest(key, b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
 
 
-def is_accepted(secrets: Secrets, job: Mapping[str, Any], seal: str | None, dataset: Mapping[str, Any] | None) -> bool:
+def release_terms(said: str, dataset: Mapping[str, Any] | None) -> bytes:
+    """32 bytes of what a release was accepted for: what its job's seal covers, and what its dataset's key is bound to.
+    Its own key opens with these alone, also when keys of seals have changed and the dataset was erased."""
+    return hashlib.sha256(said.encode() + (b"" if dataset is None else terms(dataset))).digest()
+
+
+def said_of(job: Mapping[str, Any]) -> str:
+    """What a job's seal covers, as text."""
+    return _said(_plain_row(job))
+
+
+def is_accepted(
+    secrets: Secrets,
+    job: Mapping[str, Any],
+    seal: str | None,
+    dataset: Mapping[str, Any] | None,
+    *,
+    said: str | None = None,
+) -> bool:
     """Whether this is the job that was accepted. One without a seal was accepted by an older version: it counts only on
     data that are public, or on a dataset that is not bound yet either. JobKeyUnknown where a rotation has not reached
-    this machine."""
+    this machine. `said` is `said_of(job)`, where it is known already."""
     if seal is not None:
-        said = _said(_plain_row(job))
+        said = said_of(job) if said is None else said
         key_id, own, mac = seal.rpartition(":")
         if not own:
             expected = _digest_seal(secrets, said)

@@ -21,6 +21,9 @@ FAILURES: Mapping[str, str] = {
     "content_unreadable": "the stored content of the dataset does not open: it was changed, or is gone",
     "master_key_unknown": "the content, or what was released, is sealed under a master key that is not known here",
     "data_erased": "the dataset was erased before the job could start",
+    "first_release_gone": "what was to be asked again is gone: it was erased, with its dataset, meanwhile",
+    "first_release_altered": "what was to be asked again, or its certificate, is not as it was published",
+    "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed by no known key",
     "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
     # The step on the data: one code, whatever happened
     "solver_failed": "the step on the data ended without a result; only operators hear why, for it may tell of them",

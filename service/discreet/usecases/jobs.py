@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Literal
 
 import anyio.to_thread
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
-from discreet.ledger import certificates
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem
-from discreet.problems.numbers import Privacy
+from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
@@ -27,6 +24,7 @@ from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import budgets, planning
 from discreet.usecases.access import require
+from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -72,9 +70,10 @@ async def price(
     require(principal, *SUBMITTERS)
     planned = await services.planner.plan(services.database, principal, problem, privacy, seed)
     total = planned.plan.total
-    standings = []
-    if planned.accounts:
+    standings, reusable, key = [], [], planned.texts.release_key
+    if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
+            reusable = [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
             found = await ledger.standings(connection, [*planned.accounts, *caps])
         standings = [
@@ -85,6 +84,7 @@ async def price(
         "plan": plan_view(planned.plan),
         "price": price_view(total),
         "admitted": all(one.admitted for one in standings),
+        "reusable": reusable,
     }
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
@@ -140,7 +140,6 @@ async def submit(
         "price": total.to_json(),
         "seed": seed,
     }
-    budget = planned.texts.made.budget
     seal = None
     if terms is None:  # a federated job gets another plan with its roster, which agents check for themselves
         if large:
@@ -161,8 +160,10 @@ async def submit(
         events=planned.texts.events,
         session_id=None if terms is None else new_id("ses"),
         terms=None if terms is None else terms.model_dump(mode="json"),
-        budget={"epsilon": str(budget.epsilon), "delta": str(budget.delta)},
+        budget=None if terms is None else _budget(planned.texts.made.budget),
         traceparent=telemetry.traceparent(),
+        release_key=planned.texts.release_key,
+        released_by=planned.plan.released_by or None,
         seal=seal,
     )
     found = await acceptance.submit(
@@ -187,6 +188,11 @@ async def submit(
         return found.row
     assert found.job_id is not None
     return await find(services, principal, found.job_id)
+
+
+def _budget(budget: Budget) -> dict[str, str]:
+    """What a session's plan is made of again, when its agents are known."""
+    return {"epsilon": str(budget.epsilon), "delta": str(budget.delta)}
 
 
 async def _tell_exhausted(services: Services, principal: Principal, standings: tuple[ledger.Standing, ...]) -> None:
@@ -233,7 +239,7 @@ async def result(services: Services, principal: Principal, job_id: str) -> tuple
         raise NotFound("there is no such job")
     if found is None:
         raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
-    await _require_unaltered(services, job_id, found[1], result=found[0])
+    await require_unaltered(services, job_id, found[1], result=found[0])
     return row, found[0], found[1]
 
 
@@ -244,44 +250,9 @@ async def result_table(services: Services, principal: Principal, job_id: str, na
         parquet = await jobs.result_table(connection, job_id, name)
     if parquet is None and name not in certificate.get("tables", {}):
         raise NotFound("the result has no such table")
-    await _require_unaltered(services, job_id, certificate, tables={name: parquet})
+    await require_unaltered(services, job_id, certificate, tables={name: parquet})
     assert parquet is not None
     return parquet
-
-
-async def _require_unaltered(
-    services: Services,
-    job_id: str,
-    certificate: dict[str, Any],
-    *,
-    result: bytes | None = None,
-    tables: Mapping[str, bytes | None] = MappingProxyType({}),
-) -> None:
-    """Compare what is stored with what its certificate binds, before anybody gets it. ResultAltered where they differ,
-    Unavailable for a certificate that another key has signed than those that are known here; one of an older version
-    binds no result, of which then nothing can be told."""
-    keys = {certificates.public_key(services.secrets.signer), *services.secrets.other_signing_keys}
-
-    def work() -> str | None:
-        if not certificates.is_signed(certificate):
-            return "the certificate's signature is not that of its content"
-        digest = None if result is None else hashlib.sha256(result).hexdigest()
-        given = {name: "" if one is None else hashlib.sha256(one).hexdigest() for name, one in tables.items()}
-        checks = certificates.check_result(certificate, digest=digest, tables=given, job=job_id)
-        return next((one.detail for one in checks if one.holds is False), None)
-
-    wrong = await anyio.to_thread.run_sync(work)
-    if wrong is not None:
-        log.error("a stored result is not what was published", job=job_id, what=wrong)
-        raise ResultAltered(f"what is stored is not what was published: {wrong}")
-    if certificate["public_key"] not in keys:
-        log.error("a stored certificate is signed by an unknown key", job=job_id, key=certificate["public_key"])
-        raise Unavailable(
-            f"the certificate of this job is signed by {certificate['public_key']}, which is no key of this"
-            " installation: a rotation has not reached this machine, the key was retired (`discreet secrets trust`"
-            " takes it back), or the result was exchanged",
-            code="signing_key_unknown",
-        )
 
 
 async def events(
@@ -365,9 +336,23 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "finished_at": row["finished_at"],
         "cancel_requested": row["state"] not in jobs.FINAL and row.get("cancel_requested", False),
     }
+    if row["released_by"] is not None:
+        body["release"] = row["released_by"]
+    if "reusable" in row:  # of one that was accepted just now
+        body["reusable"] = row["reusable"]
     if row["error_code"] is not None:
         body["error"] = {"code": row["error_code"], "detail": row["error_detail"]}
     return body
+
+
+def problem_view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
+    """What was asked. What the operator of a session holds (`operator` of a federated problem) is told to nobody but
+    to owners and to who submitted it; in a simulation it is public."""
+    problem: dict[str, Any] = row["problem"]
+    own = principal.role == "owner" or principal.name == row["principal"]
+    if own or problem.get("protocol") != "federated" or "operator" not in problem:
+        return problem
+    return {**problem, "operator": "not shown"}
 
 
 def price_view(price: Price) -> dict[str, float]:
@@ -376,10 +361,10 @@ def price_view(price: Price) -> dict[str, float]:
 
 def plan_view(plan: Plan) -> dict[str, Any]:
     """A plan as it is published."""
-    return plan.model_dump(
-        mode="json",
-        include={"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"},
-    )
+    shown = {"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"}
+    body = plan.model_dump(mode="json", include=shown | {"released_by"})
+    # What was charged before stands in the plans and certificates of the jobs that were charged.
+    return {**body, "events": [] if plan.released_by else body["events"]}
 
 
 async def _known_request(services: Services, principal: Principal, key: str, digest: bytes) -> dict[str, Any] | None:

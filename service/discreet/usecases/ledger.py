@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ import anyio.to_thread
 from discreet.ledger import certificates
 from discreet.ledger.entries import entry_line
 from discreet.ledger.heads import Head, head_line, sign_head
-from discreet.storage import ledger
+from discreet.storage import jobs, ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
@@ -52,7 +52,8 @@ async def check_certificate(
     tables: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Signature by a key of this service, the one in use or one before it; price from the events, guarantee, the
-    result (and SHA-256 of its tables by name) where there is one, and inclusion in the tenant's ledger."""
+    result (and SHA-256 of its tables by name) where there is one, and inclusion in the tenant's ledger; of what was
+    asked again also the first jobs' certificates, which are looked up here."""
     require(principal, "owner", "analyst", "auditor")
     secrets = services.secrets
     keys = (certificates.public_key(secrets.signer), *secrets.other_signing_keys)
@@ -64,9 +65,21 @@ async def check_certificate(
     if isinstance(job, str):
         async with services.database.transaction(principal.tenant_id) as connection:
             rows = await ledger.of_job(connection, job)
-        entries = [(json.loads(row["body"]), bytes(row["hash"]).hex()) for row in rows]
-        checks.append(certificates.check_inclusion(body, entries))
+        checks.append(certificates.check_inclusion(body, _entries(rows)))
+    if isinstance(body, Mapping) and checks[0].holds and "follows_from" in body:
+        firsts = []
+        async with services.database.transaction(principal.tenant_id) as connection:
+            for one in certificates.followed_jobs(body):
+                if (first := await jobs.certificate(connection, one)) is not None:
+                    firsts.append(first)
+                    charged = _entries(await ledger.of_job(connection, one))
+                    checks.append(certificates.check_inclusion(first, charged))
+        checks += await anyio.to_thread.run_sync(certificates.check_followed, body, firsts)
     return certificates.verdict(checks)
+
+
+def _entries(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str]]:
+    return [(json.loads(row["body"]), bytes(row["hash"]).hex()) for row in rows]
 
 
 async def _lines(services: Services, principal: Principal) -> AsyncGenerator[bytes, None]:

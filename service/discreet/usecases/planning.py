@@ -24,11 +24,14 @@ from discreet.problems import DATASETS
 from discreet.problems.base import Problem
 from discreet.problems.budgets import Budgeted, budgeted
 from discreet.problems.federation import FederatedProblem
-from discreet.problems.numbers import Privacy
+from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
+from discreet.problems.reuse import ProblemOnData, release_key
 from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
+from discreet.usecases import asking
+from discreet.usecases.asking import Asked
 
 LONGEST_ID = 64
 """Characters of an id that an error repeats: those of ours have 30."""
@@ -73,6 +76,8 @@ class Texts:
     problem_seal: str
     """`tamper_seals.canonical`, as of the plan."""
     plan_seal: str
+    release_key: bytes | None
+    """Of what a release of this fixes; None where it cannot be asked again, or asks again itself."""
 
     @property
     def plan(self) -> Plan:
@@ -155,6 +160,10 @@ class Planner:
         """
         if isinstance(problem, FederatedProblem) and problem.terms is not None:
             return await self._federation(principal, problem, privacy, seed, large)
+        if isinstance(problem, ProblemOnData) and problem.first_jobs:
+            asked = await asking.find(database, principal, problem, privacy, seed)
+            texts = await anyio.to_thread.run_sync(_make_asked, asked, limiter=self._turns)
+            return Planned(asked.problem, None, texts, None)
         problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
             if seed is not None:
@@ -222,9 +231,18 @@ class Planner:
 
 def _make(problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, text: str) -> Texts:
     made = budgeted(problem, None if dataset is None else dataset.public, privacy)
-    plan = made.plan
-    events = rfc8785.dumps([event.model_dump(mode="json") for event in plan.events]).decode()
-    plan_text = plan.model_dump_json()
+    events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
+    key = None if dataset is None else release_key(problem, dataset.dataset_id, dataset.public)
+    return _texts(text, made, events, key)
+
+
+def _make_asked(asked: Asked) -> Texts:
+    made = Budgeted(asked.plan(), Budget(epsilon=0, delta=0))
+    return _texts(asked.problem.model_dump_json(), made, "[]", None)
+
+
+def _texts(text: str, made: Budgeted, events: str, key: bytes | None) -> Texts:
+    plan_text = made.plan.model_dump_json()
     # Of the texts: they are what is stored, and what a worker will read.
-    seals = (tamper_seals.canonical(json.loads(one)) for one in (text, plan_text))
-    return Texts(text, made, plan_text, events, *seals)
+    problem_seal, plan_seal = (tamper_seals.canonical(json.loads(one)) for one in (text, plan_text))
+    return Texts(text, made, plan_text, events, problem_seal, plan_seal, key)

@@ -169,8 +169,14 @@ async def _releases(services: Services) -> int:
     async with services.database.transaction(SYSTEM) as connection:
         found = await rotation.releases_by_others(connection, keys.content_key_id)
         for row in found:
-            sealed = _again(keys, row["content_key_id"], f"release/{row['job_id']}", row["sealed"])
-            await rotation.resealed_release(connection, row["job_id"], keys.content_key_id, sealed)
+            name, old = f"release/{row['job_id']}", row["content_key_id"]
+            if row["wrapped_key"] is None:
+                new = {"sealed": _again(keys, old, name, row["sealed"])}
+            else:
+                terms = bytes(row["terms"])
+                data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]), terms)
+                new = {"wrapped_key": sealing.wrap(keys, name, data_key, terms)}
+            await rotation.moved_release(connection, row["job_id"], keys.content_key_id, **new)
     return len(found)
 
 

@@ -27,11 +27,13 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
 from discreet.problems.plans import Plan
+from discreet.problems.reuse import ProblemOnData, weights
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
-from discreet.usecases import datasets, endings
+from discreet.usecases import datasets, endings, releases
 from discreet.usecases.budgets import CAPS, cap_of
+from discreet.usecases.releases import First
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 
@@ -75,6 +77,15 @@ class Claim:
     released: bytes | None
     traceparent: str | None = None
     queued_at: datetime | None = None
+    terms: bytes = b""
+    """What a release will be bound to: `tamper_seals.release_terms`."""
+    firsts: tuple[First, ...] = ()
+    """The jobs that are asked again: what these released is finished, and nothing else happens."""
+
+    @property
+    def weights(self) -> list[float]:
+        """Of what the first jobs released."""
+        return weights([Plan.model_validate(first.plan) for first in self.firsts])
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:
@@ -96,10 +107,12 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
         try:
-            known = True
-            accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], dataset)
+            known, said = True, tamper_seals.said_of(row)
+            accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], dataset, said=said)
         except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
+        if row["released_by"] is not None and row["tamper_seal"] is None:
+            accepted = False  # no version asked again without one
         if known and not accepted:
             log.error("the job is not as it was accepted", job=job_id)
             await endings.fail(connection, job_id, "job_altered", ACTOR)
@@ -108,18 +121,25 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     faults.point("claim.committed")
     if not known:
         raise KeyUnknown(job_id, row["attempt"])
-    released = None
-    if stored is not None:
-        try:
-            released = sealing.unseal_whole(services.secrets, stored[0], _release_name(job_id), stored[1])
-        except sealing.SealBroken:
-            if stored[0] not in services.secrets.content_keys:
-                raise KeyUnknown(job_id, row["attempt"]) from None
-            async with services.database.transaction(SYSTEM) as connection:
-                if await jobs.hold(connection, job_id, row["attempt"]) is not None:
-                    await endings.fail(connection, job_id, "release_unreadable", ACTOR)
-            return None
     problem = KINDS[row["kind"]].model_validate(row["problem"])
+    terms = tamper_seals.release_terms(said, dataset)
+    released: bytes | None = None
+    firsts: list[First] = []
+    try:
+        if stored is not None:
+            released = releases.unseal(services.secrets, stored, terms)
+        elif isinstance(problem, ProblemOnData) and problem.first_jobs:
+            firsts, dataset = await releases.firsts(services, row["tenant_id"], problem.first_jobs)
+            released = b"".join(first.released for first in firsts)
+    except releases.MasterKeyAbsent:
+        raise KeyUnknown(job_id, row["attempt"]) from None
+    except (sealing.SealBroken, releases.NotAsked) as error:
+        code = "release_unreadable" if isinstance(error, sealing.SealBroken) else error.code
+        log.error("what was released cannot be used", job=job_id, code=code)
+        async with services.database.transaction(SYSTEM) as connection:
+            if await jobs.hold(connection, job_id, row["attempt"]) is not None:
+                await endings.fail(connection, job_id, code, ACTOR)
+        return None
     return Claim(
         job_id=job_id,
         attempt=row["attempt"],
@@ -133,6 +153,8 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         released=released,
         traceparent=row["traceparent"],
         queued_at=row["created_at"],
+        terms=terms,
+        firsts=tuple(firsts),
     )
 
 
@@ -174,10 +196,10 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> None
     CancelRequested instead when the job shall be cancelled.
     """
     keys = services.secrets
-    sealed = sealing.seal_whole(keys, _release_name(held.job_id), released)
+    columns = releases.seal(keys, held.job_id, held.terms, released)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
-        await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, sealed)
+        await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, **columns)
         still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")
@@ -207,12 +229,13 @@ async def publish(
         passed = await _filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
         faults.point("publish.settled")
+        released = await jobs.release_digest(connection, held.job_id)
         body = certificate(
             simulation=held.simulation,
             price=held.plan.total,
             unit=held.plan.unit,
             neighbours=held.plan.neighbours,
-            events=[event.model_dump(mode="json") for event in held.plan.events],
+            events=[] if held.firsts else [event.model_dump(mode="json") for event in held.plan.events],
             filters=passed,
             assumptions=[
                 *held.plan.assumptions,
@@ -225,6 +248,8 @@ async def publish(
             job=held.job_id,
             result_digest=digests[0],
             tables=digests[1],
+            release_digest=None if released is None else released.hex(),
+            follows_from=[first.certificate for first in held.firsts],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
         )
@@ -317,6 +342,8 @@ async def _end_cancelled(connection: Any, job_id: str) -> None:
 
 
 def _release_assumptions(held: Claim) -> tuple[str, ...]:
+    if held.firsts:  # nothing was released
+        return ()
     timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
     return (FAILURE_ASSUMPTION,) if held.simulation else (FAILURE_ASSUMPTION, timing)
 
@@ -347,7 +374,3 @@ async def _filters_passed(connection: Any, held: Claim) -> list[str]:
             if standing.scope not in CAPS
         )
     ]
-
-
-def _release_name(job_id: str) -> str:
-    return f"release/{job_id}"

@@ -138,6 +138,15 @@ CODES: dict[str, Code] = {
         409, "The same request is being answered", "a request with this Idempotency-Key is in flight"
     ),
     "no_result": Code(409, "The job has no result", "this job is queued and has no result"),
+    "release_differs": Code(
+        409,
+        "The first job released something else",
+        '/problem/method: fixed when job_1DkLuJ3mW4pS released: "counts" there',
+        {"errors": [{"pointer": "/problem/method", "detail": 'fixed when job_1DkLuJ3mW4pS released: "counts" there'}]},
+    ),
+    "no_release": Code(
+        409, "The job has released nothing that can be asked again", "job_1DkLuJ3mW4pS is running: it has no result yet"
+    ),
     "job_ended": Code(409, "The job has ended", "this job has succeeded already"),
     "content_known": Code(409, "The content is registered otherwise", "this content is registered with another mode"),
     "unit_differs": Code(

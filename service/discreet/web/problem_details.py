@@ -25,6 +25,7 @@ from discreet.errors import (
     FieldIssue,
     InvalidInput,
     NotFound,
+    ReleaseDiffers,
     TooManyRequests,
     TooManyUploads,
 )
@@ -129,7 +130,7 @@ def of_error(error: DiscreetError) -> JSONResponse:
         extra["binding"] = error.binding
     if error.limit is not None:
         extra["limit"] = asdict(error.limit)
-    issues = error.issues if isinstance(error, InvalidInput | NotFound) else ()
+    issues = error.issues if isinstance(error, InvalidInput | NotFound | ReleaseDiffers) else ()
     headers = None
     if isinstance(error, TooManyRequests):
         spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)

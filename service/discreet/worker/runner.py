@@ -270,6 +270,7 @@ class Runner:
             "plan": held.plan.model_dump(mode="json"),
             "simulation": held.simulation,
             "seed": held.seed,
+            "parts": [[weight, len(one.released)] for weight, one in zip(held.weights, held.firsts, strict=True)],
         }
 
     def _limits(self, held: Claim, seconds: float = 0.0) -> Limits:

@@ -37,7 +37,7 @@ _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
         "price_job",
         roles=jobs.SUBMITTERS,
         answers={200: PlanAnswer},
-        codes=["not_found"],
+        codes=["not_found", "no_release", "release_differs"],
         body=JobRequest,
         examples=examples.jobs(),
     ),
@@ -61,6 +61,8 @@ async def price_job(
             "idempotency_key_missing",
             "not_found",
             "budget_exhausted",
+            "no_release",
+            "release_differs",
             "request_in_flight",
             "idempotency_key_reused",
         ],
@@ -125,7 +127,8 @@ async def list_jobs(
 )
 async def get_job(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """One job."""
-    return resource(request, jobs.view(await jobs.find(services, principal, job_id)))
+    row = await jobs.find(services, principal, job_id)
+    return resource(request, {**jobs.view(row), "problem": jobs.problem_view(row, principal)})
 
 
 @router.get(

@@ -286,9 +286,7 @@ async def _job_page(
         job=job,
         names=_names(found),
         problem=row["problem"],
-        problem_text=submissions.as_text(
-            submissions.shown(row["problem"], own=viewer.may("owner") or viewer.principal.name == row["principal"])
-        ),
+        problem_text=submissions.as_text(jobs.problem_view(row, viewer.principal)),
         plan=row["plan"],
         result=result,
         certificate=certificate,

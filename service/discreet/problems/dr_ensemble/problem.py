@@ -22,10 +22,9 @@ from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS
-from discreet.problems.base import ALWAYS, Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.datasets import DatasetId
 from discreet.problems.dr_ensemble import estimates, examples, intervals
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import (
@@ -43,6 +42,7 @@ from discreet.problems.dr_ensemble.result import DrEnsembleResult
 from discreet.problems.numbers import CLIP, Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
+from discreet.problems.reuse import ProblemOnData
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.transition_counts import transition_sums
 
@@ -52,7 +52,7 @@ Numbers = Annotated[tuple[Real, ...], InPieces()]
 Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
 
 
-class DrEnsemble(Problem):
+class DrEnsemble(ProblemOnData):
     """Steer a load ensemble through T steps.
 
     `counts`: every participant's transitions, normalized by their number, are summed and released with noise; a
@@ -75,7 +75,6 @@ class DrEnsemble(Problem):
     )
 
     kind: Literal["dr_ensemble"]
-    dataset: DatasetId = Field(description="Id of a dataset of kind dr_ensemble")
     power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] = Field(
         description="Power of each state"
     )
@@ -242,6 +241,9 @@ class DrEnsemble(Problem):
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
         return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self.clip)}
+
+    def noised_sums(self, plan: Plan) -> frozenset[str]:
+        return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
         mask, control, horizon = public.mask(), self.control(plan), self._horizon()

@@ -25,7 +25,6 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.datasets import DatasetId
 from discreet.problems.federation import FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
 from discreet.problems.multi_agent.constraints import names_in, proven, tightened
@@ -45,6 +44,7 @@ from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSessi
 from discreet.problems.numbers import Budget, Flag, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
+from discreet.problems.reuse import ProblemOnData
 from discreet.solvers.saddle import rounding, saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
@@ -81,7 +81,7 @@ class StepSchedule(Frozen):
         return saddle_point.Schedule(self.gamma, self.alpha, self.c1, self.c2)
 
 
-class MultiAgent(FederatedProblem):
+class MultiAgent(FederatedProblem, ProblemOnData):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised primal-dual iteration.
 
     All entries of the constraints' values and gradients that any state moves get Gaussian noise in every step, their
@@ -99,19 +99,18 @@ class MultiAgent(FederatedProblem):
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
 
     kind: Literal["multi_agent"]
-    dataset: DatasetId | None = Field(
-        default=None, description="Id of a dataset of kind multi_agent; none where the agents keep their own data"
-    )
     constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
         description="Expressions in the agents' names, convex, meant <= 0"
     )
     schedule: StepSchedule
     uncertainty: Flag = INTERVALS
 
+    @property
+    def needs_data(self) -> bool:
+        return self.protocol == "job"
+
     @model_validator(mode="after")
-    def _data_are_somewhere(self) -> Self:
-        if (self.dataset is None) == (self.protocol == "job"):
-            raise FieldError("dataset", "needed with protocol `job`, and not with protocol `federated`")
+    def _rounds_are_few(self) -> Self:
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
             says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
             raise FieldError("schedule/iterations", says)

@@ -58,6 +58,8 @@ class Method(ABC):
     """Fields of the request that only what follows its release reads."""
     visits: ClassVar[bool] = False
     """Whether its release says how often each state was visited."""
+    noised_sums: ClassVar[frozenset[str]] = frozenset()
+    """As `Problem.noised_sums`."""
     tabular: ClassVar[bool | None] = None
     """True: for numbered states alone; False: for coordinates alone."""
     off_policy: ClassVar[bool] = True

@@ -40,6 +40,7 @@ class _Moments(Method):
     """Exact sums of vectors of bounded norm, then noise; weights in closed form."""
 
     name = "moments"
+    noised_sums = frozenset({"sums"})
 
     def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:

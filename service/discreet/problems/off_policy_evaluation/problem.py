@@ -18,9 +18,8 @@ from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS
-from discreet.problems.base import ALWAYS, Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
@@ -32,6 +31,7 @@ from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicy
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
+from discreet.problems.reuse import ProblemOnData
 
 DEFAULT_MAX_IMPORTANCE = 10.0
 RELEASED = "released"
@@ -41,7 +41,7 @@ FEW_STATES, FEW_FEATURES = 8, 10
 Reals = Annotated[tuple[Real, ...], InPieces()]
 
 
-class OffPolicyEvaluation(Problem):
+class OffPolicyEvaluation(ProblemOnData):
     """Weights of a linear value function of the target policy.
 
     `moments` releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled
@@ -62,7 +62,6 @@ class OffPolicyEvaluation(Problem):
     }
 
     kind: Literal["off_policy_evaluation"]
-    dataset: DatasetId = Field(description="Id of a dataset of kind off_policy_evaluation")
     features: AnyFeatures
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
@@ -227,6 +226,9 @@ class OffPolicyEvaluation(Problem):
         """What the plan's method lets out: see `methods`."""
         method = self._method(public, plan.parameters["method"])
         return method.release(plan.events, plan.parameters, content, noise)
+
+    def noised_sums(self, plan: Plan) -> frozenset[str]:
+        return methods_named(plan.parameters["method"], self._tabular)[0].noised_sums
 
     def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
         method = self._method(public, plan.parameters["method"])

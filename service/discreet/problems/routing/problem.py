@@ -23,13 +23,13 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
-from discreet.problems.base import ALWAYS, Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
+from discreet.problems.reuse import ProblemOnData
 from discreet.problems.routing import examples
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
@@ -57,7 +57,7 @@ LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 
 
-class Routing(Problem):
+class Routing(ProblemOnData):
     """Route the mean demand of a period over a network.
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves one count by 1; a
@@ -81,7 +81,6 @@ class Routing(Problem):
     }
 
     kind: Literal["routing"]
-    dataset: DatasetId = Field(description="Id of a dataset of kind routing")
     network: RoadNetwork
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
@@ -291,6 +290,9 @@ class Routing(Problem):
     def diagnose(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """The trips that no noise was added to."""
         return {"true_trips": sums_by_pair(content["trips"], public.zones)}
+
+    def noised_sums(self, plan: Plan) -> frozenset[str]:
+        return frozenset({"unit_flows" if plan.parameters["method"] == "gradient" else "trips"})
 
     # Finish ---------------------------------------------------------------------------------------------------------
 

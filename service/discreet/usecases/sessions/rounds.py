@@ -101,7 +101,8 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
         size = int.from_bytes(plain[:8], "big")
         state, broadcast = plain[8 : 8 + size], plain[8 + size :]
     if stored is not None:
-        released = sealing.unseal_whole(services.secrets, stored[0], f"release/{job_id}", stored[1])
+        key_id, sealed = stored["content_key_id"], bytes(stored["sealed"])
+        released = sealing.unseal_whole(services.secrets, key_id, f"release/{job_id}", sealed)
     return SessionLease(
         job_id=job_id,
         session_id=session["id"],

@@ -12,17 +12,17 @@ from pydantic import Field
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
-from discreet.problems.base import ALWAYS, Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget, Flag
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Result
+from discreet.problems.reuse import ProblemOnData
 from discreet.problems.toy_sum.dataset import ToySumDataset, ToySumPublic
 from discreet.problems.toy_sum.result import ToySumResult
 
 
-class ToySum(Problem):
+class ToySum(ProblemOnData):
     """The sum of everybody's number."""
 
     title: ClassVar[str] = "Toy sum"
@@ -33,7 +33,6 @@ class ToySum(Problem):
     asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS, "uncertainty": ALWAYS}
 
     kind: Literal["toy_sum"]
-    dataset: DatasetId = Field(description="Id of a dataset of kind toy_sum")
     negative: Flag = Field(default=True, description="Whether a sum below 0 is shown as it is")
     uncertainty: Flag = INTERVALS
 

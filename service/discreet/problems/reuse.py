@@ -1,0 +1,137 @@
+"""Asking again: what a release fixes of a request, and what may still be asked of it for nothing.
+
+Post-processing of what was released costs nothing, however often it is done (Dwork & Roth 2014, Proposition 2.1). So a
+request may name jobs in `release` where it would name a dataset: what these released is finished again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from discreet.errors import FieldIssue
+from discreet.intake.field_issues import FieldError
+from discreet.intake.items import InPieces
+from discreet.privacy.units import Price
+from discreet.problems.base import Problem
+from discreet.problems.contents import Released
+from discreet.problems.datasets import DatasetId
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import Plan
+from discreet.problems.results import Combined
+from discreet_client import canonical
+
+MOST_RELEASES = 100
+"""That one answer may be made of."""
+WHERE_THE_DATA_ARE = frozenset({"kind", "dataset", "release"})
+"""Fields that say of what is asked, not what."""
+
+JobId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+class ProblemOnData(Problem):
+    """A kind with datasets: a request names one of them, or jobs of which what was released is asked again."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    dataset: DatasetId | None = Field(default=None, description="Id of a dataset of this kind; or else `release`")
+    asked_of: JobId | Annotated[tuple[JobId, ...], InPieces(min_length=1, max_length=MOST_RELEASES)] | None = Field(
+        default=None,
+        alias="release",
+        description="Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. "
+        "Fields that were fixed at the release must be those of that job",
+    )
+
+    @property
+    def first_jobs(self) -> tuple[str, ...]:
+        """The jobs whose releases are asked again; empty where a release is to be made."""
+        return (self.asked_of,) if isinstance(self.asked_of, str) else self.asked_of or ()
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether the service must have data for this, or what was released of them."""
+        return True
+
+    @model_validator(mode="after")
+    def _data_or_a_release(self) -> Self:
+        given = [name for name, value in (("dataset", self.dataset), ("release", self.asked_of)) if value is not None]
+        if len(given) > 1 or (self.needs_data and not given):
+            raise FieldError("dataset", "either a dataset or `release`, the job that is asked again, is needed")
+        if given and not self.needs_data:
+            raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
+        if len(set(self.first_jobs)) < len(self.first_jobs):
+            raise FieldError("release", "a job stands twice")
+        return self
+
+
+def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
+    """32 bytes of all that a release of this problem fixes, whatever it costs: jobs of the same may be asked the same.
+
+    Fields that have their default are left out, so that a later version, which has more of them, makes the same.
+    """
+    left_out = set(problem.free(public)) | WHERE_THE_DATA_ARE
+    fields = problem.model_dump(mode="json", exclude_defaults=True)
+    fixed = {name: value for name, value in fields.items() if name not in left_out}
+    return bytes.fromhex(canonical.digest([problem.kind, dataset_id, fixed]))
+
+
+def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> list[FieldIssue]:
+    """The fields that were fixed when the first job released, and that are others in what is asked."""
+    free = first.free(public) | WHERE_THE_DATA_ARE
+    was, now = first.model_dump(mode="json"), asked.model_dump(mode="json")
+    return [
+        FieldIssue(f"/problem/{name}", f"fixed when {job_id} released: {_short(was[name])} there")
+        for name in was
+        if name not in free and was[name] != now[name]
+    ]
+
+
+def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterable[str]) -> Plan:
+    """What asking again does, at price 0: events, noise and parameters are those of the releases, all else is the
+    question's. Of several the noise is that of their mean, weighted by inverse variance."""
+    (best, weight) = max(zip(firsts, weights(firsts), strict=True), key=lambda one: one[1])
+    paid = best.total
+    asked = problem.plan(public, Budget(epsilon=paid.epsilon, delta=paid.delta))
+    less = math.sqrt(weight)
+    return asked.model_copy(
+        update={
+            "events": best.events if less == 1 else tuple(event.less_noise(1 / less) for event in best.events),
+            "noise": tuple(one.times(less) for one in best.noise),
+            "parameters": best.parameters,
+            "price": Price.zero().to_json(),
+            "released_by": tuple(jobs),
+        }
+    )
+
+
+def weights(plans: Sequence[Plan]) -> list[float]:
+    """Of releases of the same sums, by the inverse of the variance of their noise; they sum to 1."""
+    if len(plans) == 1:
+        return [1.0]
+    inverse = [plan.events[0].deviation() ** -2 for plan in plans]
+    return [one / math.fsum(inverse) for one in inverse]
+
+
+def combine(problem: Problem, plan: Plan, parts: Sequence[tuple[float, Released]]) -> Released:
+    """The mean of what was released several times, each with its weight; what is no sum with noise is that of the
+    first, as it is the same in all of them."""
+    names = problem.noised_sums(plan)
+    first = parts[0][1]
+    means = {name: np.sum([weight * released[name] for weight, released in parts], axis=0) for name in names}
+    return {**first, **means}
+
+
+def gain(plan: Plan, weights: Sequence[float]) -> Combined:
+    """What several releases brought, of a plan that `plan_of` made of them."""
+    deviation = plan.noise[0].standard_deviation
+    best = deviation / math.sqrt(max(weights))
+    return {"releases": len(weights), "standard_deviation": deviation, "least_alone": best}
+
+
+def _short(value: Any) -> str:
+    text = canonical.dumps(value).decode()
+    return text if len(text) <= 80 else f"{text[:80]}…"

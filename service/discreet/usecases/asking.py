@@ -1,0 +1,108 @@
+"""A request that asks jobs again: what they released, whether it answers this, and the plan, whose price is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, ReleaseDiffers
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.numbers import Privacy
+from discreet.problems.plans import Plan
+from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of
+from discreet.storage import jobs
+from discreet.storage.database import Database
+from discreet.storage.jobs import FINAL
+from discreet.storage.tenants import Principal
+
+POINTER = "/problem/release"
+MOST_BYTES = 1 << 29
+"""Of all releases that one answer is made of: the worker and its child hold them at once."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Jobs that may be asked this: a function of what is stored, made into a plan without further looks."""
+
+    problem: ProblemOnData
+    """With the jobs that released, where a job was named that asked these itself."""
+    public: Any
+    firsts: tuple[Plan, ...]
+
+    def plan(self) -> Plan:
+        return plan_of(self.problem, self.public, self.firsts, self.problem.first_jobs)
+
+
+async def find(
+    database: Database, principal: Principal, problem: ProblemOnData, privacy: Privacy | None, seed: int | None
+) -> Asked:
+    """NotFound for jobs that this tenant has not, Conflict for those that have no release, ReleaseDiffers with pointers
+    to what these fixed otherwise, InvalidInput for what a question that costs nothing has not."""
+    given = []
+    if privacy is not None:
+        given.append(FieldIssue("/privacy", "leave privacy out: what was released is paid for, and this costs nothing"))
+    if seed is not None:
+        given.append(FieldIssue("/seed", "no noise is drawn: it was drawn when the first job released"))
+    if given:
+        raise InvalidInput(given)
+    async with database.transaction(principal.tenant_id) as connection:
+        named = await jobs.to_ask_again(connection, principal.tenant_id, problem.first_jobs)
+        for place, job_id in enumerate(problem.first_jobs):
+            if job_id not in named:
+                raise NotFound(f"there is no job {job_id}", pointer=_pointer(problem, place))
+        # Whoever asked again has released nothing: meant are those whom it asked. Each once, or it would count twice.
+        roots = list(dict.fromkeys(one for name in problem.first_jobs for one in named[name]["released_by"] or [name]))
+        found = await jobs.to_ask_again(connection, principal.tenant_id, roots)
+    if len(roots) > MOST_RELEASES:
+        raise InvalidInput(f"these are {len(roots)} releases, at most {MOST_RELEASES} are combined", pointer=POINTER)
+    for job_id in roots:
+        if (why := _nothing_released(found[job_id])) is not None:
+            raise Conflict(f"{job_id} {why}", code="no_release")
+    kinds = [FieldIssue("/problem/kind", f"{one} is of kind {found[one]['kind']}") for one in roots]
+    if issues := [issue for issue, one in zip(kinds, roots, strict=True) if found[one]["kind"] != problem.kind]:
+        raise ReleaseDiffers(issues)
+    first = found[roots[0]]
+    if others := [one for one in roots if found[one]["dataset_id"] != first["dataset_id"]]:
+        says = f"{others[0]} released of another dataset than {roots[0]}"
+        raise ReleaseDiffers([FieldIssue(POINTER, says)])
+    if (size := sum(one["bytes"] for one in found.values())) > MOST_BYTES:
+        raise InvalidInput(f"these releases have {size} bytes, at most {MOST_BYTES} are combined", pointer=POINTER)
+    return await anyio.to_thread.run_sync(_compared, problem, {job_id: found[job_id] for job_id in roots})
+
+
+def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
+    public = DATASETS[problem.kind].read_public(next(iter(firsts.values()))["public"])
+    for job_id, row in firsts.items():
+        if issues := differences(KINDS[problem.kind].model_validate(row["problem"]), problem, public, job_id):
+            raise ReleaseDiffers(issues)
+    plans = tuple(Plan.model_validate(row["plan"]) for row in firsts.values())
+    if len(plans) > 1 and not problem.noised_sums(plans[0]):
+        says = "these releases cannot be combined: only sums with noise added can, not what this method releases"
+        raise InvalidInput(says, pointer=POINTER)
+    return Asked(problem.model_copy(update={"asked_of": tuple(firsts)}), public, plans)
+
+
+def _nothing_released(row: Row) -> str | None:
+    """Why a job has nothing that can be asked again, after its id."""
+    if row["problem"].get("protocol") == "federated":
+        return "was solved by agents: what their session released is not kept here"
+    if row["state"] not in FINAL:
+        return f"is {row['state']}: it has no result yet"
+    if row["state"] != "succeeded":
+        return f"has ended as {row['state']}: it has no result, and no release is kept"
+    if row["kept"]:
+        return None
+    if row["mode"] == "simulation" and row["deleted_at"] is not None:
+        return "was a simulation on a dataset that was erased, and its release, which holds its data, with it"
+    if row["dataset_id"] is None:
+        return "has no dataset: nothing was released of any"
+    return "ended under an older version, which did not keep what it released"
+
+
+def _pointer(problem: ProblemOnData, place: int) -> str:
+    return POINTER if isinstance(problem.asked_of, str) else f"{POINTER}/{place}"
