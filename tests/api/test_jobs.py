@@ -749,6 +749,24 @@ def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(running
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
 
 
+def test_a_worker_killed_while_a_job_is_asked_again_charges_nothing(running: Installation) -> None:
+    with running.client() as client:
+        dataset = client.register(bodies.dataset())
+        first = client.submit(bodies.job(dataset["id"]))
+        worker = running.start_worker()
+        assert client.wait(first["id"])["state"] == "succeeded"
+        worker.kill()
+        before = list(client.entries(dataset["account"]))
+        asked = bodies.job("", release=first["id"], objective="user_equilibrium")["problem"]
+        job = client.submit({"problem": {name: value for name, value in asked.items() if name != "dataset"}})
+        for point in ("runner.finished", "publish.written"):
+            assert die_at(running, point).wait() == -signal.SIGKILL
+        running.start_worker()
+        assert client.wait(job["id"])["state"] == "succeeded"
+        assert client.result(job["id"])["certificate"]["guarantee"]["type"] == "post_processing"
+        assert list(client.entries(dataset["account"])) == before
+
+
 def test_a_worker_that_wakes_up_too_late_publishes_nothing(running: Installation) -> None:
     with running.client() as client:
         dataset = client.register(bodies.dataset())

@@ -825,7 +825,24 @@ export interface components {
             /** Kind */
             kind: string;
             price: components["schemas"]["Price"];
+            /**
+             * Problem
+             * @description What was asked, with every default; where the job is looked up by its id
+             */
+            problem?: {
+                [key: string]: unknown;
+            } | null;
             progress: components["schemas"]["JobProgress"];
+            /**
+             * Release
+             * @description Jobs that it asks again, at price 0
+             */
+            release?: string[] | null;
+            /**
+             * Reusable
+             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             */
+            reusable?: string[];
             /** Started At */
             started_at: string | null;
             /**
@@ -888,7 +905,7 @@ export interface components {
              * Name
              * @enum {string}
              */
-            name: "signature" | "price" | "guarantee" | "transcript" | "result" | "table" | "inclusion";
+            name: "signature" | "price" | "guarantee" | "transcript" | "release" | "result" | "table" | "inclusion";
         };
         /**
          * CertificateRequest
@@ -924,6 +941,27 @@ export interface components {
             checks: components["schemas"]["CertificateCheck"][];
             /** Valid */
             valid: boolean;
+        };
+        /**
+         * Combined
+         * @description What it brought to ask several releases of the same sums.
+         */
+        Combined: {
+            /**
+             * Least Alone
+             * @description Of the noise of the most accurate of them alone
+             */
+            least_alone: number;
+            /**
+             * Releases
+             * @description How many were combined, by the inverse variance of their noise
+             */
+            releases: number;
+            /**
+             * Standard Deviation
+             * @description Of the noise on each of their sums, as combined
+             */
+            standard_deviation: number;
         };
         /**
          * CoupledQp
@@ -1112,9 +1150,10 @@ export interface components {
             concentration?: number | null;
             /**
              * Dataset
-             * @description Id of a dataset of kind dr_ensemble
+             * @description Id of a dataset of this kind; or else `release`
+             * @default null
              */
-            dataset: string;
+            dataset?: string | null;
             /**
              * Discomfort Weight
              * @description gamma, in the unit of utility
@@ -1159,6 +1198,12 @@ export interface components {
              * @default 0
              */
             prior?: number;
+            /**
+             * Release
+             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @default null
+             */
+            release?: string | string[] | null;
             /**
              * Samples
              * @description Draws of the average policy; its closed form when not given
@@ -1297,6 +1342,8 @@ export interface components {
          * @description What follows from the released transition matrix.
          */
         DrEnsembleResult: {
+            /** @description Of several releases: what it brought to ask them together */
+            combined?: components["schemas"]["Combined"];
             /**
              * Achieved Power
              * @description Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, but from the true start where `initial` is that of the release; of simulations
@@ -1648,7 +1695,24 @@ export interface components {
             /** Kind */
             kind: string;
             price: components["schemas"]["Price"];
+            /**
+             * Problem
+             * @description What was asked, with every default; where the job is looked up by its id
+             */
+            problem?: {
+                [key: string]: unknown;
+            } | null;
             progress: components["schemas"]["JobProgress"];
+            /**
+             * Release
+             * @description Jobs that it asks again, at price 0
+             */
+            release?: string[] | null;
+            /**
+             * Reusable
+             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             */
+            reusable?: string[];
             /** Started At */
             started_at: string | null;
             /**
@@ -1839,7 +1903,7 @@ export interface components {
             constraints: string[];
             /**
              * Dataset
-             * @description Id of a dataset of kind multi_agent; none where the agents keep their own data
+             * @description Id of a dataset of this kind; or else `release`
              * @default null
              */
             dataset?: string | null;
@@ -1859,6 +1923,12 @@ export interface components {
              * @enum {string}
              */
             protocol?: "job" | "federated";
+            /**
+             * Release
+             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @default null
+             */
+            release?: string | string[] | null;
             schedule: components["schemas"]["StepSchedule"];
             /**
              * Uncertainty
@@ -2112,9 +2182,10 @@ export interface components {
             clip?: number | null;
             /**
              * Dataset
-             * @description Id of a dataset of kind off_policy_evaluation
+             * @description Id of a dataset of this kind; or else `release`
+             * @default null
              */
-            dataset: string;
+            dataset?: string | null;
             /** Discount */
             discount: number;
             /** Features */
@@ -2149,6 +2220,12 @@ export interface components {
              */
             regularization?: number | null;
             /**
+             * Release
+             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @default null
+             */
+            release?: string | string[] | null;
+            /**
              * Sampling
              * @description Probability with which a trajectory takes part in a step of `minibatch`
              * @default null
@@ -2176,6 +2253,8 @@ export interface components {
          * @description A linear value function of the target policy.
          */
         OffPolicyEvaluationResult: {
+            /** @description Of several releases: what it brought to ask them together */
+            combined?: components["schemas"]["Combined"];
             /**
              * Value of the policy
              * @description The mean value over `initial`, where it is given
@@ -2300,6 +2379,11 @@ export interface components {
             price: components["schemas"]["Price"];
             /** @description The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent with a job they are the same plan */
             privacy?: components["schemas"]["Figures"] | null;
+            /**
+             * Reusable
+             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
+             */
+            reusable?: string[];
         };
         /**
          * PlanBody
@@ -2322,6 +2406,11 @@ export interface components {
             neighbours: string;
             /** Noise */
             noise: components["schemas"]["NoiseSummary"][];
+            /**
+             * Released By
+             * @description Jobs that are asked again: the noise is theirs, nothing more is released
+             */
+            released_by?: string[];
             resources: components["schemas"]["Resources"];
             /** Unit */
             unit: string;
@@ -2551,9 +2640,10 @@ export interface components {
         Routing: {
             /**
              * Dataset
-             * @description Id of a dataset of kind routing
+             * @description Id of a dataset of this kind; or else `release`
+             * @default null
              */
-            dataset: string;
+            dataset?: string | null;
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -2603,6 +2693,12 @@ export interface components {
              * @default 1e-10
              */
             relative_gap?: number;
+            /**
+             * Release
+             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @default null
+             */
+            release?: string | string[] | null;
             /**
              * Uncertainty
              * @description Whether the result says how far the noise may have moved its numbers
@@ -2741,6 +2837,8 @@ export interface components {
          * @description What follows from the released trips, or of the method gradient from the released routing.
          */
         RoutingResult: {
+            /** @description Of several releases: what it brought to ask them together */
+            combined?: components["schemas"]["Combined"];
             /**
              * Demand
              * @description Released mean demand of a period, zones by zones; of the method counts
@@ -4454,7 +4552,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `budget_exhausted`: The privacy budget does not allow this; `request_in_flight`: The same request is being answered */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else; `request_in_flight`: The same request is being answered */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5392,6 +5490,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -38,12 +38,16 @@ class Combined(TypedDict):
 class NoisedFields(ResultFields):
     """The fields of a result of what was noised."""
 
-    combined: NotRequired[
-        Annotated[Combined, Field(description="Of several releases: what it brought to ask them together")]
-    ]
-
     uncertainty: NotRequired[
         Annotated[Uncertainty, Field(description="How far the noise may have moved the numbers of this result")]
+    ]
+
+
+class SummedFields(NoisedFields):
+    """The fields of a result of sums that were noised: those of several releases are combined."""
+
+    combined: NotRequired[
+        Annotated[Combined, Field(description="Of several releases: what it brought to ask them together")]
     ]
 
 

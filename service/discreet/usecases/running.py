@@ -111,7 +111,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             accepted = tamper_seals.is_accepted(services.secrets, row, row["tamper_seal"], dataset, said=said)
         except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
-        if row["released_by"] is not None and row["tamper_seal"] is None:
+        if row["problem"].get("release") and row["tamper_seal"] is None:
             accepted = False  # no version asked again without one
         if known and not accepted:
             log.error("the job is not as it was accepted", job=job_id)

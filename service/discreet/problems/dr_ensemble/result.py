@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from discreet.problems.results import NoisedFields, shown
+from discreet.problems.results import SummedFields, shown
 
 POWER = "the unit of power of the states"
 MONEY = "the unit of utility"
 
 
-class DrEnsembleResult(NoisedFields, total=False):
+class DrEnsembleResult(SummedFields, total=False):
     """What follows from the released transition matrix."""
 
     transitions: Annotated[

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from discreet.problems.results import NoisedFields, shown
+from discreet.problems.results import SummedFields, shown
 
 REWARD = "the unit of rewards"
 
 
-class OffPolicyEvaluationResult(NoisedFields, total=False):
+class OffPolicyEvaluationResult(SummedFields, total=False):
     """A linear value function of the target policy."""
 
     weights: Annotated[list[float], shown("Theta, one number a feature", unit=REWARD, table=("feature", "weight"))]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from discreet.problems.results import NoisedFields, shown
+from discreet.problems.results import SummedFields, shown
 
 
 class RoutingPath(TypedDict):
@@ -24,7 +24,7 @@ class RoutingPair(TypedDict):
     paths: list[RoutingPath]
 
 
-class RoutingResult(NoisedFields, total=False):
+class RoutingResult(SummedFields, total=False):
     """What follows from the released trips, or of the method gradient from the released routing."""
 
     link_flows: Annotated[
