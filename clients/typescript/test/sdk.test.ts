@@ -69,7 +69,7 @@ test("a plan has a price and spends nothing", async () => {
 
 function dataOf(kind: "routing") {
   const { dataset } = examples[kind].problem;
-  assert.ok(typeof dataset === "object" && "content" in dataset);
+  assert.ok(dataset && typeof dataset === "object" && "content" in dataset);
   return dataset;
 }
 
