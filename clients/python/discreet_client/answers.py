@@ -58,6 +58,8 @@ class DrEnsembleAnswer(Answer):
     achieved_saving: float
     """What the released policy saves where the true matrix holds; of simulations; unit: the unit
     of utility"""
+    combined: models.Combined
+    """Of several releases: what it brought to ask them together"""
     cost_of_privacy: Floats
     """What the released policy costs more than the best one where the true matrix holds; of
     simulations; unit: the unit of utility; [step, state]"""
@@ -117,6 +119,8 @@ class OffPolicyEvaluationAnswer(Answer):
     """Result of `off_policy_evaluation`. A linear value function of the target policy."""
 
     KIND: ClassVar[str] = "off_policy_evaluation"
+    combined: models.Combined
+    """Of several releases: what it brought to ask them together"""
     policy_value: float
     """The mean value over `initial`, where it is given; unit: the unit of rewards"""
     uncertainty: models.Uncertainty
@@ -132,6 +136,8 @@ class RoutingAnswer(Answer):
     the released routing."""
 
     KIND: ClassVar[str] = "routing"
+    combined: models.Combined
+    """Of several releases: what it brought to ask them together"""
     demand: Floats
     """Released mean demand of a period, zones by zones; of the method counts; unit: trips a
     period; [origin, destination]"""

@@ -1342,8 +1342,6 @@ export interface components {
          * @description What follows from the released transition matrix.
          */
         DrEnsembleResult: {
-            /** @description Of several releases: what it brought to ask them together */
-            combined?: components["schemas"]["Combined"];
             /**
              * Achieved Power
              * @description Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, but from the true start where `initial` is that of the release; of simulations
@@ -1354,6 +1352,8 @@ export interface components {
              * @description What the released policy saves where the true matrix holds; of simulations
              */
             achieved_saving?: number;
+            /** @description Of several releases: what it brought to ask them together */
+            combined?: components["schemas"]["Combined"];
             /**
              * Cost Of Privacy
              * @description What the released policy costs more than the best one where the true matrix holds; of simulations

@@ -117,7 +117,7 @@ class CertificateCheck(TypedDict):
 
     detail: str
     holds: bool | None
-    name: Literal["signature", "price", "guarantee", "transcript", "result", "table", "inclusion"]
+    name: Literal["signature", "price", "guarantee", "transcript", "release", "result", "table", "inclusion"]
 
 
 class CertificateRequest(TypedDict):
@@ -135,6 +135,17 @@ class CertificateVerdict(TypedDict):
 
     checks: list[CertificateCheck]
     valid: bool
+
+
+class Combined(TypedDict):
+    """What it brought to ask several releases of the same sums."""
+
+    least_alone: float
+    """Of the noise of the most accurate of them alone"""
+    releases: int
+    """How many were combined, by the inverse variance of their noise"""
+    standard_deviation: float
+    """Of the noise on each of their sums, as combined"""
 
 
 class CoupledQpResult(TypedDict):
@@ -205,8 +216,8 @@ class DrEnsemble(TypedDict):
     """Public bound on the l2 norm of a participant's histogram; less noise, some bias; > 0, <= 1"""
     concentration: NotRequired[float | None]
     """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
-    dataset: str
-    """Id of a dataset of kind dr_ensemble"""
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
     discomfort_weight: float
     """gamma, in the unit of utility; > 0, <= 1e+12"""
     initial: list[float] | Literal["released"]
@@ -230,6 +241,11 @@ class DrEnsemble(TypedDict):
     """
     Added to each parameter of a Dirichlet draw; lets small epsilons be met; >= 0, <= 1e+06;
     default `0.0`
+    """
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
     """
     samples: NotRequired[int | None]
     """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
@@ -730,8 +746,8 @@ class Routing(TypedDict):
     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
-    dataset: str
-    """Id of a dataset of kind routing"""
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
     """default `{"factor": 1.0, "type": "affine"}`"""
@@ -755,6 +771,11 @@ class Routing(TypedDict):
     """Of method gradient: alpha of its term alpha/2 |x|², in trips times time; > 0, <= 1e+15"""
     relative_gap: NotRequired[float]
     """>= 1e-12, <= 0.01; default `1e-10`"""
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
@@ -1075,7 +1096,17 @@ class CancelAnswer(TypedDict):
     id: str
     kind: str
     price: Price
+    problem: NotRequired[dict[str, Any] | None]
+    """What was asked, with every default; where the job is looked up by its id"""
     progress: JobProgress
+    release: NotRequired[list[str] | None]
+    """Jobs that it asks again, at price 0"""
+    reusable: NotRequired[list[str]]
+    """
+    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
+    just accepted
+    """
     started_at: str | None
     """date-time"""
     state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
@@ -1148,6 +1179,8 @@ class DrEnsembleResult(TypedDict):
     What the released policy saves where the true matrix holds; of simulations; unit: the unit
     of utility
     """
+    combined: NotRequired[Combined]
+    """Of several releases: what it brought to ask them together"""
     cost_of_privacy: NotRequired[list[list[float]]]
     """
     What the released policy costs more than the best one where the true matrix holds; of
@@ -1204,7 +1237,17 @@ class JobAnswer(TypedDict):
     id: str
     kind: str
     price: Price
+    problem: NotRequired[dict[str, Any] | None]
+    """What was asked, with every default; where the job is looked up by its id"""
     progress: JobProgress
+    release: NotRequired[list[str] | None]
+    """Jobs that it asks again, at price 0"""
+    reusable: NotRequired[list[str]]
+    """
+    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
+    just accepted
+    """
     started_at: str | None
     """date-time"""
     state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
@@ -1233,12 +1276,17 @@ class MultiAgent(TypedDict):
     length >= 1, length <= 4000
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of kind multi_agent; none where the agents keep their own data"""
+    """Id of a dataset of this kind; or else `release`"""
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["multi_agent"]
     protocol: NotRequired[Literal["job", "federated"]]
     """default `job`"""
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
     schedule: StepSchedule
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
@@ -1327,8 +1375,8 @@ class OffPolicyEvaluation(TypedDict):
 
     clip: NotRequired[float | None]
     """Public bound on the l2 norm of what one trajectory adds; > 0, <= 1e+09"""
-    dataset: str
-    """Id of a dataset of kind off_policy_evaluation"""
+    dataset: NotRequired[str | None]
+    """Id of a dataset of this kind; or else `release`"""
     discount: float
     """>= 0, < 1"""
     features: TabularFeatures | FourierFeatures | IdentityFeatures
@@ -1348,6 +1396,11 @@ class OffPolicyEvaluation(TypedDict):
     Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of
     them; >= 0, <= 1e+12
     """
+    release: NotRequired[str | list[str] | None]
+    """
+    Instead of `dataset`: a job, or several, of which what was released is asked again, at price
+    0. Fields that were fixed at the release must be those of that job
+    """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
     step_size: NotRequired[float | None]
@@ -1361,6 +1414,8 @@ class OffPolicyEvaluation(TypedDict):
 class OffPolicyEvaluationResult(TypedDict):
     """A linear value function of the target policy."""
 
+    combined: NotRequired[Combined]
+    """Of several releases: what it brought to ask them together"""
     policy_value: NotRequired[float]
     """The mean value over `initial`, where it is given; unit: the unit of rewards"""
     tables: list[str]
@@ -1382,6 +1437,8 @@ class PlanBody(TypedDict):
     iterations: dict[str, int]
     neighbours: str
     noise: list[NoiseSummary]
+    released_by: NotRequired[list[str]]
+    """Jobs that are asked again: the noise is theirs, nothing more is released"""
     resources: Resources
     unit: str
 
@@ -1432,6 +1489,8 @@ class RoutingPair(TypedDict):
 class RoutingResult(TypedDict):
     """What follows from the released trips, or of the method gradient from the released routing."""
 
+    combined: NotRequired[Combined]
+    """Of several releases: what it brought to ask them together"""
     demand: NotRequired[list[list[float]]]
     """Released mean demand of a period, zones by zones; of the method counts; unit: trips a period"""
     iterations: NotRequired[int]
@@ -1492,6 +1551,11 @@ class PlanAnswer(TypedDict):
     """
     The budget in figures, where the request said it in other words (preset, `auto`, accuracy):
     sent with a job they are the same plan
+    """
+    reusable: NotRequired[list[str]]
+    """
+    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing
     """
 
 
