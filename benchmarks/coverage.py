@@ -2,8 +2,9 @@
 
 Each case is released many times, with seeded noise, and every release is finished as a job's is. Of each quantity of
 `uncertainty.values`: the part of all its numbers, over all releases, whose interval holds the exact one. Nominal is
-`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 100 --kinds routing"`; a run of all kinds is kept in
-`benchmarks/COVERAGE.md`. A kind's cases are a function `cases()` in a file of its own, named in `CASES`.
+`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 100 --kinds routing"`; a run of 1,000 releases or
+more is kept in `benchmarks/COVERAGE.md`, a section a kind. A kind's cases are a function `cases()` in a file of its
+own, named in `CASES`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,13 @@ RELEASES = 1000
 LEAST_TOLD = 20
 """Releases in which a number has an interval, for its own coverage to be told."""
 RESULTS = Path(__file__).with_name("COVERAGE.md")
+HEAD = f"""# Coverage of the intervals of results
+
+Seeded releases by `make bench ARGS=coverage`, nominal {LEVEL:.0%}. Coverage is of the intervals that were given; that
+of the worst twentieth is what a twentieth of a quantity's numbers stay below. *Called noise*: releases whose result
+says `mostly_noise`.
+"""
 COLUMNS = (
-    "kind",
     "method",
     "truth",
     "epsilon",
@@ -103,8 +109,8 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
     """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between."""
     asked = set(filter(None, kinds.split(",")))
     rows = [row for case in all_cases() if not asked or case.kind in asked for row in measured(case, releases)]
-    if not kinds and releases >= RELEASES:
-        RESULTS.write_text(markdown(rows, releases))
+    if releases >= RELEASES:
+        keep(rows, releases)
     return [
         {
             "benchmark": f"coverage: {row['kind']} {row['method']}, {row['truth']}, epsilon {row['epsilon']:g}",
@@ -160,17 +166,20 @@ def finished(case: Case, noise: Noise) -> dict[str, Output]:
     return case.problem.finish(case.public, case.plan, released, lambda *_: None).outputs
 
 
-def markdown(rows: list[dict[str, Any]], releases: int) -> str:
-    """The page of all rows."""
-    date = datetime.now(UTC).date().isoformat()
-    head = (
-        f"# Coverage of the intervals of results\n\n{date}, `make bench ARGS=coverage`: {releases:,} seeded releases a "
-        f"case, nominal {LEVEL:.0%}. Coverage is of the intervals that were given; that of the worst twentieth is what "
-        "a twentieth of a quantity's numbers stay below. *Called noise*: releases whose result says `mostly_noise`.\n"
-    )
+def keep(rows: list[dict[str, Any]], releases: int) -> None:
+    """Write the rows into their kinds' sections of the page, and leave those of other kinds as they are."""
+    _, *written = RESULTS.read_text().split("\n## ") if RESULTS.exists() else [""]
+    sections = {text.split("\n", 1)[0].strip(): text.split("\n", 1)[1].strip() for text in written}
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        sections[kind] = section([row for row in rows if row["kind"] == kind], releases)
+    parts = (f"## {kind}\n\n{text}\n" for kind, text in sorted(sections.items()))
+    RESULTS.write_text("\n".join((HEAD, *parts)))
+
+
+def section(rows: list[dict[str, Any]], releases: int) -> str:
+    """A kind's rows as a table, with the day on which they were measured."""
     cells = [
         (
-            row["kind"],
             row["method"],
             row["truth"],
             f"{row['epsilon']:g}",
@@ -185,7 +194,7 @@ def markdown(rows: list[dict[str, Any]], releases: int) -> str:
         for row in rows
     ]
     lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *cells)]
-    return head + "\n" + "\n".join(lines) + "\n"
+    return f"{datetime.now(UTC).date().isoformat()}, {releases:,} releases a case.\n\n" + "\n".join(lines)
 
 
 def _worst(held: Held) -> float:

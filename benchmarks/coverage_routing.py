@@ -16,10 +16,10 @@ from discreet.problems.routing.problem import Routing
 from discreet.reproduce.networks import sioux_falls
 from discreet.solvers.traffic.traffic_assignment import Network
 
-EPSILONS = (0.02, 0.05, 0.1, 0.5, 2)
+EPSILONS = (0.005, 0.025, 0.1, 0.5, 2)
 PERIODS = 5
 TRIPS = 36_060
-"""Of all periods, so that at these epsilons and 552 pairs noise is from .8 of them to .8 % of them."""
+"""Of all periods: the mean noise of 552 pairs adds up to 3.1, .61, .15, .03 and .008 of them at these epsilons."""
 Ints = NDArray[np.int64]
 
 

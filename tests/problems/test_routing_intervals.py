@@ -41,7 +41,7 @@ TRIPS = [[0, 400, 30], [500, 0, 200], [-3, 10, 0]]
 
 
 @pytest.mark.parametrize(
-    ("truth", "epsilon"), [("Sioux Falls, 3 of 10 pairs", 0.1), ("Sioux Falls, table, BPR equilibrium", 0.05)]
+    ("truth", "epsilon"), [("Sioux Falls, 3 of 10 pairs", 0.1), ("Sioux Falls, table, BPR equilibrium", 0.025)]
 )
 def test_intervals_hold_what_they_are_of(truth: str, epsilon: float) -> None:
     """Numbers of one release hang together, so this only fails where coverage is far off (below .82 of 40 x 76 link
@@ -88,10 +88,10 @@ def test_a_result_of_nothing_but_noise_says_so() -> None:
 
 
 def test_pairs_may_be_noise_where_the_flows_are_known() -> None:
-    """Each of 552 pairs has about as much noise as trips, links carry hundreds of them."""
-    case = chosen("Sioux Falls, table", 0.02)
+    """Pairs have .6 times as much noise as trips, and some rows more than that, links carry hundreds of them."""
+    case = chosen("Sioux Falls, table", 0.025)
     found = finished(case, Noise.seeded(1))["uncertainty"].value()
-    assert np.mean(found["noise_dominates"]["demand"]) > 0.5
+    assert np.mean(found["noise_dominates"]["demand"]) > 0.3
     assert not found["noise_dominates"]["total_travel_time"]
     assert not found["mostly_noise"]
 
