@@ -19,7 +19,7 @@ COPY clients/python clients/python
 RUN /opt/discreet/bin/python -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /opt/wheels ./clients/python . \
  && /opt/discreet/bin/python -m pip install --quiet --no-index --no-deps /opt/wheels/*.whl
 # Kernels are compiled here, so that a worker with an empty state folder is ready in seconds.
-RUN KERNELS=$(/opt/discreet/bin/python -c 'from discreet.installation.state import KERNELS; print(KERNELS)') \
+RUN KERNELS=$(/opt/discreet/bin/python -c 'from discreet.private_files import KERNELS; print(KERNELS)') \
  && NUMBA_CACHE_DIR=$KERNELS /opt/discreet/bin/python -c 'from discreet.isolation import reading, solving; reading.warm_up(); solving.warm_up()' \
  && /opt/discreet/bin/python -m pip uninstall --quiet --yes hatchling editables pip
 

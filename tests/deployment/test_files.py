@@ -6,6 +6,7 @@ which reads the same files.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -79,6 +80,20 @@ def test_image_is_built_from_the_hashed_lock_and_runs_as_nobody_in_particular() 
     assert ":latest" not in text
     with pytest.raises(ValueError, match="unknown instruction: ADD"):
         rehearsal.read_dockerfile("FROM x\nADD . .")
+
+
+def test_programs_of_the_build_find_what_they_import() -> None:
+    """The programs themselves run only where an image is built."""
+    found = set()
+    for name, rest in BUILD.steps:
+        for program in re.findall(r"python -c '([^']+)'", rest) if name == "RUN" else ():
+            for statement in ast.walk(ast.parse(program)):
+                if isinstance(statement, ast.ImportFrom):
+                    assert statement.module is not None
+                    for each in statement.names:
+                        exec(f"from {statement.module} import {each.name}", {})  # noqa: S102
+                        found.add(each.name)
+    assert found == {"KERNELS", "reading", "solving"}
 
 
 def test_context_has_what_is_tracked_and_needed_and_nothing_else() -> None:

@@ -6,12 +6,13 @@
                 └─ worker × n
 
 The memory of what is imported is shared until somebody writes to it. The template never reads what it is asked to
-start: settings with their passwords go to the new process alone, through a descriptor. So a part knows no more than
-one that starts by itself. Fork servers of sandboxed children come from elsewhere (`isolation.zygote`): processes of one
+start: settings with their passwords go to the new process alone, through a pipe, and only when the supervisor knows
+that process: one that the supervisor was never told of gets no order, and ends. So a part knows no more than one that
+starts by itself. Fork servers of sandboxed children come from elsewhere (`isolation.zygote`): processes of one
 ancestor have the same layout of memory, guard of the stack and seed of hashes, and what a child works on is hostile.
 
-Protocol on the control socket FD: one byte comes with descriptors, of which the first holds the order as JSON, the
-second is the new process's output, and the others are its own under the numbers that the order says; the process's
+Protocol on the control socket FD: one byte comes with descriptors, of which from the first the new process reads its
+order as JSON, the second is its output, and the others are its own under the numbers that the order says; the process's
 identifier goes back as JSON.
 """
 
@@ -28,6 +29,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from discreet.installation.state import LogFile
@@ -120,18 +122,18 @@ class Template:
             self.start()
         assert self._control is not None
         order = {"arguments": list(arguments), "environment": dict(environment), "files": list(files)}
-        described = os.memfd_create("order")
-        try:
-            os.write(described, json.dumps(order | {"parent": os.getpid()}).encode())
-            with adopting():
-                socket.send_fds(self._control, [b"f"], [described, output, *files])
-                answer = self._control.recv(64)
-            return Forked(json.loads(answer))
-        except (OSError, ValueError):
-            self.stop()
-            return None
-        finally:
-            os.close(described)
+        read, write = os.pipe()
+        with open(read, "rb") as theirs, open(write, "wb", buffering=0) as ours:
+            try:
+                with theirs, adopting():
+                    socket.send_fds(self._control, [b"f"], [theirs.fileno(), output, *files])
+                    forked = Forked(json.loads(self._control.recv(64)))
+            except (OSError, ValueError):
+                self.stop()
+                return None
+            with suppress(BrokenPipeError):  # it has ended already, as `poll` will say
+                ours.write(json.dumps(order | {"parent": os.getpid()}).encode())
+            return forked
 
     def stop(self) -> None:
         """End the template; what it has forked goes on."""
@@ -207,27 +209,34 @@ def main(arguments: Sequence[str]) -> list[str]:
         told, tell = os.pipe()
         between = os.fork()
         if between == 0:
-            between = os.getpid()
-            if (pid := os.fork()) != 0:
+            try:
+                pid = os.fork()
+            except OSError:
+                os._exit(1)
+            if pid != 0:
                 os.write(tell, json.dumps(pid).encode())
                 os._exit(0)
             for one in (told, tell, control.detach()):
                 os.close(one)
-            return become(given, between)
+            return become(given)
+        os.close(tell)
         os.waitpid(between, 0)  # before the answer: who waits for that takes the new process as its own until then
-        control.sendall(os.read(told, 64))
-        for one in (told, tell, *given):
+        answer = os.read(told, 64)
+        for one in (told, *given):
             os.close(one)
+        if not answer:
+            sys.exit("the machine gives no process")
+        control.sendall(answer)
 
 
-def become(given: Sequence[int], between: int) -> list[str]:
+def become(given: Sequence[int]) -> list[str]:
     """Let this fresh fork be what is ordered, as if it had been started so; returns its arguments."""
-    while os.getppid() == between:  # until its parent is gone, and the supervisor has taken it
-        time.sleep(0.001)
     described, *kept = given
     with open(described, "rb") as stream:
-        stream.seek(0)
-        order = Order(**json.loads(stream.read()))
+        said = stream.read()  # comes when the supervisor has this process as its own, or never
+    if not said:
+        os._exit(127)
+    order = Order(**json.loads(said))
     if not ends_with_parent(signal.SIGTERM, order.parent):
         os._exit(127)
     os.setsid()  # a terminal's Ctrl-C is the supervisor's to answer
