@@ -96,6 +96,19 @@ def test_what_is_no_http_is_answered_as_everything_is(sent: bytes) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("first", [GET, POST + b"12345678"])
+def test_a_body_that_begins_in_the_packet_of_the_request_before_has_its_time_too(first: bytes) -> None:
+    """It is read once that one is answered, and then no byte comes that would begin a wait."""
+
+    async def scene() -> None:
+        async with listening(**QUICK) as port:
+            reader, _ = await opened(port, first + POST + b"1234")
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200 ")
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+
+    asyncio.run(scene())
+
+
 def test_connections_without_a_byte_end_silently() -> None:
     async def scene() -> None:
         async with listening(**QUICK) as port:

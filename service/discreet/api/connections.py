@@ -62,22 +62,12 @@ class _BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        state = self.conn.their_state
-        if state is h11.IDLE:
-            self._body_since = None
-            # A whole request may have been answered already: then nothing of the next one has come.
-            self._begun = bool(self.conn.trailing_data[0])
-            if self._begun and self not in self.waiting:
-                self._wait_for_head()
-        elif state is h11.SEND_BODY:
-            self._stop_waiting()
-            if self._is_dripping(len(data)):
-                self._stalled()
-            else:
-                self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
-        else:
-            self._body_since = None
-            self._stop_waiting()
+        self._watch(len(data))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._watch(0)  # the next request may have begun in the packet of this one
 
     def send_400_response(self, msg: str) -> None:
         """A problem document with the headers of any answer, to who does not speak HTTP too."""
@@ -89,6 +79,25 @@ class _BoundedProtocol(H11Protocol):
         for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
+
+    def _watch(self, came: int) -> None:
+        """Wait for what the client has to send now, of which so many bytes have come."""
+        state = self.conn.their_state
+        if state is h11.IDLE:
+            self._body_since = None
+            # A whole request may have been answered already: then nothing of the next one has come.
+            self._begun = bool(self.conn.trailing_data[0])
+            if self._begun and self not in self.waiting:
+                self._wait_for_head()
+        elif state is h11.SEND_BODY:
+            self._stop_waiting()
+            if self._is_dripping(came):
+                self._stalled()
+            else:
+                self._timer = self.loop.call_later(self.body_stall_seconds, self._stalled)
+        else:
+            self._body_since = None
+            self._stop_waiting()
 
     def _wait_for_head(self) -> None:
         self._stop_waiting()
