@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,13 +45,12 @@ def cases() -> Iterator[Case]:
         persons = fields.get("max_trips_per_person")
         trips = TRIPS * (persons or 1)
         total = rng.poisson(trips * means / means.sum())
-        public = RoutingPublic.model_validate(
-            {
-                "unit": "person" if persons else "request",
-                "zones": network.zones,
-                "periods": PERIODS,
-                "period_minutes": 60,
-            }
+        public = RoutingPublic(
+            unit="person" if persons else "request",
+            zones=network.zones,
+            periods=PERIODS,
+            period_minutes=60,
+            max_total=math.ceil(trips / PERIODS / 1000) * 1000,
         )
         # As full as with the table's own trips of an hour, whatever the number of trips.
         factor = trips / PERIODS / table.sum() if network is city else trips / PERIODS / 20_000
@@ -74,12 +74,15 @@ def _body(network: Network, factor: float) -> dict[str, Any]:
     }
 
 
-def _content(total: Ints, persons: int | None) -> dict[str, Ints]:
-    """All trips in the first period; of persons with one trip each, so that no clip takes any."""
-    origin, destination = np.nonzero(total)
-    counts = total[origin, destination]
-    if persons is not None:
-        origin, destination = np.repeat(origin, counts), np.repeat(destination, counts)
-        counts = np.ones(origin.size, dtype=np.int64)
-    trips = np.stack([np.zeros_like(origin), origin + 1, destination + 1, counts], axis=1)
-    return {"trips": trips} if persons is None else {"trips": trips, "person_start": np.arange(len(trips) + 1)}
+def _content(total: Ints, clip: int | None) -> dict[str, Ints]:
+    """All trips, evenly over the periods; of persons with up to `clip` trips of one pair each: none is cut."""
+    period, origin, destination = np.indices((PERIODS, *total.shape)).reshape(3, -1)
+    counts = (total // PERIODS)[origin, destination] + (period < (total % PERIODS)[origin, destination])
+    trips = np.stack([period, origin + 1, destination + 1, counts], axis=1)[counts > 0]
+    if clip is None:
+        return {"trips": trips}
+    many = -(-trips[:, 3] // clip)
+    persons = np.repeat(trips, many, axis=0)
+    persons[:, 3] = clip
+    persons[np.cumsum(many) - 1, 3] = trips[:, 3] - clip * (many - 1)
+    return {"trips": persons, "person_start": np.arange(len(persons) + 1)}
