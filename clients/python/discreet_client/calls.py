@@ -97,12 +97,16 @@ def _part(operation: Operation[T], take: Callable[[T], U]) -> Call[U]:
 
 
 def _answered(response: httpx.Response) -> Any:
-    """JSON, text or bytes, as the answer says that it is; None when it says nothing."""
+    """JSON, text or bytes, as the answer says that it is; None when it says nothing. Unreachable for what says that it
+    is JSON and is not: some other program stands there."""
     media = response.headers.get("Content-Type", "").partition(";")[0]
     if not media:
         return None
     if media == "application/json":
-        return response.json()
+        try:
+            return response.json()
+        except (ValueError, RecursionError) as error:
+            raise Unreachable(f"{response.request.url.path} was answered with what cannot be read as JSON") from error
     return response.text if media.startswith("text/") else response.content
 
 

@@ -13,7 +13,7 @@ ClientError
 ├── JobFailed               a job that was waited for did not succeed
 ├── ResultAltered           what came is not the result that its certificate was signed for
 ├── MissingExtra            an optional package is needed and not installed
-└── Unreachable             the server does not answer
+└── Unreachable             the server does not answer, or what answers is none
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class MissingExtra(ClientError, ImportError):
 
 
 class Unreachable(ClientError):
-    """The server does not answer."""
+    """The server does not answer, or what answers is none."""
 
 
 BY_STATUS: dict[int, type[ApiError]] = {
