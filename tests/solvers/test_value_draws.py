@@ -9,7 +9,7 @@ import pytest
 
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation.noised_solution import error_of_solution
-from discreet.solvers.evaluation.value_draws import SHARES, WIDTHS, batches, draw_rewards, draw_values
+from discreet.solvers.evaluation.value_draws import SHARES, WIDTHS, batches, draw_rewards, draw_values, mean_rewards
 from discreet.solvers.evaluation.visit_counts import cells_of, tabular_moments
 
 
@@ -60,6 +60,8 @@ def test_rewards_are_drawn_from_their_posterior(
     fourth = float((other * x**4).sum() / whole)
     assert abs((drawn**2).mean() - square) <= 6 * np.sqrt((fourth - square**2) / draws)
     assert np.abs(drawn).max() <= bound
+    found = mean_rewards(np.array([noisy]), np.array([bound]), scale, kind)
+    assert found == pytest.approx([mean], rel=1e-5, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -75,12 +77,14 @@ def test_rewards_of_many_states_without_any_are_mostly_drawn_as_none(kind: Liter
 
 
 def test_extreme_rewards_stay_finite() -> None:
-    noisy = np.array([0.0, 1e9, -1e9, 3.0])
+    noisy = np.array([0.0, 90.0, -90.0, 3.0])
     for kind in ("laplace", "gaussian"):
         drawn = draw_rewards(noisy, np.array([[0.0, 5.0, 5.0, 1e-300]] * 10), 1e-3, kind, np.random.default_rng(1))  # type: ignore[arg-type]
         assert np.isfinite(drawn).all()
         assert (drawn[:, 0] == 0).all()
         assert np.allclose(drawn[:, 1], 5, atol=0.1)
+        mean = mean_rewards(noisy, np.array([0.0, 5.0, 5.0, 1e-300]), 1e-3, kind)  # type: ignore[arg-type]
+        assert np.allclose(mean, [0, 5, -5, 0], atol=0.1)
 
 
 def test_the_error_of_a_solution_is_its_derivative() -> None:

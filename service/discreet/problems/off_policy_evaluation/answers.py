@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from scipy.special import ndtri
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
 from discreet.problems.contents import Released
 from discreet.problems.off_policy_evaluation.public import Floats
+from discreet.solvers.evaluation import temporal_difference as td
 
 Marks = NDArray[np.bool_]
 
@@ -24,15 +26,35 @@ class Spread(Protocol):
         """The ends of the intervals of `directions` float64[k, d] times the weights: float64[k] each."""
         ...
 
+    def mean(self, start: Floats) -> tuple[Floats, Floats]:
+        """The ends, float64[1] each, of the interval of the policy's value."""
+        ...
+
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws float64[draws, d] of a posterior."""
+    """Draws float64[draws, d] of a posterior, beside the answer float64[d] that takes the place of their median: in a
+    chain of many rarely visited states each draw takes some of them for traps, and the values of all draws fall
+    together, where those of the mean counts do not."""
 
     weights: Floats
+    draws: Floats
+    visits: Floats | None = None
+    """Where the policy begins as the data do: draws float64[draws, d] of how often each state was visited."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
-        return ends_of(self.weights @ directions.T)
+        return self._ends(self.draws @ directions.T, directions @ self.weights)
+
+    def mean(self, start: Floats) -> tuple[Floats, Floats]:
+        if self.visits is None:
+            return self.of(start[None])
+        found = (distribution(self.visits) * self.draws).sum(axis=1, keepdims=True)
+        return self._ends(found, start[None] @ self.weights)
+
+    @staticmethod
+    def _ends(draws: Floats, answer: Floats) -> tuple[Floats, Floats]:
+        lower, middle, upper = np.quantile(draws, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], axis=0)
+        return answer + lower - middle, answer + upper - middle
 
 
 @dataclass(frozen=True)
@@ -49,63 +71,58 @@ class Normal:
         half = self.quantile * np.linalg.norm(directions @ self.root, axis=1)
         return middle - half, middle + half
 
+    def mean(self, start: Floats) -> tuple[Floats, Floats]:
+        return self.of(start[None])
+
 
 @dataclass(frozen=True)
 class Answer:
     """The weights float64[d], and what may be said of them from what was released."""
 
     weights: Floats
-    spread: Spread | None = None
-    """None: of this method's noise nobody can say how far it moved the answer."""
+    start: Floats | None
+    """Mean features float64[d] of where the policy begins: their product with the weights is its value."""
     noise: Marks | None = None
     """Of each weight: whether noise is most of it. None: not known one by one."""
     mostly_noise: bool = False
-    visits: Floats | None = None
-    """Draws float64[draws, d] of how often each state was visited, or one row of their estimate; of numbered states."""
+    spread: Callable[[], Spread] | None = None
+    """None: how far this method's noise moved the answer nobody can say."""
 
-    def policy_value(self, start: Floats | None) -> float:
-        """The mean value over a public start, or over the released visits."""
-        if start is not None:
-            return float(start @ self.weights)
-        return float(np.median(self._from_visits()))
+    def policy_value(self) -> float:
+        assert self.start is not None
+        return td.policy_value(self.weights, self.start)
 
-    def _from_visits(self) -> Floats:
-        assert self.visits is not None
-        start = self.visits / np.maximum(self.visits.sum(axis=1, keepdims=True), 1e-300)
-        weights = self.spread.weights if isinstance(self.spread, Drawn) else self.weights[None]
-        return np.asarray((start * weights).sum(axis=1))
-
-    def uncertainty(self, start: Floats | None, *, tabular: bool, valued: bool) -> Uncertainty:
+    def uncertainty(self, *, tabular: bool, valued: bool) -> Uncertainty:
         """What the result says. `tabular`: weights are values; `valued`: the result has a policy value."""
         dimension = self.weights.size
         names = ("weights", "values") if tabular else ("weights",)
-        noise = np.full(dimension, self.mostly_noise) if self.noise is None else self.noise
-        values: dict[str, Interval] = {}
         if self.spread is None and self.noise is None and not self.mostly_noise:
             return Uncertainty(level=LEVEL, values={}, noise_dominates={}, mostly_noise=False)
+        noise = np.full(dimension, self.mostly_noise) if self.noise is None else self.noise
         dominated: dict[str, Any] = dict.fromkeys(names, noise.tolist())
-        if self.spread is not None:
-            lower, upper = self.spread.of(np.eye(dimension))
-            ends = Interval(lower=_known(lower, ~noise), upper=_known(upper, ~noise))
-            values = dict.fromkeys(names, ends)
         if valued:
             dominated["policy_value"] = self.mostly_noise
-            if self.spread is not None:
-                low, high = ends_of(self._from_visits()[:, None]) if start is None else self.spread.of(start[None])
-                told = np.array([not self.mostly_noise])
-                values["policy_value"] = Interval(lower=_known(low, told)[0], upper=_known(high, told)[0])
-        return Uncertainty(level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=bool(self.mostly_noise))
+        values: dict[str, Interval] = {}
+        if self.spread is not None:
+            spread = self.spread()
+            lower, upper = spread.of(np.eye(dimension))
+            values = dict.fromkeys(names, Interval(lower=_known(lower, noise), upper=_known(upper, noise)))
+            if valued and self.start is not None:
+                drowned = np.array([self.mostly_noise])
+                low, high = (_known(end, drowned)[0] for end in spread.mean(self.start))
+                values["policy_value"] = Interval(lower=low, upper=high)
+        return Uncertainty(level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=self.mostly_noise)
 
 
-def ends_of(draws: Floats) -> tuple[Floats, Floats]:
-    """The quantiles of draws float64[draws, k] between which LEVEL of them lie."""
-    lower, upper = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return lower, upper
+def distribution(counts: Floats) -> Floats:
+    """Counts float64[…, states] as parts of their sum; those below 0 are none."""
+    some = np.maximum(counts, 0.0)
+    return np.asarray(some / np.maximum(some.sum(axis=-1, keepdims=True), 1e-300))
 
 
-def _known(numbers: Floats, told: Marks) -> list[float | None]:
-    """Null for what is not told."""
-    return [float(number) if say else None for number, say in zip(numbers, told, strict=True)]
+def _known(numbers: Floats, noise: Marks) -> list[Any]:
+    """Null for what is mostly noise."""
+    return [None if drowned else float(number) for number, drowned in zip(numbers, noise, strict=True)]
 
 
 def seeded(released: Released) -> np.random.Generator:

@@ -133,7 +133,7 @@ class Minibatch(Method):
         chosen = self.parameters()
         drawn = chosen["sampling"] * max(int(released["trajectories"][0]), 1)
         noise = max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"])
-        return Answer(released["weights"], mostly_noise=noise > 4 * MOST_NOISE)
+        return Answer(released["weights"], start, mostly_noise=noise > 4 * MOST_NOISE)
 
 
 def shorter(noise: float) -> float:

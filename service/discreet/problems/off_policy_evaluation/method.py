@@ -131,7 +131,7 @@ class Method(ABC):
     def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
         """Weights of what was released, and what may be said of them. `start`: the mean features of where the policy's
         value is asked for, if it is."""
-        return Answer(released["weights"])
+        return Answer(released["weights"], start)
 
     def steps(self) -> int:
         """Of progress, while what was released is finished; the last is told by the kind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +13,17 @@ from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
-from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, seeded
+from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, distribution, seeded
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
-from discreet.solvers.estimation.count_posterior import MAX_CELLS, Kind, Known, draw_counts
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind, Known
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation import visit_counts
 from discreet.solvers.evaluation.noised_solution import error_of_solution
-from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values
+from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values, mean_rewards
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
@@ -101,8 +102,8 @@ class TabularMoments(_Moments):
         return {"sums": noise.add(events[0], sums)}
 
     def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
-        """The median of each value over draws of what the histograms may have been; where these are too many, or noise
-        drowns them, values of the noised histograms with thresholds.
+        """Values of the mean of what the histograms may have been, given the noised ones; where these are too many, or
+        noise drowns them, of the noised histograms with thresholds. Draws of them are finished for the interval.
 
         What is noise follows from released counts and public figures alone: of a state the deviation of its row's noise
         against the row, of the answer that of all cells. What was measured on either side of the limits is in
@@ -111,42 +112,47 @@ class TabularMoments(_Moments):
         public, sums, cells = self.public, released["sums"] / self.unit, self.public.cells()
         assert public.states is not None
         states, size = public.states, len(cells)
-        visits, rewards = sums[:size], sums[size:]
+        visits, gains = sums[:size], sums[size:]
         deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
-        rows, width = (np.bincount(cells[:, 0], each, minlength=states) for each in (visits, np.ones(size)))
+
+        def rows(counts: Floats) -> Floats:
+            """What leaves each state, of counts float64[…, K]."""
+            each = [np.bincount(cells[:, 0], some, minlength=states) for some in np.atleast_2d(counts)]
+            return np.array(each, dtype=np.float64)
+
+        seen, width = rows(visits)[0], rows(np.ones(size))[0]
         share = deviation * size / math.sqrt(2) / max(float(visits.sum()), deviation)
-        noise = (deviation * np.sqrt(width) >= rows) | (share > MOSTLY_NOISE)
-        seen = np.maximum(rows, 0.0)[None]
-        begin = seen[0] / max(float(seen.sum()), deviation) if start is None else start
-        mostly = share > MOSTLY_NOISE or float(begin[noise].sum()) > 0.5
+        noise = (deviation * np.sqrt(width) >= seen) | (share > MOSTLY_NOISE)
         if share > DROWNED or size > MAX_CELLS:
-            return Answer(self._thresholded(event, sums), None, noise, mostly, seen)
+            begin = distribution(seen) if start is None else start
+            return Answer(self._thresholded(event, sums), begin, noise, bool(begin[noise].sum() > 0.5))
+
         kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
-        rng, scale = seeded(released), event.scale / self.unit
-        known = None
+        scale, known = event.scale / self.unit, None
         if public.trajectories is not None and not public.off_policy:  # each of them counts 1
-            known = Known(np.ones((1, size)), np.array([public.trajectories]), np.zeros(1))
-        counts = draw_counts(visits, scale, kind, draws=self._draws(), rng=rng, known=known)
-        gained = np.array(public.rewards)
-        met: Floats = np.stack([np.bincount(cells[:, 0], each, minlength=states) for each in counts]).astype(float)
-        if public.rewards is None:
-            gained = draw_rewards(rewards, met, scale, kind, rng)
-        found = draw_values(
-            counts,
-            cells,
-            states,
-            self.asked.discount,
-            rewards=gained,
-            reward_bound=public.reward_bound,
-            progress=lambda batch: progress(batch, self.steps()),
-        )
-        return Answer(np.median(found, axis=0), Drawn(found), noise, mostly, met)
+            known = Known(np.ones((1, size)), np.array([float(public.trajectories)]), np.zeros(1))
+        posterior = CountPosterior.of(visits, scale, kind)
+        fixed = None if public.rewards is None else np.array(public.rewards)
+        given: dict[str, Any] = {
+            "cells": cells,
+            "states": states,
+            "discount": self.asked.discount,
+            "reward_bound": public.reward_bound,
+        }
+        mean = posterior.mean(known)[None]
+        gained = mean_rewards(gains, rows(mean)[0], scale, kind)[None] if fixed is None else fixed
+        (values,) = draw_values(mean, rewards=gained, **given)
+        begin = distribution(rows(mean)[0]) if start is None else start
 
-    def steps(self) -> int:
-        return 1 + batches(self._draws(), self.public.states or 1)
+        def spread() -> Drawn:
+            rng = seeded(released)
+            counts = posterior.draw(self._draws(), rng, known)
+            met = rows(counts)
+            gained = draw_rewards(gains, met, scale, kind, rng) if fixed is None else fixed
+            found = draw_values(counts, rewards=gained, progress=lambda batch: progress(batch, self.steps()), **given)
+            return Drawn(values, found, None if start is not None else met)
 
-    def _draws(self) -> int:
-        return int(np.clip(min(WORK / (self.public.states or 1) ** 3, NUMBERS / self._sums()), *DRAWS))
+        return Answer(values, begin, noise, bool(begin[noise].sum() > 0.5), spread)
 
     def _thresholded(self, event: Event, sums: Floats) -> Floats:
         """Values of the noised histograms float64[cells and rewards], in trajectories."""
@@ -167,6 +173,12 @@ class TabularMoments(_Moments):
             pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "", self.unit).standard_deviation if known else 0.0,
         )
         return lstd.solve_moments(*moments)
+
+    def steps(self) -> int:
+        return 1 + batches(self._draws(), self.public.states or 1)
+
+    def _draws(self) -> int:
+        return int(np.clip(min(WORK / (self.public.states or 1) ** 3, NUMBERS / self._sums()), *DRAWS))
 
     def _sums(self) -> int:
         return len(self.public.cells())
@@ -223,7 +235,7 @@ class StackedMoments(_Moments):
         theta = lstd.solve_moments(*moments, ridge)
         root, ratio = error_of_solution(*moments, theta, ridge, deviation, bound)
         noise = ratio >= STACKED_NOISE
-        return Answer(theta, None if noise else Normal(theta, root), mostly_noise=noise)
+        return Answer(theta, start, np.full(dimension, noise), noise, None if noise else lambda: Normal(theta, root))
 
     def _sums(self) -> int:
         return self.numbers()

@@ -242,8 +242,8 @@ class OffPolicyEvaluation(ProblemOnData):
             values["values"] = found.weights
         valued = self.initial is not None
         if valued:
-            values["policy_value"] = found.policy_value(start)
+            values["policy_value"] = found.policy_value()
         if self.uncertainty:
-            values["uncertainty"] = found.uncertainty(start, tabular=self._tabular, valued=valued)
+            values["uncertainty"] = found.uncertainty(tabular=self._tabular, valued=valued)
         progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)

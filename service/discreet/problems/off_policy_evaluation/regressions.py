@@ -84,7 +84,7 @@ class _Regression(Method):
         spread = Normal(weights, deviation * np.eye(weights.size), QUANTILE)
         far, largest = QUANTILE * deviation, self.public.largest_value(self.asked.discount)
         mostly = far * (1.0 if start is None else float(np.linalg.norm(start))) >= largest
-        return Answer(weights, spread, np.full(weights.size, far >= largest), mostly)
+        return Answer(weights, start, np.full(weights.size, far >= largest), mostly, lambda: spread)
 
     @abstractmethod
     def _most_sensitive(self) -> float:

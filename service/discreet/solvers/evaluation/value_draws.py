@@ -1,7 +1,7 @@
-"""Values of states by draws of what the noised histograms may have been: post-processing of a release.
+"""Values of states by what the noised histograms may have been: post-processing of a release.
 
-Each draw of visits (`count_posterior.draw_counts`) and of rewards given these is a Markov reward process that fits, and
-is solved as it is: no threshold, no pseudo-count, no shrinkage.
+The mean of the posterior (`count_posterior`) of visits, and of rewards given these, is a Markov reward process that
+fits; so is each draw of it. They are solved as they are: no threshold, no pseudo-count, no shrinkage.
 """
 
 from __future__ import annotations
@@ -34,19 +34,35 @@ def draw_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind, rng: n
     another within one of `WIDTHS` of its bounds, each of these as likely as the others. `scale`: of the noise, of
     `gaussian` its deviation.
     """
+    widths, parts, odds, weight = _odds(noisy, bounds, scale, kind)
+    chosen = (parts.cumsum(axis=0) < rng.random(bounds.shape)).sum(axis=0).clip(max=len(WIDTHS) - 1)
+    drawn = _draw(noisy, np.take_along_axis(widths, chosen[None], axis=0)[0], scale, kind, rng)
+    share = SHARES[(weight.cumsum(axis=1) < rng.random((len(weight), 1))).sum(axis=1).clip(max=SHARES.size - 1)]
+    none = share[:, None] / (share[:, None] + (1 - share[:, None]) * odds)
+    return np.where(rng.random(drawn.shape) < none, 0.0, drawn)
+
+
+def mean_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
+    """The mean float64[states] of such draws, for `bounds` float64[states]."""
+    widths, parts, odds, weight = _odds(noisy, bounds[None], scale, kind)
+    some = (1 - SHARES) * odds[:, :, None] / (SHARES + (1 - SHARES) * odds[:, :, None])
+    means = (parts * _mean(noisy, widths, scale, kind)).sum(axis=0)
+    return np.asarray(((some @ weight[:, :, None])[:, :, 0] * means)[0])
+
+
+def _odds(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> tuple[Floats, Floats, Floats, Floats]:
+    """The bounds float64[widths, draws, states] of each width, and given the noised sums: how likely each width is; the
+    odds float64[draws, states] against 0, were both as likely before; how likely each of `SHARES` is, by draw."""
     widths = bounds * WIDTHS[:, None, None]
     logs = _log_mean(noisy, widths, scale, kind)
     zero = -np.abs(noisy / scale) if kind == "laplace" else -((noisy / scale) ** 2) / 2
     best = logs.max(axis=0)
-    parts = np.exp(logs - best).cumsum(axis=0)
-    width = (parts < rng.random(bounds.shape) * parts[-1]).sum(axis=0)
-    drawn = _draw(noisy, np.take_along_axis(widths, width[None], axis=0)[0], scale, kind, rng)
-    # The odds against 0, were both as likely before.
-    odds = np.exp(np.clip(best - zero, -ODDS, ODDS)) * parts[-1] / len(WIDTHS)
+    parts = np.exp(logs - best)
+    whole = parts.sum(axis=0)
+    odds = np.exp(np.clip(best - zero, -ODDS, ODDS)) * whole / len(WIDTHS)
     evidence = np.log(SHARES + (1 - SHARES) * odds[:, :, None]).sum(axis=1)
-    weight = np.exp(evidence - evidence.max(axis=1, keepdims=True)).cumsum(axis=1)
-    share = SHARES[(weight < rng.random((len(weight), 1)) * weight[:, -1:]).sum(axis=1)][:, None]
-    return np.where(rng.random(drawn.shape) * (share + (1 - share) * odds) < share, 0.0, drawn)
+    weight = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    return widths, parts / whole, odds, weight / weight.sum(axis=1, keepdims=True)
 
 
 def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
@@ -60,6 +76,21 @@ def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Float
         above, below = (log_ndtr((end - np.abs(middle)) / scale) for end in (bounds, -bounds))
         mean = above + np.log(np.maximum(-np.expm1(below - above), LEAST)) + 0.5 * math.log(2 * math.pi)
     return np.asarray(mean - np.log(length))
+
+
+def _mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
+    """The mean of that noise about `middle`, truncated to ±bounds."""
+    if kind == "laplace":
+        nearest = np.clip(middle, -bounds, bounds)
+        up, down = (bounds - nearest) / scale, (nearest + bounds) / scale
+        above, below = -np.expm1(-up), -np.expm1(-down)
+        moved = (above - up * np.exp(-up) - below + down * np.exp(-down)) / np.maximum(above + below, LEAST)
+        return np.asarray(np.clip(nearest + scale * moved, -bounds, bounds))
+    ends = [(end - np.abs(middle)) / scale for end in (bounds, -bounds)]
+    above, below = (log_ndtr(end) for end in ends)
+    size = above + np.log(np.maximum(-np.expm1(below - above), LEAST)) + 0.5 * math.log(2 * math.pi)
+    high, low = (np.exp(np.minimum(-0.5 * end**2 - size, ODDS)) for end in ends)
+    return np.asarray(np.where(middle < 0, -1.0, 1.0) * np.clip(np.abs(middle) + scale * (low - high), -bounds, bounds))
 
 
 def _draw(middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator) -> Floats:
