@@ -111,6 +111,21 @@ def test_the_same_content_is_the_same_dataset(api_only: Installation) -> None:
         assert "registered before" in typed.text
 
 
+def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser:
+        registered(browser)
+        body = bodies.dataset()
+        step = browser.submit(
+            browser.get("/datasets/new"), "/datasets/new", name="x", public=json.dumps(body["public"]), epsilon="1"
+        )
+        browser.submit(step, "/datasets/content", content=json.dumps(body["content"]))
+        figures = browser.http.get("/metrics").text
+    counted = set(re.findall(r'discreet_http_requests_total\{method="POST",route="(/datasets/[^"]*)"', figures))
+    timed = set(re.findall(r'discreet_http_request_seconds_count\{method="POST",route="(/datasets/[^"]*)"', figures))
+    assert counted >= {"/datasets/new", "/datasets/upload", "/datasets/content"}
+    assert counted - timed == {"/datasets/upload", "/datasets/content"}
+
+
 def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
     with Browser.logged_in(api_only) as browser:
         form = browser.get("/datasets/new")

@@ -13,7 +13,7 @@ from discreet.observability import telemetry
 from discreet.web import problem_details
 from discreet.web.codes import NOTHING_HERE
 
-UNTIMED = frozenset({("POST", "/v1/datasets")})
+UNTIMED = frozenset(("POST", path) for path in ("/v1/datasets", "/datasets/upload", "/datasets/content"))
 """How long content takes to register may depend on it, so no figure and no trace says it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
