@@ -11,7 +11,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 import pytest
@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.problems import KINDS
+from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage import sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM, libpq_url
@@ -88,6 +90,23 @@ def test_a_job_that_was_changed_does_not_run(settings: Settings, change: str) ->
         assert await outcome(services, owner, job) == ("failed", "job_altered")
         (account,) = {row["account_id"] for row in await _entries(services, job)}
         assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"], account
+
+    attack(settings, go)
+
+
+def test_a_job_of_a_version_whose_requests_are_not_taken_any_more(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends at once with its true cause: a worker that stumbled over it would have it again, for ever."""
+
+    class Narrower(Routing):
+        relative_gap: Literal[1] = 1  # type: ignore[assignment]
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        monkeypatch.setitem(KINDS, "routing", Narrower)
+        assert await running.claim(services, job) is None
+        assert await outcome(services, owner, job) == ("failed", "job_outdated")
+        assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"]
 
     attack(settings, go)
 

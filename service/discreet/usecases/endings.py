@@ -25,6 +25,7 @@ FAILURES: Mapping[str, str] = {
     "first_release_altered": "what was to be asked again, or its certificate, is not as it was published",
     "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed by no known key",
     "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
+    "job_outdated": "the job was accepted by another version of the service, whose requests this one does not take",
     # The step on the data: one code, whatever happened
     "solver_failed": "the step on the data ended without a result; only operators hear why, for it may tell of them",
     # Post-processing, which sees only what was released

@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio.to_thread
 import structlog
+from pydantic import ValidationError
 
 from discreet.errors import DiscreetError
 from discreet.ledger.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
@@ -117,11 +118,16 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             log.error("the job is not as it was accepted", job=job_id)
             await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
+        try:
+            problem, plan = KINDS[row["kind"]].model_validate(row["problem"]), Plan.model_validate(row["plan"])
+        except (KeyError, ValidationError) as error:
+            log.error("the job is not one of this version", job=job_id, error=type(error).__name__)
+            await endings.fail(connection, job_id, "job_outdated", ACTOR)
+            return None
         stored = await jobs.find_release(connection, job_id)
     faults.point("claim.committed")
     if not known:
         raise KeyUnknown(job_id, row["attempt"])
-    problem = KINDS[row["kind"]].model_validate(row["problem"])
     terms = tamper_seals.release_terms(said, dataset)
     released: bytes | None = None
     firsts: list[First] = []
@@ -149,7 +155,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         seed=row["seed"],
         problem=problem,
         public=None if dataset is None else DATASETS[row["kind"]].read_public(dataset["public"]),
-        plan=Plan.model_validate(row["plan"]),
+        plan=plan,
         released=released,
         traceparent=row["traceparent"],
         queued_at=row["created_at"],
