@@ -100,7 +100,7 @@ def test_a_job_of_a_version_whose_requests_are_not_taken_any_more(
     """It ends at once with its true cause: a worker that stumbled over it would have it again, for ever."""
 
     class Narrower(Routing):
-        relative_gap: Literal[1] = 1  # type: ignore[assignment]
+        relative_gap: Literal[1] = 1
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         monkeypatch.setitem(KINDS, "routing", Narrower)
