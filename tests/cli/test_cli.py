@@ -60,8 +60,20 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     file.write_text(json.dumps({**json.loads(file.read_text()), "privacy": {"epsilon": 0.95}}))
     over = discreet("solve", str(file), "--state", str(state))
     assert over.returncode == 1
-    assert "the largest request that passes is epsilon 0.9 " in over.stderr
-    assert len(over.stderr.strip().splitlines()) == 1
+    offer, refusal = over.stderr.strip().splitlines()
+    job = answer["job"]["id"]
+    assert offer == f"{job} has released this already: discreet ask {job} asks it again at price 0"
+    assert "the largest request that passes is epsilon 0.9 " in refusal
+
+    asked = discreet("ask", job, "--set", "objective=user_equilibrium", "--state", str(state), "--out", str(out))
+    assert asked.returncode == 0, asked.stderr
+    assert f"follows from what {job} released, which was charged epsilon 0.1" in " ".join(asked.stdout.split())
+    second = json.loads(out.read_text())
+    assert second["result"]["demand"] == answer["result"]["demand"]
+    assert second["result"]["total_travel_time"] != answer["result"]["total_travel_time"]
+    wrong = discreet("ask", job, "--set", "method=gradient", "--state", str(state))
+    assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
+    assert discreet("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
 
 
 def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:

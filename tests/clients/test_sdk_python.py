@@ -30,6 +30,7 @@ from discreet_client import (
     AsyncClient,
     BudgetExhausted,
     Client,
+    Conflict,
     InvalidInput,
     JobFailed,
     NotFound,
@@ -103,6 +104,16 @@ def test_every_kind_runs_asynchronously_and_side_by_side(service: Installation) 
             assert entries == ["open", "reserve", "data_touched", "commit"]
             with pytest.raises(NotFound):
                 await client.job("job_nobody")
+            first = next(answer for answer in answers if "link_flows" in answer)
+            again = await client.ask_again(first, objective="user_equilibrium")
+            assert (again.price.epsilon, again.job["release"]) == (0, [first.id])
+            assert np.array_equal(again.demand, first.demand)
+            assert again.total_travel_time != first.total_travel_time
+            same = await client.ask_again([first.id])
+            assert same.document["result"] == first.document["result"]
+            with pytest.raises(Conflict) as refused:
+                await client.ask_again(first, method="gradient")
+            assert [one.pointer for one in refused.value.errors] == ["/problem/method"]
 
     asyncio.run(run())
 

@@ -87,6 +87,21 @@ def test_from_data_to_certificate(service: Installation) -> None:
         certificate = browser.get(f"/jobs/{job}/certificate")
         assert client.result(job)["certificate"]["signature"] in certificate.text
         assert "epsilon 0.1" in certificate.text
+        # Another question about what it released is free, and its price is shown first as any.
+        assert f"/jobs/new?release={job}" in done.links
+        offered = browser.submit(browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price")
+        assert f"/jobs/new?release={job}" in offered.links
+        question = browser.get(f"/jobs/new?release={job}")
+        asked = question.form("/jobs/new")["fields"]["body"].replace("system_optimum", "user_equilibrium")
+        free = browser.submit(question, "/jobs/new", body=asked, action="price")
+        assert "free" in free.text
+        answer = browser.submit(free, "/jobs/new", action="submit")
+        second = next(one for one in re.findall(r"job_[0-9a-z]{26}", answer.text) if one != job)
+        client.wait(second)
+        assert "what it asks again was charged when it was released" in browser.get(f"/jobs/{second}").text
+        follows = browser.get(f"/jobs/{second}/certificate").text
+        assert "Nothing beyond what was released before" in follows
+        assert client.result(job)["certificate"]["release_digest"] in follows
         budget = browser.get(f"/budgets/{account}")
         assert re.search(r"spent\s+0.1", budget.text)
         assert re.search(r"remaining\s+0.9", budget.text)

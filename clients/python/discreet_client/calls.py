@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
@@ -28,7 +28,8 @@ Json = dict[str, Any]
 Amount = Decimal | float
 Auto = Literal["auto"]
 Preset = Literal["strict", "usual", "loose"]
-
+Asked = Answer | str
+"""An answer, or the id of a job."""
 
 CHECKED_BYTES = 16 << 20
 """A result whose JSON is longer is not compared with its certificate on arrival: `certificates.require_result` does."""
@@ -293,6 +294,22 @@ def solve(
     finally:
         bar.close()
     return (yield from _answer(ended, tables))
+
+
+def ask_again(
+    of: Asked | Sequence[Asked],
+    fields: Mapping[str, Any],
+    *,
+    idempotency_key: str | None,
+    wanted: bool | progress.OnProgress | None,
+    tables: bool,
+) -> Script[Answer]:
+    """The problem of the first of these jobs, with other values of some fields, asked of what they released."""
+    jobs = [one if isinstance(one, str) else one.id for one in ([of] if isinstance(of, str | Answer) else of)]
+    first = yield job(jobs[0])
+    release = {"dataset": None, "release": jobs[0] if len(jobs) == 1 else jobs}
+    body: Json = {"problem": {**(first["problem"] or {}), **fields, **release}}
+    return (yield from solve(body, idempotency_key=idempotency_key, wanted=wanted, tables=tables))
 
 
 def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:

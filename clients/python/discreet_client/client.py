@@ -12,7 +12,7 @@ made of this file by `make sdk`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar, overload
 
@@ -145,6 +145,23 @@ class Client:
         """
         body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed)
         script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        return self._drive(script)
+
+    def ask_again(
+        self,
+        of: calls.Asked | Sequence[calls.Asked],
+        *,
+        idempotency_key: str | None = None,
+        progress: bool | OnProgress | None = None,
+        tables: bool = True,
+        **fields: Any,
+    ) -> Answer:
+        """Ask another question of what a job released, at price 0: its problem with other values of these fields.
+
+        of: an answer of `solve`, or a job's id; of several of the same problem the releases are combined. Conflict
+        (`release_differs`, with `errors`) for fields that were fixed when the job released.
+        """
+        script = calls.ask_again(of, fields, idempotency_key=idempotency_key, wanted=progress, tables=tables)
         return self._drive(script)
 
     def answer(self, job_id: str, *, tables: bool = True) -> Answer:

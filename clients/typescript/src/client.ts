@@ -54,6 +54,15 @@ export interface Discreet {
   submit<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Job>;
   /** Submit, follow, fetch the result. Throws `BudgetExhausted` (nothing was charged) and `JobFailed`. */
   solve<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Answer<K>>;
+  /**
+   * Another question about what a job released, at price 0: its problem with other values of some fields. Of several
+   * answers of the same problem the releases are combined. Throws `Conflict` for fields that were fixed at the release.
+   */
+  askAgain<K extends Kind>(
+    of: Answer<K> | readonly Answer<K>[],
+    fields: Partial<Solvable<K>>,
+    options?: Omit<SolveOptions, keyof Spending>,
+  ): Promise<Answer<K>>;
   job(id: string): Promise<Job>;
   cancel(id: string): Promise<Job>;
   /** The events of a job until it ends, resumed where a connection broke. */
@@ -136,6 +145,14 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     return taken(await api.GET("/v1/jobs/{job_id}", path(id)));
   }
 
+  async function solve<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Answer<K>> {
+    const { id } = await submit(problem, options);
+    for await (const event of events(id, options)) options.onEvent?.(event);
+    const ended = await job(id);
+    if (ended.state !== "succeeded") throw new JobFailed(ended);
+    return (await answer(id)) as Answer<K>;
+  }
+
   return {
     api,
     register,
@@ -146,12 +163,16 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     async plan(problem, options = {}) {
       return taken(await api.POST("/v1/plans", { body: body(problem, options) }));
     },
-    async solve<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Answer<K>> {
-      const { id } = await submit(problem, options);
-      for await (const event of events(id, options)) options.onEvent?.(event);
-      const ended = await job(id);
-      if (ended.state !== "succeeded") throw new JobFailed(ended);
-      return (await answer(id)) as Answer<K>;
+    solve,
+    async askAgain<K extends Kind>(
+      of: Answer<K> | readonly Answer<K>[],
+      fields: Partial<Solvable<K>>,
+      options: Omit<SolveOptions, keyof Spending> = {},
+    ): Promise<Answer<K>> {
+      const jobs = [of].flat().map((one) => (one as AnyAnswer).job.id);
+      const { problem } = await job(jobs[0] as string);
+      const asked = { ...problem, ...fields, dataset: null, release: jobs.length === 1 ? jobs[0] : jobs };
+      return solve<K>(asked as unknown as Solvable<K>, options);
     },
     async cancel(id) {
       return taken(await api.POST("/v1/jobs/{job_id}/cancel", path(id)));

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import {
   BudgetExhausted,
+  Conflict,
   createDiscreet,
   EventParser,
   InvalidInput,
@@ -57,6 +58,21 @@ for (const kind of Object.keys(examples) as Kind[]) {
     assert.deepEqual(seen.at(-1), { event: "state", data: { state: "succeeded" } });
   });
 }
+
+test("another question about what a job released is free", async () => {
+  const { problem, privacy } = examples.routing;
+  const first = await discreet.solve(problem, privacy);
+  const again = await discreet.askAgain(first, { objective: "user_equilibrium" });
+  assert.deepEqual(again.result.demand, first.result.demand);
+  assert.notEqual(again.result.total_travel_time, first.result.total_travel_time);
+  assert.deepEqual([again.price.epsilon, again.job.release], [0, [first.job.id]]);
+  await assert.rejects(discreet.askAgain(first, { max_trips_per_person: 3 }), (error) => {
+    assert.ok(error instanceof Conflict);
+    assert.equal(error.code, "release_differs");
+    assert.deepEqual(error.errors.map((one) => one.pointer), ["/problem/max_trips_per_person"]);
+    return true;
+  });
+});
 
 test("a plan has a price and spends nothing", async () => {
   const dataset = await discreet.register(dataOf("routing"));

@@ -24,10 +24,11 @@ from discreet.cli.options import (
     number,
 )
 from discreet.cli.servers import client_of, kept_key, running_server, settings_of
-from discreet.cli.showing import progress_bar, show_answer, show_jobs, show_plan, tell
-from discreet.errors import DiscreetError
+from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
+from discreet.errors import DiscreetError, InvalidInput
 
 if TYPE_CHECKING:
+    from discreet.settings import Settings
     from discreet_client.client import Client
 
 app = typer.Typer()
@@ -43,22 +44,15 @@ def solve(
     as_json: JsonFlag = False,
 ) -> None:
     """Run one job with no server left behind; the ledger is in the state folder."""
-    from discreet.observability.telemetry import configure  # noqa: PLC0415
-    from discreet.private_files import kernel_cache  # noqa: PLC0415
-
     settings = settings_of(state)
-    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
-    configure(level=logging.WARNING)
-    from discreet.installation import local  # noqa: PLC0415 - loads numba
-
+    local = _without_a_server(settings)
     body = _asked(file, epsilon, preset)
     holder = running_server(settings)
     if holder is not None:
         with client_of(state, holder, kept_key(settings)) as client:
             answer = _submit(client, body, wait=True)
     else:
-        with progress_bar() as on_progress:
-            answer = local.solve(settings, body, on_progress)
+        answer = local.solve(settings, body, progress_bar, offered)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out))
@@ -91,7 +85,7 @@ def plan(
         accuracy = {"quantity": quantity, "within": near, "confidence": confidence}
     body = _asked(file, epsilon, preset, accuracy)
     answer: Mapping[str, Any]
-    if not isinstance(_dataset_of(body), str):  # the data stand in the file, or are the agents'
+    if not (isinstance(_dataset_of(body), str) or _release_of(body)):  # the data stand in the file, or are the agents'
         answer = local.plan(body)
     else:
         with client_of(state, server, key) as client:
@@ -118,6 +112,67 @@ def submit(
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out) if wait else print(answer["id"]))
+
+
+@app.command()
+def ask(
+    job_ids: Annotated[
+        list[str], typer.Argument(metavar="JOB...", help="Whose release is asked; of several they are combined")
+    ],
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Another value: JSON or text, or @FILE; may be repeated"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask another question of what a job released, at price 0: nothing is released, no data are touched."""
+    others = dict(_field(one) for one in fields or [])
+    release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
+
+    def question(problem: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem": {**problem, **others, **release}}
+
+    settings = settings_of(state)
+    if server is None and running_server(settings) is None:  # of what `discreet solve` has released
+        answer = _without_a_server(settings).ask(settings, job_ids[0], question, progress_bar)
+    else:
+        with client_of(state, server, key) as client:
+            answer = _submit(client, question(client.job(job_ids[0])["problem"] or {}), wait=True)
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    tell(answer, as_json, lambda: show_answer(answer, out))
+
+
+def _without_a_server(settings: Settings) -> Any:
+    """The module that runs jobs in this process."""
+    from discreet.observability.telemetry import configure  # noqa: PLC0415
+    from discreet.private_files import kernel_cache  # noqa: PLC0415
+
+    os.environ.update(kernel_cache(settings.state) | dict(os.environ))
+    configure(level=logging.WARNING)
+    from discreet.installation import local  # noqa: PLC0415 - loads numba
+
+    return local
+
+
+def _field(text: str) -> tuple[str, Any]:
+    """A field and its value, of `--set`."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
+    if value.startswith("@"):
+        try:
+            return name, strict(Path(value[1:]).read_bytes())
+        except OSError as error:
+            raise typer.BadParameter(f"{text}: the file cannot be read", param_hint="--set") from error
+    try:
+        return name, strict(value.encode())
+    except InvalidInput:  # text that needs no quotes
+        return name, value
 
 
 @app.command()
@@ -189,6 +244,11 @@ def draw(
     draw_result(read_body(problem)["problem"], read_body(file)["result"], out, coordinates=places)
 
 
+def _release_of(body: dict[str, Any]) -> Any:
+    problem = body.get("problem")
+    return problem.get("release") if isinstance(problem, dict) else None
+
+
 def _dataset_of(body: dict[str, Any]) -> Any:
     problem = body.get("problem")
     return problem.get("dataset") if isinstance(problem, dict) else None
@@ -217,6 +277,7 @@ def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> Mapping[str,
     dataset = _dataset_of(body)
     if isinstance(dataset, dict):
         body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
+    offered(client.plan(body)["reusable"])
     job = client.submit(body, idempotency_key=str(uuid.uuid4()))
     if not wait:
         return job

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -56,7 +58,26 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
+def offered(reusable: Sequence[str]) -> None:
+    """Tell of jobs that have released what is asked, before it is paid for again; at a terminal ask whether to."""
+    if not reusable:
+        return
+    console.print(
+        f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if sys.stdin.isatty() and console.is_terminal:
+        typer.confirm("Release it once more, for its price?", abort=True, err=True)
+
+
 def show_plan(answer: Mapping[str, Any]) -> None:
+    if reusable := answer.get("reusable"):
+        Console().print(
+            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
+            " instead of the dataset, asks it again at price 0",
+            highlight=False,
+        )
     table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
     for noise in answer["plan"]["noise"]:
         table.add_row(noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}")
@@ -99,6 +120,13 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
+    elif guarantee["type"] == "post_processing":
+        for first in answer["certificate"]["follows_from"]["releases"]:
+            own = first["guarantee"]
+            screen.print(
+                f"certificate: follows from what {first['job']} released, which was charged epsilon {own['epsilon']},"
+                f" delta {own['delta']}; nothing more was charged; protects {own['neighbours']}"
+            )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -30,6 +31,12 @@ def example(kind: str, dataset_id: str | None) -> dict[str, Any]:
 
 def example_text(kind: str, dataset_id: str | None) -> str:
     return as_text(example(kind, dataset_id))
+
+
+def again_text(problem: Mapping[str, Any], job_id: str) -> str:
+    """The body that asks a job again, with all of its problem that is set."""
+    said = {name: value for name, value in problem.items() if value is not None and name not in ("dataset", "release")}
+    return as_text({"problem": {"kind": said.pop("kind"), "release": job_id, **said}})
 
 
 def as_text(value: Any, indent: int = 0) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -28,6 +28,10 @@ from discreet.web.uploads import whole_registration
 from discreet.worker.runner import Runner
 
 OnProgress = Callable[[str, int, int], None]
+Progress = Callable[[], contextlib.AbstractContextManager[OnProgress]]
+Question = Callable[[dict[str, Any]], dict[str, Any]]
+BodyOf = Callable[[Services, Principal], Awaitable[dict[str, Any]]]
+OnOffer = Callable[[Sequence[str]], None]
 
 _JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 _DATASET: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
@@ -48,19 +52,39 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
     return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
 
 
-def solve(settings: Settings, body: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
-    """Run the job on the state folder's own database: `{job, result, certificate}`."""
-    with embedded(settings) as ready:
-        return asyncio.run(_solve(ready, body, on_progress))
+def solve(settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
+    """Run the job on the state folder's own database: `{job, result, certificate}`.
 
+    `on_offer` hears of jobs that have released what is asked, before it is submitted; `progress` is entered then.
+    """
 
-async def _solve(settings: Settings, body: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
-    async with open_services(settings) as services:
-        owner = await access.local_owner(services)
+    async def given(services: Services, owner: Principal) -> dict[str, Any]:
         if isinstance(body.get("problem"), dict) and isinstance(body["problem"].get("dataset"), dict):
             row, _ = await datasets.register(services, owner, whole_registration(_inline_dataset(body)))
-            body = _with_dataset(body, row["id"])
+            return _with_dataset(body, row["id"])
+        return body
+
+    with embedded(settings) as ready:
+        return asyncio.run(_solve(ready, given, progress, on_offer))
+
+
+def ask(settings: Settings, job_id: str, question: Question, progress: Progress) -> dict[str, Any]:
+    """The same of a job of the state folder, of whose problem `question` makes the body that asks it again."""
+
+    async def asked(services: Services, owner: Principal) -> dict[str, Any]:
+        return question((await jobs.find(services, owner, job_id))["problem"])
+
+    with embedded(settings) as ready:
+        return asyncio.run(_solve(ready, asked, progress, lambda reusable: None))
+
+
+async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
+    async with open_services(settings) as services:
+        owner = await access.local_owner(services)
+        body = await body_of(services, owner)
         request = validate(_JOB, body)
+        planned = await jobs.price(services, owner, request.problem, request.privacy, request.seed)
+        on_offer(planned["reusable"])
         job = await jobs.submit(
             services,
             owner,
@@ -70,17 +94,18 @@ async def _solve(settings: Settings, body: dict[str, Any], on_progress: OnProgre
             privacy=request.privacy,
             seed=request.seed,
         )
-        watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))
-        zygote = Zygote(settings.least_isolation)
-        try:
-            await Runner(services, zygote).run(job["id"])
-        finally:
-            watching.cancel()
-            await zygote.stop()
-        ended = await jobs.find(services, owner, job["id"])
-        if ended["state"] != "succeeded":
-            raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
-        on_progress("succeeded", ended["total"], ended["total"])
+        with progress() as on_progress:
+            watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))
+            zygote = Zygote(settings.least_isolation)
+            try:
+                await Runner(services, zygote).run(job["id"])
+            finally:
+                watching.cancel()
+                await zygote.stop()
+            ended = await jobs.find(services, owner, job["id"])
+            if ended["state"] != "succeeded":
+                raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
+            on_progress("succeeded", ended["total"], ended["total"])
         row, result, certificate = await jobs.result(services, owner, job["id"])
     return plain({"job": jobs.view(row), "result": json.loads(result), "certificate": certificate})
 

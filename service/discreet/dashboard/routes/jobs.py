@@ -106,7 +106,7 @@ def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
     """The job as the API shows it, and whether it is a simulation: then nothing is charged."""
     declared = {one["id"]: one["mode"] for one in found}
     mode = declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
-    return {**jobs.view(row), "simulation": mode == "simulation"}
+    return {**jobs.view(row), "release": row["released_by"] or [], "simulation": mode == "simulation"}
 
 
 # Submitting ---------------------------------------------------------------------------------------------------------
@@ -114,10 +114,19 @@ def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
 
 @router.get("/jobs/new")
 async def show_form(
-    request: Request, services: CurrentServices, viewer: Submitter, dataset: str | None = None, kind: str | None = None
+    request: Request,
+    services: CurrentServices,
+    viewer: Submitter,
+    dataset: str | None = None,
+    kind: str | None = None,
+    release: str | None = None,
 ) -> Response:
-    """The form of a job: an example of the kind on the chosen dataset."""
+    """The form of a job: an example of the kind on the chosen dataset, or the problem of a job that is asked again."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    if release is not None:
+        row = await jobs.find(services, viewer.principal, release)
+        text = submissions.again_text(jobs.problem_view(row, viewer.principal), release)
+        return _form(request, kind=row["kind"], dataset=None, rows=rows, text=text, again=release)
     chosen = next((row for row in rows if row["id"] == dataset), None)
     if chosen is not None:
         kind = chosen["kind"]
@@ -168,10 +177,12 @@ def _form(
     plan: dict[str, Any] | None = None,
     refused: DiscreetError | None = None,
     changed: bool = False,
+    again: str | None = None,
 ) -> Response:
     return render(
         request,
         "job_new.html",
+        again=again,
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
         kinds=list(KINDS),
