@@ -33,7 +33,7 @@ from tests.postgres_fixture import Database, fresh_database
 
 ROOT = Path(__file__).parents[2]
 TRACE, ABOVE = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-LABELS = {"code", "kind", "le", "level", "method", "route", "schema", "state", "status", "step", "version"}
+LABELS = {"code", "kind", "le", "level", "method", "part", "route", "schema", "state", "status", "step", "version"}
 """None of them names a tenant, a principal, a dataset or a job."""
 UNITS = ("_total", "_seconds", "_bytes")
 COUNTS = {
