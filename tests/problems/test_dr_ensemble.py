@@ -349,9 +349,9 @@ def chained(participants: int = 300, steps: int = 30, states: int = STATES, seed
     return found
 
 
-def finished(epsilon: float, seed: int, known: bool = True, **values: Any) -> dict[str, Any]:
+def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -> dict[str, Any]:
     """The result of a simulation with these loads."""
-    part = public(**({"participants": 300, "steps": 30} if known else {}))
+    part = public(participants=300, steps=steps)
     asked = problem(**values)
     plan = asked.plan(part, Budget(epsilon=round(epsilon * EPSILON), delta=0))
     content = read(part, trajectories=chained())
@@ -409,8 +409,8 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
 
 def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
     widths = []
-    for known in (True, False):
-        interval = finished(0.5, 6, known)["uncertainty"]["values"]["default_power"]
+    for steps in (30, None):
+        interval = finished(0.5, 6, steps, price=[0.2] * 60)["uncertainty"]["values"]["default_power"]
         widths.append(np.mean(np.array(interval["upper"]) - interval["lower"]))
     assert widths[0] < 0.7 * widths[1]
 
@@ -445,3 +445,66 @@ def test_loads_start_as_the_release_says_that_they_are() -> None:
     time = np.bincount(np.array(chained())[:, :-1].ravel(), minlength=STATES) / (300 * 29)
     assert body["default_power"][0] == pytest.approx(time @ np.arange(STATES), rel=0.02)
     assert body["true_default_power"][0] == pytest.approx(time @ np.arange(STATES), rel=1e-9)
+
+
+def planned(epsilon: float, delta: int = 0, part: dict[str, Any] | None = None, **values: Any) -> Any:
+    known = {"participants": 300, "steps": 30} if part is None else part
+    return problem(**values).plan(public(**known), Budget(epsilon=round(epsilon * EPSILON), delta=delta))
+
+
+def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
+    part = public(participants=300, steps=30)
+    widths = []
+    for epsilon in (0.5, 1, 2, 4):
+        plan = planned(epsilon)
+        found = {one.quantity: one.within for one in problem().expected(part, plan, 0.9)}
+        assert found.keys() == {"transitions", "expected_power", "saving", "cost_to_go"}
+        wider = {one.quantity: one.within for one in problem().expected(part, plan, 0.99)}
+        assert all(wider[name] == pytest.approx(1.566 * found[name], rel=1e-3) for name in found)
+        widths.append(list(found.values()))
+    assert (np.diff(widths, axis=0) < 0).all()
+    assert all("mostly noise" in says for says in planned(0.02).advice[:4])
+    assert planned(0.01).advice[4].endswith("that is every state")
+    assert planned(1).advice[4].startswith(f"a state where less than {8**0.5 * 2:.2g} of 300 participants")
+    assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
+
+
+def test_the_expected_width_is_about_that_of_the_intervals() -> None:
+    """Loads that stay half of the time and move evenly, as the plan thinks: the mean over ten releases within 1.5."""
+    part, rng = public(participants=300, steps=30), np.random.default_rng(12)
+    state = rng.integers(0, STATES, 300)
+    rows = [state]
+    for _ in range(29):
+        state = np.where(rng.random(300) < 0.5, state, (state + rng.integers(1, STATES, 300)) % STATES)
+        rows.append(state)
+    content = read(part, trajectories=np.array(rows).T.tolist())
+    plan = planned(1)
+    told = {one.quantity: one.within for one in problem().expected(part, plan, 0.9)}
+    widths: dict[str, list[float]] = {name: [] for name in told}
+    for seed in range(10):
+        released = problem().release(part, plan, content, Noise.seeded(seed))
+        values = problem().finish(part, plan, released, lambda *_: None).to_json()["uncertainty"]["values"]
+        for name, found in widths.items():
+            found.append(float(np.mean(np.array(values[name]["upper"]) - values[name]["lower"])) / 2)
+    for name, found in widths.items():
+        assert told[name] / 1.5 < np.mean(found) < told[name] * 1.5, name
+
+
+def test_the_clip_is_chosen_by_expected_error_and_is_the_one_that_is_charged() -> None:
+    part = {"participants": 120, "steps": 96, "states": 12}
+    size = {"power": list(range(12)), "initial": [1 / 12] * 12}
+    plan, given = planned(3, DELTA, part, clip="auto", **size), planned(3, DELTA, part, clip=0.25, **size)
+    chosen = plan.parameters["clip"]
+    assert 0.08 <= chosen < 0.5
+    assert any(says.startswith(f"clip: {chosen:g} is expected") and "next best" in says for says in plan.advice)
+    assert plan.events[0].sensitivity == pytest.approx(chosen / 0.25 * given.events[0].sensitivity)
+    bare = planned(3, DELTA, part, **size)
+    assert bare.parameters["clip"] is None
+    assert any(says.startswith(f'"clip": "auto" would take {chosen:g}') for says in bare.advice)
+    assert plan.noise[0].standard_deviation < 0.55 * bare.noise[0].standard_deviation
+    # Without a delta the noise goes with the l1 norm, which no bound on the l2 norm makes less.
+    assert planned(3, 0, part, clip="auto", **size).parameters["clip"] is None
+    still = DrEnsembleContent(trajectories=[[0] * 96] * 120)
+    whole = public(**part)
+    released = problem(clip="auto", **size).release(whole, plan, DrEnsembleDataset.read_rows(whole, still), NoNoise())
+    assert released["counts"].sum() / plan.parameters["grid"] == pytest.approx(120 * chosen, rel=1e-5)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from discreet.solvers.estimation import count_posterior
-from discreet.solvers.estimation.count_posterior import CountPosterior, Kind, Known, draw_counts
+from discreet.solvers.estimation.count_posterior import CountPosterior, GroupedPosterior, Kind, Known, draw_counts
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_what_is_known_is_met_and_makes_draws_narrower() -> None:
     known = Known(np.ones((1, 4)), np.array([100.0]), np.zeros(1))
     free = draw_counts(noisy, 5.0, "laplace", draws=400, rng=np.random.default_rng(3))
     tied = draw_counts(noisy, 5.0, "laplace", draws=400, rng=np.random.default_rng(3), known=known)
-    assert tied.sum(axis=1) == pytest.approx(100, abs=1e-3)
+    assert tied.sum(axis=1) == pytest.approx(100, abs=0.1)
     assert tied.min() >= 0
     assert tied.var(axis=0).sum() < 0.9 * free.var(axis=0).sum()
     vague = Known(known.weights, known.target, np.array([1e6]))
@@ -105,6 +105,20 @@ def test_the_mean_is_that_of_many_draws(kind: Kind) -> None:
     known = Known(np.array([[1.0, 1, 1, -1, 0, 0]]), np.array([-1440.0]), np.array([2.0]))
     for each in (None, known):
         drawn = posterior.draw(4000, np.random.default_rng(5), each)
-        assert posterior.mean(each) == pytest.approx(drawn.mean(axis=0), abs=0.6)
+        # Draws keep cells at 0 that are, means move all: apart by less than a third of the noise's scale.
+        assert posterior.mean(each) == pytest.approx(drawn.mean(axis=0), abs=0.4 if each is None else 1.2)
     variance = posterior.draw(4000, np.random.default_rng(6)).var(axis=0)
     assert posterior.moments[1] == pytest.approx(variance, rel=0.15, abs=0.6)
+
+
+def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
+    """300 empty cells beside 100 full ones: with one prior for all they are thought to hold far more."""
+    rng = np.random.default_rng(7)
+    true = np.concatenate([rng.gamma(1.0, 20.0, 100), np.zeros(300)])
+    noisy = true + rng.laplace(size=400)
+    group = np.repeat([0, 1], [100, 300])
+    apart = GroupedPosterior.of(noisy, 1.0, "laplace", group)
+    assert apart.mean()[100:].sum() < 0.2 * CountPosterior.of(noisy, 1.0, "laplace").mean()[100:].sum()
+    drawn = apart.draw(100, rng)
+    assert drawn.mean(axis=0) == pytest.approx(apart.mean(), abs=0.5)
+    assert np.abs(drawn.mean(axis=0) - true)[:100].mean() < 1.2

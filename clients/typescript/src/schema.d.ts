@@ -1138,10 +1138,10 @@ export interface components {
         DrEnsemble: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of a participant's histogram; less noise, some bias
+             * @description Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto` takes that of least expected error, by public figures
              * @default null
              */
-            clip?: number | null;
+            clip?: number | "auto" | null;
             /**
              * Concentration
              * @description k of the last three policies; the Dirichlet mechanism's own when not given

@@ -212,8 +212,11 @@ class DrEnsemble(TypedDict):
     `dirichlet`: every row of a transition matrix is answered by one Dirichlet draw.
     """
 
-    clip: NotRequired[float | None]
-    """Public bound on the l2 norm of a participant's histogram; less noise, some bias; > 0, <= 1"""
+    clip: NotRequired[float | Literal["auto"] | None]
+    """
+    Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto`
+    takes that of least expected error, by public figures
+    """
     concentration: NotRequired[float | None]
     """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
     dataset: NotRequired[str | None]

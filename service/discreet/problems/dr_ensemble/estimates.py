@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.problems.contents import Released
-from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
-from discreet.solvers.estimation.count_posterior import CountPosterior, Kind, Known
+from discreet.solvers.estimation.count_posterior import GroupedPosterior, Kind, Known
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""
+NEAR, LEAST_GROUP = 2, 50
+"""States are bins of power in order: moves by more than two are another kind of cells, where there are enough."""
 LARGEST_SHARE = 0.7
 """Above, the answer is mostly noise: intervals do not hold what they should any more."""
+HOPELESS = 7.0
+"""Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs less then."""
 LAZY_STEPS = 1000
 
 
@@ -71,7 +75,7 @@ class NoisyCounts(Estimate):
     """Of the noise of a count, in participants."""
     counts: Floats
     """float64[cells], >= 0: those of the answer, in participants."""
-    posterior: CountPosterior | None = None
+    posterior: GroupedPosterior | None = None
     known: Known | None = None
     seed: int = 0
 
@@ -82,9 +86,10 @@ class NoisyCounts(Estimate):
         if noisy.size > MAX_CELLS:
             return cls(public, deviation, shrink(noisy, deviation))
         kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
-        posterior = CountPosterior.of(noisy, event.scale / grid, kind, lattice=1 / grid)
+        posterior = GroupedPosterior.of(noisy, event.scale / grid, kind, distance_groups(public), lattice=1 / grid)
         known = balance(public, float(posterior.mean().sum()))
-        return cls(public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes()))
+        found = cls(public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes()))
+        return found if found.share <= HOPELESS else replace(found, counts=shrink(noisy, deviation), posterior=None)
 
     @property
     def transitions(self) -> Floats:
@@ -163,6 +168,14 @@ def unnoised(public: DrEnsemblePublic, plan: Plan, released: Released) -> Estima
     if plan.parameters["method"] == "counts":
         return NoisyCounts(public, 0.0, released["true_counts"] / plan.parameters["grid"])
     return DrawnRows(public, released["true_transitions"])
+
+
+def distance_groups(public: DrEnsemblePublic) -> Ints:
+    """int64[cells]: 1 for moves between states that are no neighbours, which may hardly ever be made, else 0; all are 0
+    where they are few, as two priors would fit what is noise."""
+    origin, to = np.nonzero(public.mask())
+    far = (np.abs(to - origin) > NEAR).astype(np.int64)
+    return far if min(far.sum(), (1 - far).sum()) >= LEAST_GROUP else np.zeros_like(far)
 
 
 def balance(public: DrEnsemblePublic, participants: float) -> Known | None:

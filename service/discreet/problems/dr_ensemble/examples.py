@@ -91,7 +91,7 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "policy": taylor,
         "concentration": {**taylor, "concentration": 30},
         "samples": {"policy": "average", "concentration": 20, "samples": 3},
-        "clip": {"clip": (problem.clip or 1) / 2},
+        "clip": {"clip": problem.clip / 2 if isinstance(problem.clip, float) else 0.5},
         "prior": {"prior": problem.prior + 1},
         "uncertainty": {"uncertainty": not problem.uncertainty},
     }

@@ -19,16 +19,15 @@ from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
-from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS
+from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals
+from discreet.problems.dr_ensemble.advice import CLIPS, Clip, clip_advice, clips, expectations, row_advice
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import (
-    GRID,
     MAX_FIGURE,
     MAX_STATES,
     SUM_TOLERANCE,
@@ -38,6 +37,7 @@ from discreet.problems.dr_ensemble.dataset import (
     Ints,
 )
 from discreet.problems.dr_ensemble.measurements import tariff_utility
+from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
 from discreet.problems.dr_ensemble.result import DrEnsembleResult
 from discreet.problems.numbers import CLIP, Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
@@ -97,8 +97,10 @@ class DrEnsemble(ProblemOnData):
     samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         default=None, description="Draws of the average policy; its closed form when not given"
     )
-    clip: Annotated[Real, Field(gt=0, le=1), CLIP] | None = Field(
-        default=None, description="Public bound on the l2 norm of a participant's histogram; less noise, some bias"
+    clip: Annotated[Real, Field(gt=0, le=1), CLIP] | Literal["auto"] | None = Field(
+        default=None,
+        description="Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto` takes "
+        "that of least expected error, by public figures",
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
         default=0.0, description="Added to each parameter of a Dirichlet draw; lets small epsilons be met"
@@ -127,21 +129,23 @@ class DrEnsemble(ProblemOnData):
             raise InvalidInput(issues)
         mask = public.mask()
         cells = int(mask.sum())
+        clip, tried = None, list[Clip]()
         try:
             if method == "counts":
-                event, quantity, assumptions = self._counts_event(public, budget, cells)
+                clip, tried = self._clip(public, budget, cells)
+                event, quantity, assumptions = counts_event(public, budget, cells, clip)
             else:
-                event, quantity, assumptions = self._dirichlet_event(public, budget, mask)
+                event, quantity, assumptions = dirichlet_event(public, budget, self.prior)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             says = f"{error}; a larger epsilon or delta is needed"
             if method == "dirichlet":
                 says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
             raise InvalidInput(says, pointer=pointer) from None
-        horizon = self._horizon()
-        return Plan.priced(
+        horizon, grid = self._horizon(), grid_of(public, clip)
+        plan = Plan.priced(
             [event],
-            noise=(NoiseSummary.of(event, quantity, self._grid(public) if method == "counts" else 1.0),),
+            noise=(NoiseSummary.of(event, quantity, grid if method == "counts" else 1.0),),
             iterations={"horizon": horizon},
             resources=Resources.padded(
                 0.25 * (1 + cells // 100_000),
@@ -155,80 +159,54 @@ class DrEnsemble(ProblemOnData):
             neighbours=event.neighbours,
             assumptions=(
                 "the states, their support, tariff and weights are public",
+                "`power` was chosen without looking at the data"
+                if self.initial == "released"
+                else "`initial` and `power` were chosen without looking at the data",
                 *assumptions,
                 *([sized(f"{public.most_rows} states of trajectories")] if method == "counts" else []),
             ),
             parameters={
                 "method": method,
-                "grid": self._grid(public),
+                "grid": grid,
                 "concentration": event.scale if method == "dirichlet" else None,
+                "clip": clip,
+                "kept": next((one.kept for one in tried if one.bound == clip), 1.0),
             },
         )
+        advice = [one.sentence for one in self.expected(public, plan, LEVEL)]
+        if method == "counts":
+            advice.append(row_advice(public, plan.noise[0].standard_deviation))
+        if not isinstance(self.clip, float):
+            advice += clip_advice(tried, self.clip == "auto")
+        return plan.model_copy(update={"advice": tuple(advice)})
 
-    def _counts_event(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[Any, str, tuple[str, ...]]:
-        """A participant adds a point of the simplex, times the grid: l1 at most grid, l2 at most clip · grid.
+    def expected(self, public: DrEnsemblePublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        initial = None if self.initial == "released" else np.array(self.initial)
+        return tuple(expectations(public, plan, self.control(plan), initial, confidence))
 
-        Replacing one moves the sum by a difference of two such vectors without negative entries: l1 at most twice that,
-        l2 at most sqrt 2 times.
-        """
-        grid = self._grid(public)
-        replaced = public.participants is not None
-        norm = (self.clip or 1.0) * grid
-        neighbours = (
-            "one participant's record replaced by another; the number of participants is public"
-            if replaced
-            else "one participant with all steps added or removed"
+    def _clip(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[float | None, list[Clip]]:
+        """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""
+        least, _, _ = counts_event(public, budget, cells, CLIPS[-1])
+        if isinstance(self.clip, float) or least.norm == "l1":
+            return (None if self.clip == "auto" else self.clip), []
+        unclipped, _, _ = counts_event(public, budget, cells, None)
+        found = clips(
+            public,
+            unclipped.deviation() / grid_of(public, None),
+            least.deviation() / grid_of(public, CLIPS[-1]) / CLIPS[-1],
         )
-        event = calibration.least_variance(
-            sensitivity_l1=2 * grid if replaced else grid,
-            sensitivity_l2=float(np.nextafter(norm * np.sqrt(2), np.inf)) if replaced else norm,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbours=neighbours,
-            rho=budget.rho,
-        )
-        length = "" if public.steps is None else f" of {public.steps} steps each"
-        quantity = f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"
-        known = ["every participant's number of steps is public"] if public.steps is not None else []
-        return event, quantity, (*known, "whose record a trajectory is, is recorded truly")
-
-    def _dirichlet_event(
-        self, public: DrEnsemblePublic, budget: Budget, mask: NDArray[np.bool_]
-    ) -> tuple[Any, str, tuple[str, ...]]:
-        """Rows compose: a person may be in all of them. A row with one possible transition says nothing."""
-        assert public.row_change is not None
-        assert public.min_probability is not None
-        random_rows = int((mask.sum(axis=1) > 1).sum())
-        if random_rows == 0:
-            raise InvalidInput("every state has one transition: nothing is private", pointer="/problem/dataset")
-        entries = f"two entries of a row of the transition matrix move by at most {public.row_change / 2:g} each"
-        one = public.unit == "row"
-        event = calibration.dirichlet(
-            public.row_change,
-            public.min_probability,
-            budget.epsilon,
-            budget.delta,
-            neighbours=f"{entries}, in {'one row' if one else f'each of its {random_rows} rows'}",
-            offset=self.prior,
-            count=1 if one else random_rows,
-        )
-        composed = (
-            "the unit is one row: rows are different people's"
-            if one
-            else f"a participant may be in all {random_rows} rows, whose draws are composed"
-        )
-        return event, f"{random_rows} rows of the transition matrix, one draw each", (composed,)
+        return (found[0].bound if found and self.clip == "auto" else None), found
 
     def release(self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """Noisy counts int64[cells] of transitions, in 1/grid participants, or drawn rows float64[cells].
 
         Counts: neighbours add, remove or replace one participant, who adds a vector of l1 norm at most grid and l2 norm
-        at most clip · grid, see `_counts_event`. Draws: neighbours move two entries of one row, or of each.
+        at most clip · grid, see `noise`. Draws: neighbours move two entries of one row, or of each.
         """
         (event,) = plan.events
         mask = public.mask()
         if plan.parameters["method"] == "counts":
-            sums = _sums(mask, content, plan.parameters["grid"], self.clip)
+            sums = _sums(mask, content, plan.parameters["grid"], self._bound(plan))
             return {"counts": noise.add(event, sums)}
         rows = event.scale * content["transitions"] + self.prior
         drawn = np.ones(mask.shape)
@@ -240,7 +218,7 @@ class DrEnsemble(ProblemOnData):
         """The transition matrix that no noise was added to."""
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
-        return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self.clip)}
+        return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self._bound(plan))}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
@@ -280,6 +258,11 @@ class DrEnsemble(ProblemOnData):
             }
         return Result.of(self.Fields, values)
 
+    def _bound(self, plan: Plan) -> float | None:
+        """The clip of a plan; those of before did not say it."""
+        bound: float | None = plan.parameters.get("clip", self.clip)
+        return bound
+
     def control(self, plan: Plan) -> Control:
         """What is asked, for matrices of a release of this plan."""
         return Control(
@@ -295,10 +278,6 @@ class DrEnsemble(ProblemOnData):
         if self.utility is not None:
             return np.array(self.utility)
         return tariff_utility(np.array(self.price), self.power)
-
-    def _grid(self, public: DrEnsemblePublic) -> int:
-        """What a participant counts in all: records of one public length need no rounding, unless they are clipped."""
-        return GRID if public.steps is None or self.clip is not None else public.steps - 1
 
     def _horizon(self) -> int:
         return len(self.utility if self.utility is not None else self.price or ())

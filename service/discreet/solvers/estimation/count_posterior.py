@@ -37,6 +37,8 @@ PIECES = 160
 COARSE, FINE = (12, 6, 6), (7, 5, 5)
 """Points of mean, shape and w in the two stages."""
 SHAPES, EMPTY = (0.15, 12.0), (0.02, 0.98)
+LEAST_MEAN = 1 / 16
+"""Of counts that are not 0, in scales of the noise."""
 NEAR, GROUPED = 16.0, 0.03
 """Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's posterior is moved."""
 REPAIRS = 8
@@ -71,31 +73,47 @@ class CountPosterior:
     """Of each point; their sum is 1."""
 
     @classmethod
-    def of(cls, noisy: Floats, scale: float, kind: Kind, *, lattice: float = 0.0) -> Self:
+    def of(
+        cls, noisy: Floats, scale: float, kind: Kind, *, lattice: float = 0.0, least_mean: float = LEAST_MEAN
+    ) -> Self:
         """Given noised counts float64[cells].
 
         scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true and noisy counts are
-        multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. ValueError
-        for more than `MAX_CELLS` cells.
+        multiples of it; so are the draws where the noise is not much wider, elsewhere it does not matter. least_mean:
+        of counts that are not 0, in scales; hundreds of cells that may all be 0 want it smaller. ValueError for more
+        than `MAX_CELLS` cells.
         """
         if noisy.size > MAX_CELLS:
             raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
         values, group = _groups(noisy / scale, lattice / scale)
         cells = _Cells.of(values, kind, lattice / scale)
-        points, weight = _hyperparameters(cells, np.bincount(group, minlength=values.size).astype(np.float64))
+        sizes = np.bincount(group, minlength=values.size).astype(np.float64)
+        points, weight = _hyperparameters(cells, sizes, least_mean)
         return cls(scale, cells, group, noisy / scale - values[group], points, weight / weight.sum())
 
     @cached_property
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance float64[cells] of each count."""
-        places = self.cells.places
-        first, second = np.zeros(len(places)), np.zeros(len(places))
+        _, first, second = self._powers
+        mean = np.where(first[self.group] > 0, np.maximum(first[self.group] + self.moved, 0.0), 0.0)
+        return mean * self.scale, np.maximum(second - first**2, 0.0)[self.group] * self.scale**2
+
+    @cached_property
+    def filled_variance(self) -> Floats:
+        """float64[cells]: the variance of each count if it is not 0."""
+        filled, first, second = self._powers
+        filled = np.maximum(filled, 1e-300)
+        variance: Floats = np.maximum(second / filled - (first / filled) ** 2, 0.0)
+        return variance[self.group] * self.scale**2
+
+    @cached_property
+    def _powers(self) -> Floats:
+        """float64[3, values]: the means of (count > 0), of the count and of its square, in scales."""
+        places, found = self.cells.places, np.zeros((3, len(self.cells.places)))
         for point, weight in zip(self.points, self.weight, strict=True):
             mass = self.cells.mass(point)[:, 1:]
-            first += weight * (mass * places).sum(axis=1)
-            second += weight * (mass * places**2).sum(axis=1)
-        mean = np.where(first[self.group] > 0, np.maximum(first[self.group] + self.moved, 0.0), 0.0)
-        return mean * self.scale, (np.maximum(second - first**2, 0.0))[self.group] * self.scale**2
+            found += weight * np.array([mass.sum(axis=1), (mass * places).sum(axis=1), (mass * places**2).sum(axis=1)])
+        return found
 
     def mean(self, known: Known | None = None) -> Floats:
         """float64[cells]: the mean of each count, moved to meet what is known as that of a normal posterior would be,
@@ -113,7 +131,50 @@ class CountPosterior:
             drawn = self.cells.draw(self.points[point], self.group, rows.size, rng)
             counts[rows] = np.where(drawn > 0, np.maximum(drawn + self.moved, 0.0), 0.0)
         counts *= self.scale
-        return counts if known is None else _conditioned(counts, self.moments[1], known, rng)
+        return counts if known is None else _conditioned(counts, self.filled_variance, known, rng)
+
+
+@dataclass(frozen=True)
+class GroupedPosterior:
+    """Posteriors of groups of cells, each with a prior of its own: where some kinds of cells are hardly ever filled."""
+
+    cells: list[Ints]
+    parts: list[CountPosterior]
+
+    @classmethod
+    def of(cls, noisy: Floats, scale: float, kind: Kind, group: Ints, *, lattice: float = 0.0) -> Self:
+        """As `CountPosterior.of`; group: int64[cells], 0, or 1 for those that may all be 0."""
+        cells = [np.flatnonzero(group == each) for each in np.unique(group).tolist()]
+        least = [LEAST_MEAN / (64 if group[own[0]] else 1) for own in cells]
+        parts = [
+            CountPosterior.of(noisy[own], scale, kind, lattice=lattice, least_mean=mean)
+            for own, mean in zip(cells, least, strict=True)
+        ]
+        return cls(cells, parts)
+
+    def mean(self, known: Known | None = None) -> Floats:
+        """As that of `CountPosterior`."""
+        mean, variance = self._moments
+        return mean if known is None else _conditioned(mean[None], variance, known, None)[0]
+
+    def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
+        """As that of `CountPosterior`."""
+        counts = np.empty((draws, sum(own.size for own in self.cells)))
+        for own, part in zip(self.cells, self.parts, strict=True):
+            counts[:, own] = rng.permutation(part.draw(draws, rng))
+        if known is None:
+            return counts
+        variance = np.empty(counts.shape[1])
+        for own, part in zip(self.cells, self.parts, strict=True):
+            variance[own] = part.filled_variance
+        return _conditioned(counts, variance, known, rng)
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        mean, variance = np.empty((2, sum(own.size for own in self.cells)))
+        for own, part in zip(self.cells, self.parts, strict=True):
+            mean[own], variance[own] = part.moments
+        return mean, variance
 
 
 def draw_counts(
@@ -154,7 +215,8 @@ class _Cells:
             ends = np.concatenate([places - lattice / 2, places[:, -1:] + lattice / 2], axis=1)
             edges = np.maximum(ends, 0.0)
         else:
-            low, high = np.maximum(values - reach, 0.0), np.maximum(values, 0.0) + reach
+            low = np.maximum(values - reach, 0.0)
+            high = np.where(low == 0, 2 * reach, values + reach)
             # Near 0 much may depend on little.
             power = np.where(low == 0, 3.0, 1.0)[:, None]
             edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, PIECES + 1) ** power
@@ -166,17 +228,22 @@ class _Cells:
     def filled(self, means: Floats, shape: float) -> Floats:
         """Likelihood times prior of each place, if the count is not 0: float64[values, places, means].
 
-        The prior is exact on a lattice. Of a narrow piece it is the integral of x^(shape - 1), which has a pole, times
-        the exponential in its middle.
+        The prior is exact on a lattice and for values near 0, which have their pieces in common. Of others a piece has
+        the integral of x^(shape - 1) times the exponential in its middle.
         """
         rate = shape / means
         if self.discrete:
             ends, place = np.unique(self.edges, return_inverse=True)
             below = gammainc(shape, ends[:, None] * rate)[place.reshape(self.edges.shape)]
             return self.likelihood[:, :, None] * np.diff(below, axis=1)
-        weighed = self.likelihood * np.diff(self.edges**shape, axis=1) / shape
+        near = self.edges[:, 0] == 0
+        mass = np.empty((*self.places.shape, means.size))
+        if near.any():
+            mass[near] = np.diff(gammainc(shape, self.edges[near][0][:, None] * rate), axis=0)
         factor = np.exp(shape * np.log(rate) - gammaln(shape))
-        return weighed[:, :, None] * np.exp(-self.places[:, :, None] * rate) * factor
+        powers = np.diff(self.edges[~near] ** shape, axis=1)[:, :, None] / shape
+        mass[~near] = powers * np.exp(-self.places[~near][:, :, None] * rate) * factor
+        return self.likelihood[:, :, None] * mass
 
     def mass(self, point: Point) -> Floats:
         """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""
@@ -214,13 +281,13 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
     return found, group.reshape(-1)
 
 
-def _hyperparameters(cells: _Cells, size: Floats) -> tuple[list[Point], Floats]:
+def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[list[Point], Floats]:
     """Points (mean, shape, w) and their weights, of cells of which there are `size` each.
 
     Uniform before: the logarithms of mean and shape, and w.
     """
     top = max(float(cells.values.max()), 1.0)
-    spans = [(math.log(1 / 16), math.log(2 * top)), (math.log(SHAPES[0]), math.log(SHAPES[1])), tuple(logit(EMPTY))]
+    spans = [(math.log(least_mean), math.log(2 * top)), (math.log(SHAPES[0]), math.log(SHAPES[1])), tuple(logit(EMPTY))]
     axes = [np.linspace(low, high, count) for (low, high), count in zip(spans, COARSE, strict=True)]
     weight = _evidence(cells, size, axes)
     for axis in range(3):
@@ -252,21 +319,23 @@ def _evidence(cells: _Cells, size: Floats, axes: list[Floats]) -> Floats:
 
 
 def _conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None) -> Floats:
-    """Draws moved to meet what is known, each cell as far as it is uncertain (conditioning by kriging).
+    """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain (conditioning by kriging).
 
     Without `rng` the counts are means, and so is what comes of them.
     """
-    A = known.weights
-    spread = variance * A
-    covariance = A @ spread.T
-    target = known.target
+    A, target = known.weights, known.target
     if rng is not None:
         target = target + known.deviation * rng.standard_normal((len(counts), target.size))
-    counts = counts + (target - counts @ A.T) @ np.linalg.pinv(covariance + np.diag(known.deviation**2)) @ spread
-    met, gain = counts @ A.T, np.linalg.pinv(covariance) @ spread
+    spread = np.where(counts > 0, variance, 0.0)[:, None] * A
+    covariance = np.matmul(spread, A.T)
+    ridge = 1e-9 * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-300) * np.eye(target.shape[-1])
+    missing = np.linalg.solve(covariance + np.diag(known.deviation**2) + ridge, (target - counts @ A.T)[..., None])
+    counts = counts + np.matmul(missing.mT, spread)[:, 0]
+    met = counts @ A.T
     counts = np.maximum(counts, 0.0)
     for _ in range(REPAIRS):  # what was cut at 0 is made up for elsewhere
-        counts = np.maximum(counts + (met - counts @ A.T) @ gain, 0.0)
+        missing = np.linalg.solve(covariance + ridge, (met - counts @ A.T)[..., None])
+        counts = np.maximum(counts + np.matmul(missing.mT, spread)[:, 0], 0.0)
     return counts
 
 

@@ -1,0 +1,215 @@
+"""What a plan expects of a demand response and advises, from public figures alone.
+
+Their model of the loads is public too: they stay where they are half of the time, where the support allows it, and move
+evenly to the other states that it allows. Noise of the plan is drawn around what that counts, with one seed, and each
+draw is asked what the request asks. How wide intervals will be depends on the loads: mostly half to twice what is told
+here, and much more where a state is hardly ever visited.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet.problems.accuracy import Expected
+from discreet.problems.dr_ensemble.control import Control
+from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
+from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floored
+from discreet.problems.dr_ensemble.intervals import STRETCH
+from discreet.problems.dr_ensemble.result import MONEY, POWER
+from discreet.problems.plans import Plan
+
+DRAWS, LEAST_DRAWS = 64, 8
+MOST_WORK = 50_000_000
+"""Transitions of all steps and draws together; larger problems get fewer draws, and from `LEAST_DRAWS` on nothing is
+told."""
+SEED = 18
+STAYING = 0.5
+MODEL_STEPS = 200
+LOADS = 128
+STICKY = (0.2, 0.5, 0.8, 0.95)
+"""How often loads stay, of the records that clips are chosen by."""
+USUAL_STEPS = 100
+"""Of a record, where the number of steps is not public."""
+NEARLY = 1.25
+CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
+
+
+class Clip(NamedTuple):
+    """A bound on the l2 norm of a participant's histogram; None: none is needed."""
+
+    bound: float | None
+    kept: float
+    """Of the weight of records of the public model, what it leaves."""
+    error: float
+    """Expected of a transition: root of the mean square of noise and bias, over the model's time in each row."""
+
+
+def moves(public: DrEnsemblePublic, staying: float = STAYING) -> Floats:
+    """The public model's transition matrix float64[n, n]."""
+    mask = public.mask()
+    others = mask & ~np.eye(public.states, dtype=bool)
+    width = others.sum(axis=1)
+    stays = np.where(np.diag(mask), np.where(width > 0, staying, 1.0), 0.0)
+    matrix: Floats = others * ((1 - stays) / np.maximum(width, 1))[:, None] + np.diag(stays)
+    return matrix
+
+
+def time(matrix: Floats, start: Floats | None, steps: int | None) -> Floats:
+    """float64[n]: how the time of records of so many steps is spread over the states by the model, from `start`."""
+    shares = np.full(len(matrix), 1 / len(matrix)) if start is None else start
+    spread = np.zeros(len(matrix))
+    for _ in range(min(MODEL_STEPS, (steps or USUAL_STEPS) - 1)):
+        spread += shares
+        shares = shares @ matrix
+    normalized: Floats = spread / spread.sum()
+    return normalized
+
+
+def expectations(
+    public: DrEnsemblePublic, plan: Plan, control: Control, initial: Floats | None, confidence: float
+) -> Iterator[Expected]:
+    """Transitions, load, saving and costs, in this order; nothing where their size is not public."""
+    event: Any
+    (event,), counts = plan.events, plan.parameters["method"] == "counts"
+    model = moves(public)
+    horizon, states = control.utility.shape
+    draws = min(DRAWS, MOST_WORK // (horizon * states**2))
+    if draws < LEAST_DRAWS or (counts and public.participants is None) or control.samples:
+        return
+    mask, rng = public.mask(), np.random.default_rng(SEED)
+    visits = time(model, initial, public.steps)
+    stretch, share = 1.0, 0.0
+    if counts:
+        deviation, total = event.deviation() / plan.parameters["grid"], float(public.participants or 0)
+        total *= plan.parameters.get("kept", 1.0)
+        share = mask.sum() * deviation / math.sqrt(2) / total
+        stretch = STRETCH[0] + STRETCH[1] * share
+        true = total * (visits[:, None] * model)[mask]
+        drawn = floored(public, _noisy(public, true, deviation, draws, rng))
+    else:
+        drawn = np.zeros((draws, *mask.shape))
+        for row in range(states):
+            alpha = event.scale * np.maximum(model[row], public.min_probability or 0)[mask[row]] + event.offset
+            drawn[:, row, mask[row]] = rng.dirichlet(alpha, draws)
+    start = visits if initial is None else initial
+    answer, moved = control.answers(model[None], start), control.answers(drawn, start)
+    wide = stretch * float(ndtri((1 + confidence) / 2))
+    sure = f"with {confidence:.0%}"
+    for name, unit, what in (
+        ("transitions", "probability", "each transition's probability"),
+        ("expected_power", POWER, "the expected load of a step"),
+        ("saving", MONEY, "the saving"),
+        ("cost_to_go", MONEY, "the expected cost from a state"),
+    ):
+        exact, found = (model, drawn) if name == "transitions" else (answer[name][0], moved[name])
+        errors = np.sqrt(np.mean((found - exact) ** 2, axis=0))
+        within = wide * float(errors[mask].mean() if name == "transitions" else errors.mean())
+        size = float(np.abs(model[mask] if name == "transitions" else exact).mean())
+        says = f"{what} within about ± {within:.2g} {sure}, of {size:.2g}, for loads that stay half of the time and "
+        says += "move evenly; mostly half to twice that for others"
+        if share > LARGEST_SHARE or within > 2 * size:
+            says = f"{what}: mostly noise (about ± {within:.2g} {sure}, of {size:.2g})"
+            within = math.inf
+        yield Expected(name, within, unit, says, size)
+
+
+def _noisy(public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator) -> Floats:
+    """Counts float64[draws, cells] about the true ones, as far as a posterior is from them: a normal one, of a prior as
+    wide as the mean count, and with flow balance."""
+    prior = true.mean()
+    variance = np.full(true.size, deviation**2 * prior**2 / (deviation**2 + prior**2))
+    moved = np.sqrt(variance) * rng.standard_normal((draws, true.size))
+    if (known := balance(public, true.sum())) is not None:
+        A = known.weights
+        spread = variance * A
+        target = known.deviation * rng.standard_normal((draws, len(A)))
+        moved += (target - moved @ A.T) @ np.linalg.solve(A @ spread.T + np.diag(known.deviation**2), spread)
+    counts: Floats = np.maximum(true + moved, 0.0)
+    return counts
+
+
+def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[Clip]:
+    """Bounds on the norm of a participant's histogram, the best first, by the expected error of a transition.
+
+    unclipped: deviation of a count's noise, in participants, that needs no bound; gaussian: of that for a bound of 1.
+    Of records of the public model, some of which move much more than others, each bound keeps a part, and so moves the
+    matrix towards those that move more: the bias. NOT looked at: the data.
+    """
+    if public.participants is None or public.states**2 * LOADS > MOST_WORK // USUAL_STEPS:
+        return []
+    mask, records = public.mask(), _records(public)
+    norms = np.linalg.norm(records, axis=(1, 2))
+    exact = records.sum(axis=0)
+    rows, width = exact.sum(axis=1), mask.sum(axis=1)
+    visits = rows / rows.sum()
+    found: list[Clip] = []
+    for bound in (None, *CLIPS):
+        weight = np.ones(len(records)) if bound is None else np.minimum(1.0, bound / norms)
+        kept = float(weight.mean())
+        left = np.tensordot(weight, records, 1)
+        moved = left / np.maximum(left.sum(axis=1), 1e-300)[:, None] - exact / np.maximum(rows, 1e-300)[:, None]
+        deviation = unclipped if bound is None else gaussian * bound
+        noise = width * (deviation / np.maximum(public.participants * kept * visits, 1e-300)) ** 2
+        square = np.minimum((moved**2).sum(axis=1) + np.where(width > 1, noise, 0.0), 1.0)
+        found.append(Clip(bound, kept, math.sqrt(float(visits @ square))))
+    found.sort(key=lambda one: one.error)
+    # Of those that are nearly as good the one that changes least.
+    near = [one for one in found if one.error <= NEARLY * found[0].error]
+    best = max(near, key=lambda one: one.bound or math.inf)
+    return [best, *(one for one in found if one != best)]
+
+
+def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
+    """Why that bound, or that one would help."""
+    if not found:
+        return (
+            ("clip: auto takes none where the number of participants is not public or states are many",)
+            if asked
+            else ()
+        )
+    best, after = found[0], found[1]
+    none = next(one for one in found if one.bound is None)
+    said = f"{_named(best)} is expected to leave an error of {best.error:.2g} in the rows of the matrix"
+    if asked:
+        return (f"clip: {said}, the next best, {_named(after)}, {after.error:.2g}, none {none.error:.2g}",)
+    if best.bound is None or best.error > 0.8 * none.error:
+        return ()
+    return (f'"clip": "auto" would take {best.bound:g}: {said}, where it is {none.error:.2g} without',)
+
+
+def _named(clip: Clip) -> str:
+    return "no clip" if clip.bound is None else f"{clip.bound:g}"
+
+
+def _records(public: DrEnsemblePublic) -> Floats:
+    """Histograms float64[loads, n, n] of transitions of the public model, each of sum 1."""
+    rng, n = np.random.default_rng(SEED), public.states
+    cumulated = np.array([moves(public, staying) for staying in STICKY]).cumsum(axis=2)
+    kind, each = np.arange(LOADS) % len(STICKY), np.arange(LOADS)
+    state = rng.integers(0, n, LOADS)
+    records = np.zeros((LOADS, n, n))
+    steps = min(MODEL_STEPS, (public.steps or USUAL_STEPS) - 1)
+    for _ in range(steps):
+        after = np.minimum((rng.random(LOADS)[:, None] > cumulated[kind, state]).sum(axis=1), n - 1)
+        records[each, state, after] += 1 / steps
+        state = after
+    return records
+
+
+def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
+    """From which count on a row can be told from noise."""
+    width = int(public.mask().sum(axis=1).max())
+    least = deviation * math.sqrt(width)
+    if public.participants is None:
+        return (
+            f"the row of a state where all participants' time adds up to less than {least:.2g} of them is mostly noise"
+        )
+    says = (
+        f"a state where less than {least:.2g} of {public.participants} participants' time is spent has a row of noise"
+    )
+    return says + (": that is every state" if least > public.participants else "")
