@@ -21,9 +21,9 @@ from discreet.storage import jobs as job_rows
 from discreet.storage import sealing, secrets
 from discreet.storage import sessions as session_rows
 from discreet.storage import webhooks as webhook_rows
-from discreet.storage.database import libpq_url
+from discreet.storage.database import SYSTEM, libpq_url
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets, rotation, running, webhooks
+from discreet.usecases import datasets, releases, rotation, running, webhooks
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.web.bodies import validate
@@ -117,7 +117,11 @@ def test_nothing_is_left_under_a_key_that_was_retired(settings: Settings, monkey
 
             with retiring_before(job_rows, "store_release", path, monkeypatch):
                 await running.keep_release(services, held, b"released")
-            assert opened("releases", "sealed", f"release/{job}") == b"released"
+            async with services.database.transaction(SYSTEM) as connection:
+                row = await job_rows.find_release(connection, job)
+            assert row is not None
+            assert row["content_key_id"] == services.secrets.content_key_id
+            assert releases.unseal(services.secrets, row, held.terms) == b"released"
 
             database.execute("DELETE FROM releases")
             database.execute(

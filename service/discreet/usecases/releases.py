@@ -43,14 +43,14 @@ class First:
     released: bytes
 
 
-def seal(keys: Secrets, job_id: str, terms: bytes, released: bytes) -> dict[str, bytes]:
-    """The columns of a release that is kept."""
+def seal(keys: Secrets, job_id: str, terms: bytes, released: bytes, *, kept: bool) -> dict[str, Any]:
+    """The columns of a release; with `kept` it outlives its job."""
     name, data_key = _name(job_id), sealing.new_data_key()
     return {
         "sealed": sealing.seal_stream(data_key, name, released),
         "wrapped_key": sealing.wrap(keys, name, data_key, terms),
         "terms": terms,
-        "digest": hashlib.sha256(released).digest(),
+        "digest": hashlib.sha256(released).digest() if kept else None,
     }
 
 

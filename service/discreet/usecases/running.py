@@ -202,7 +202,8 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> None
     CancelRequested instead when the job shall be cancelled.
     """
     keys = services.secrets
-    columns = releases.seal(keys, held.job_id, held.terms, released)
+    # Without a dataset everything stood in the problem: there is nothing to ask again.
+    columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.dataset_id is not None)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, **columns)
