@@ -20,6 +20,7 @@ from discreet.errors import InvalidInput
 from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
+from discreet.problems import reuse
 from discreet.problems.base import ALWAYS, Neighbours, Problem
 from discreet.problems.contents import Content, canonical_bytes, pack, unpack
 from discreet.problems.federation import FederatedProblem
@@ -280,6 +281,34 @@ def test_what_may_be_asked_again_is_said_where_it_holds(kind: str) -> None:
         where = [name in free for free in found]
         assert all(where) if when == ALWAYS else any(where) > all(where)
     assert set().union(*found) <= problem.asked_again.keys()
+
+
+@pytest.mark.parametrize(("kind", "place"), CASES)
+def test_several_releases_are_finished_as_their_mean(kind: str, place: int) -> None:
+    """Of the same sums once with the plan's noise and once with twice that: weights 4 to 1, and so much less noise."""
+    one = case(kind, place)
+    plan, names = one.plan, one.problem.noised_sums(one.plan)
+    louder = plan.model_copy(update={"events": tuple(event.less_noise(0.5) for event in plan.events)})
+    parts = [one.problem.release(one.public, made, one.left, Noise.seeded(2)) for made in (plan, louder)]
+    if not names:  # two such releases have no mean that means anything
+        return
+    (event,) = plan.events
+    assert set(parts[0]) == names
+    shares = reuse.weights([plan, louder])
+    assert shares == pytest.approx([0.8, 0.2], rel=0.1)  # discrete noise is not quite of its scale
+    together = reuse.combine(one.problem, plan, list(zip(shares, parts, strict=True)))
+    for name in names:
+        assert together[name] == pytest.approx(shares[0] * parts[0][name] + shares[1] * parts[1][name])
+    asked = reuse.plan_of(one.problem, one.public, [louder, plan], ["job_a", "job_b"])
+    assert asked.events[0].scale == pytest.approx(event.scale * shares[0] ** 0.5)
+    assert asked.events[0].deviation() == pytest.approx(event.deviation() * shares[0] ** 0.5, rel=0.1)
+    assert asked.total == Price.zero()
+    assert type(asked).model_validate_json(asked.model_dump_json()) == asked
+    gain = reuse.gain(asked, shares)
+    assert gain["least_alone"] == pytest.approx(plan.noise[0].standard_deviation)
+    assert gain["standard_deviation"] == pytest.approx(plan.noise[0].standard_deviation * shares[0] ** 0.5)
+    result = one.problem.finish(one.public, asked, together, lambda *step: None).beside("combined", gain)
+    check_fields(kind, result)
 
 
 # Whole kinds ----------------------------------------------------------------------------------------------------------
