@@ -298,6 +298,27 @@ def test_the_policy_has_a_frame_a_period() -> None:
     assert shown == pytest.approx(np.array(result["policy"]), rel=1e-3)
 
 
+def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
+    problem, plan, result = solved("dr_ensemble")
+    before = by_name(result_charts(problem, plan, {**result, "uncertainty": {}}))
+    assert before["transitions"].figure["layout"]["shapes"] == []
+    assert [trace["name"] for trace in before["load"].figure["data"]].count("90 % interval") == 0
+    told = {"default_power": {"lower": [1.0] * 8, "upper": [2.0] * 8}}
+    told["cost_to_go"] = {"lower": [None, 0.0, 0.0], "upper": [None, 9.0, 9.0]}  # type: ignore[list-item]
+    marked = {"values": told, "noise_dominates": {"transitions": [False, True, False]}, "mostly_noise": False}
+    found = by_name(result_charts(problem, plan, {**result, "uncertainty": marked}))
+    (veil,) = found["transitions"].figure["layout"]["shapes"]
+    assert (veil["y0"], veil["y1"]) == (0.5, 1.5)
+    assert "1 rows behind grey" in found["transitions"].caption
+    noisy = [row[0] for row in found["transitions"].table.rows if row[3] == "mostly noise"]
+    assert set(noisy) == {"1"}
+    (band,) = [trace for trace in found["load"].figure["data"] if trace["name"] == "90 % interval"]
+    assert band["y"] == [2.0] * 8 + [1.0] * 8
+    whiskers = found["cost"].figure["data"][0]["error_y"]
+    assert whiskers["array"][0] is None
+    assert whiskers["array"][1] == pytest.approx(9 - result["cost_to_go"][1], rel=1e-4)
+
+
 def test_a_policy_of_many_states_and_periods_stays_small() -> None:
     problem, plan, _ = solved("dr_ensemble")
     policy = np.full((300, 70, 70), 1 / 70).tolist()

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.figures.charts import Blocks, Chart, Table, largest, noise_of
+from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
+from discreet.figures.style import LINES, QUIET
 from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, rounded
 from discreet.solvers.saddle.saddle_point import thinned
 
@@ -20,37 +21,23 @@ MAX_PERIODS = 96
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     charts = [_load(problem, plan, result)] if {"default_power", "expected_power"} <= result.keys() else []
     if "transitions" in result:
-        matrix = np.array(result["transitions"])
-        blocks = Blocks.of(len(matrix))
-        trace = heat(
-            blocks.moves(matrix),
-            x=blocks.labels,
-            y=blocks.labels,
-            hover="from %{y} to %{x}: %{z}",
-            title="probability",
-        )
-        charts.append(
-            Chart(
-                name="transitions",
-                title="Transitions without control",
-                caption="How likely a load moves from one state (row) to another (column) in a step, as released. "
-                f"Faint cells may be noise alone.{noise_of(plan)}{blocks.says}",
-                figure=figure([trace], x="to state", y="from state", height=440, **matrix_axes()),
-                table=Table.of(("from", "to", "probability"), largest(matrix)),
-            )
-        )
+        charts.append(_transitions(plan, result))
     if result.get("policy"):
         charts.append(_policy(np.array(result["policy"])))
     if "cost_to_go" in result:
         cost = np.array(result["cost_to_go"])
         states = list(range(len(cost)))
+        ends = interval_of(result, "cost_to_go")
+        says = (
+            "" if ends is None else " Whiskers: how far noise may have moved it, 90 %; none where that cannot be told."
+        )
         charts.append(
             Chart(
                 name="cost",
                 title="Expected cost by first state",
                 caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
-                "by the released transitions.",
-                figure=figure([bars("cost to go", states, cost)], x="state", y="cost to go", height=300),
+                f"by the released transitions.{says}",
+                figure=figure([bars("cost to go", states, cost, interval=ends)], x="state", y="cost to go", height=300),
                 table=Table.of(("state", "cost to go"), list(zip(states, cost, strict=True))),
             )
         )
@@ -78,6 +65,47 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return charts
 
 
+def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
+    matrix = np.array(result["transitions"])
+    blocks = Blocks.of(len(matrix))
+    noise = np.array(result.get("uncertainty", {}).get("noise_dominates", {}).get("transitions", []), dtype=bool)
+    drawn = heat(
+        blocks.moves(matrix), x=blocks.labels, y=blocks.labels, hover="from %{y} to %{x}: %{z}", title="probability"
+    )
+    # A row of noise lies behind a veil: it must not look like something that is known.
+    veils = [
+        {
+            **{"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": row - 0.5, "y1": row + 0.5},
+            **{"fillcolor": QUIET, "opacity": 0.75, "line": {"width": 0}, "layer": "above"},
+        }
+        for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
+        if noise.size and noise[low:high].mean() >= 0.5
+    ]
+    says = f" The {int(noise.sum())} rows behind grey are mostly noise." if veils else ""
+    rows = [
+        (*cell, "mostly noise" if noise.size and noise[cell[0]] else "")[: 4 if noise.any() else 3]
+        for cell in largest(matrix)
+    ]
+    return Chart(
+        name="transitions",
+        title="Transitions without control",
+        caption="How likely a load moves from one state (row) to another (column) in a step, as released. "
+        f"Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
+        figure=figure([drawn], x="to state", y="from state", height=440, shapes=veils, **matrix_axes()),
+        table=Table.of(("from", "to", "probability", "row")[: 4 if noise.any() else 3], rows),
+    )
+
+
+def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
+    """What lies between both ends of a curve's interval."""
+    low, high = ends
+    return {
+        **{"type": "scatter", "mode": "lines", "x": [*x, *x[::-1]], "y": rounded(np.concatenate([high, low[::-1]]))},
+        **{"fill": "toself", "fillcolor": LINES[place % len(LINES)], "opacity": 0.2, "line": {"width": 0}},
+        **{"name": "90 % interval", "hoverinfo": "skip", "showlegend": False},
+    }
+
+
 def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     names = {
         "default_power": "without control",
@@ -89,6 +117,13 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
     steps = list(range(horizon)) if horizon <= MAX_POINTS else [0, *(thinned(horizon - 1, MAX_POINTS)).tolist()]
     shown = {name: np.array(result[field])[steps] for field, name in names.items() if field in result}
     traces = [curve(name, steps, values, place) for place, (name, values) in enumerate(shown.items())]
+    bands = [
+        _band(steps, (ends[0][steps], ends[1][steps]), place)
+        for place, field in enumerate(field for field in names if field in result)
+        if (ends := interval_of(result, field)) is not None
+    ]
+    traces = [*bands, *traces]
+    says = " Bands: how far noise may have moved each, 90 %." if bands else ""
     more: dict[str, Any] = {}
     columns, extra = ["step", *shown], []
     if problem.get("price") is not None:
@@ -103,7 +138,7 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         name="load",
         title="Load with and without control",
         caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
-        f"noise moves, it moves in both.{noise_of(plan)}",
+        f"noise moves, it moves in both.{says}{noise_of(plan)}",
         figure=figure(traces, x="step", y="expected power of a load", hover="x unified", **more),
         table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
     )
@@ -151,14 +186,14 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
     """Expected power with and without control."""
     from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
 
-    curves = [
-        Curve(name, np.arange(len(result[field])), result[field], dashed=field.startswith("true"))
-        for field, name in (
-            ("default_power", "without control"),
-            ("expected_power", "with control"),
-            ("true_default_power", "without control, by the true matrix"),
-            ("true_expected_power", "with control, by the true matrix"),
-        )
-        if field in result
-    ]
+    curves = []
+    for field, name in (
+        ("default_power", "without control"),
+        ("expected_power", "with control"),
+        ("true_default_power", "without control, by the true matrix"),
+        ("true_expected_power", "with control, by the true matrix"),
+    ):
+        if field in result:
+            steps, (low, high) = np.arange(len(result[field])), interval_of(result, field) or (None, None)
+            curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
     draw_curves(curves, path, x="step", y="expected power of a load")
