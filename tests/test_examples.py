@@ -99,3 +99,23 @@ def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
     assert [[*link.values()] for link in problem["network"]["links"]] == figures["links"]
     assert problem["latency"] == {"type": "affine", "factor": 1.0}
     assert "synthetic" in problem["dataset"]["name"]
+
+
+def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys: pytest.CaptureFixture[str]) -> None:
+    """Hardly any of its buildings is ever in the last two states; loads and saving lie in their intervals."""
+    spec = importlib.util.spec_from_file_location("demand_response", EXAMPLES / "demand_response.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main(None)
+    assert solve.plan(json.loads(capsys.readouterr().out))["price"]["epsilon"] == 2
+    result = module.solved()
+    assert result["advice"][-1].endswith("participants' time is spent has a row of noise")
+    told = result["uncertainty"]
+    assert told["noise_dominates"]["transitions"] == [False] * 6 + [True] * 2
+    assert not told["mostly_noise"]
+    for name in ("expected_power", "default_power", "saving"):
+        lower, upper, true = (np.array(x) for x in (*told["values"][name].values(), result[f"true_{name}"]))
+        assert (lower <= true).all()
+        assert (true <= upper).all()

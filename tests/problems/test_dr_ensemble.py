@@ -508,3 +508,19 @@ def test_the_clip_is_chosen_by_expected_error_and_is_the_one_that_is_charged() -
     whole = public(**part)
     released = problem(clip="auto", **size).release(whole, plan, DrEnsembleDataset.read_rows(whole, still), NoNoise())
     assert released["counts"].sum() / plan.parameters["grid"] == pytest.approx(120 * chosen, rel=1e-5)
+
+
+def test_draws_worth_fewer_moves_than_a_row_has_entries_are_called_noise() -> None:
+    part = public(**{**matrix(), "states": 4, "unit": "row"})
+    rows = [[0.4, 0.2, 0.2, 0.2]] * 4
+    for epsilon, prior, noise in ((3, 0, False), (0.05, 20, True)):
+        asked = problem(prior=prior)
+        plan = asked.plan(part, Budget(epsilon=round(epsilon * EPSILON), delta=DELTA))
+        assert (plan.parameters["concentration"] < 4 * prior) == noise
+        released = asked.release(part, plan, read(part, transitions=rows), Noise.seeded(1))
+        told = asked.finish(part, plan, released, lambda *_: None).to_json()["uncertainty"]
+        assert told["noise_dominates"]["transitions"] == [noise] * 4
+        assert told["mostly_noise"] == noise
+        assert told["values"] == {}
+        names = [one.quantity for one in asked.expected(part, plan, 0.9)]
+        assert names == ["transitions", "expected_power", "saving", "cost_to_go"]

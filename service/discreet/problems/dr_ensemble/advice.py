@@ -24,10 +24,11 @@ from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
 
 DRAWS, LEAST_DRAWS = 64, 8
-MOST_WORK = 50_000_000
+MOST_WORK = 5_000_000
 """Transitions of all steps and draws together; larger problems get fewer draws, and from `LEAST_DRAWS` on nothing is
 told."""
 SEED = 18
+MOST_RECORDS = 1_000_000
 STAYING = 0.5
 MODEL_STEPS = 200
 LOADS = 128
@@ -140,7 +141,7 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
     Of records of the public model, some of which move much more than others, each bound keeps a part, and so moves the
     matrix towards those that move more: the bias. NOT looked at: the data.
     """
-    if public.participants is None or public.states**2 * LOADS > MOST_WORK // USUAL_STEPS:
+    if public.participants is None or public.states**2 * LOADS > MOST_RECORDS:
         return []
     mask, records = public.mask(), _records(public)
     norms = np.linalg.norm(records, axis=(1, 2))

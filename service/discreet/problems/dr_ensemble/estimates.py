@@ -7,9 +7,11 @@ it. The release of a Dirichlet draw is its own answer.
 
 from __future__ import annotations
 
+import math
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,15 +130,23 @@ class NoisyCounts(Estimate):
 
 @dataclass(frozen=True)
 class DrawnRows(Estimate):
-    """Released Dirichlet draws of the rows."""
+    """Released Dirichlet draws of the rows.
+
+    No matrices are drawn that may lie behind them: a draw says about as much of a row as `concentration` observed
+    moves, and where these are not many times its entries, an interval would tell the prior that one chose for rows.
+    """
 
     public: DrEnsemblePublic
     rows: Floats
     """float64[cells]: as they were drawn."""
+    concentration: float = math.inf
+    prior: float = 0.0
 
     @classmethod
     def of(cls, public: DrEnsemblePublic, plan: Plan, released: Released) -> DrawnRows:
-        return cls(public, released["transitions"])
+        event: Any
+        (event,) = plan.events
+        return cls(public, released["transitions"], event.scale, event.offset)
 
     @property
     def transitions(self) -> Floats:
@@ -150,11 +160,16 @@ class DrawnRows(Estimate):
         return None
 
     def noise_dominates(self) -> NDArray[np.bool_]:
-        return np.zeros(self.public.states, dtype=bool)
+        """Where a draw is worth fewer moves than the row has entries, or weighs less than the prior."""
+        width = self.public.mask().sum(axis=1)
+        dominates: NDArray[np.bool_] = (np.maximum(width - 1, width * self.prior) > self.concentration) & (width > 1)
+        return dominates
 
     @property
     def share(self) -> float:
-        return 0.0
+        """All, where every row that is drawn is mostly noise; else not asked for."""
+        width = self.public.mask().sum(axis=1)
+        return 1.0 if self.noise_dominates()[width > 1].all() else 0.0
 
 
 def estimated(public: DrEnsemblePublic, plan: Plan, released: Released) -> Estimate:
