@@ -96,6 +96,31 @@ def test_pairs_may_be_noise_where_the_flows_are_known() -> None:
     assert not found["mostly_noise"]
 
 
+def test_one_busy_pair_is_no_noise_whatever_the_others_are() -> None:
+    shown = solved([[0, 4000, 0], [0, 0, 0], [0, 0, 0]])
+    found = shown["uncertainty"]["noise_dominates"]
+    assert found["demand"] == [False, True, True]
+    # From zones 2 and 3, but for one on the way of the busy pair. What no pair uses has neither flow nor noise.
+    assert np.flatnonzero(found["link_flows"]).tolist() == [3, 4, 6]
+    assert not shown["uncertainty"]["mostly_noise"]
+    alone = solved([[0, 40, 0], [0, 0, 0], [0, 0, 0]], epsilon=1)["uncertainty"]
+    assert sum(alone["noise_dominates"]["link_flows"]) == 5  # of the six that anybody may use
+    assert not alone["mostly_noise"]
+    quiet = solved([[0, 40, 30], [50, 0, 20], [30, 10, 0]], epsilon=10)
+    assert quiet["link_flows"].count(0) == 6
+    assert not any(quiet["uncertainty"]["noise_dominates"]["link_flows"])
+
+
+def test_the_middle_of_the_total_is_of_the_counts_before_their_projection() -> None:
+    """Projecting takes 120 from each of five pairs, which says nothing of them: the roads are as full as they were."""
+    trips = np.array([[0, 4000, -600], [4000, 0, 4000], [4000, 4000, 0]])
+    shown = solved(trips, epsilon=1)
+    upper = shown["uncertainty"]["values"]["total_travel_time"]["upper"]
+    whole = solved(np.maximum(trips, 0), epsilon=1)["total_travel_time"]
+    assert shown["total_travel_time"] < 0.95 * whole
+    assert upper == pytest.approx(whole, rel=0.01)
+
+
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
 def test_of_a_large_network_only_what_takes_no_large_matrix(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
     small = solved(TRIPS, objective=objective)["uncertainty"]["values"]

@@ -23,6 +23,8 @@ MAX_LINKS = 3000
 """Of more links their flows have no interval: it takes matrices of links by links."""
 LARGEST_GAP = 1e-8
 """An assignment that is farther from its optimum does not tell which paths are active there."""
+UNUSED = 1e-6
+"""A link to which less of one pair's noise comes is not used: rounding."""
 NOISE_SHARE = 0.7
 """Mean noise of all cells together, in parts of the trips in them, from which on they are called mostly noise."""
 
@@ -44,8 +46,8 @@ def uncertainty_of(
     derivative. `J noise` is of many pairs, so about normal; where it is of few, the quantile at 90 % of a sum of
     Laplace variates lies just below the normal one. What is below 0 is cut off; an interval holds its result, always.
 
-    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links or
-    more are noise too (or have no interval): flows of links may be known well where no single pair is.
+    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links
+    that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = np.where(apart, trips / public.periods, 0.0)
@@ -70,8 +72,9 @@ def uncertainty_of(
         if links:
             flows, widths = solution.link_flows, spread * slopes.flow_norms()
             values["link_flows"] = _around(flows + slopes.flows(change), widths, flows)
-            dominates["link_flows"] = widths >= flows
-            noise = noise and 2 * np.count_nonzero(widths >= flows) >= flows.size
+            noisy = (widths >= flows) & (widths > UNUSED * spread)
+            dominates["link_flows"] = noisy
+            noise = noise and 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
     return _output(values, dominates, bool(noise))
 
 

@@ -35,7 +35,7 @@ from discreet.problems.routing.advice import clip_advice, expectations, expected
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
-from discreet.problems.routing.intervals import uncertainty_of, uncertainty_of_routing
+from discreet.problems.routing.intervals import MAX_LINKS, uncertainty_of, uncertainty_of_routing
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
@@ -53,6 +53,8 @@ MAX_ITERATIONS = 1000
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 STARTING_GAP = 1e-4
+INTERVAL_BYTES = 32
+"""Of links by links: what intervals of their flows take in memory."""
 LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 
@@ -207,7 +209,10 @@ class Routing(ProblemOnData):
                 0.25 * (1 + pairs // 100_000),
                 work=public.most_rows * self._row_seconds(public),
                 content_bytes=32.0 * public.most_rows,
-                memory_bytes=(1 << 28) + 64 * pairs * 16 + 200 * len(self.network.links),
+                memory_bytes=(1 << 28)
+                + 64 * pairs * 16
+                + 200 * len(self.network.links)
+                + INTERVAL_BYTES * min(len(self.network.links), MAX_LINKS) ** 2,
                 steps=MAX_ITERATIONS,
             ),
             unit=public.unit,

@@ -49,7 +49,7 @@ class Derivative:
     def flow_norms(self) -> Floats:
         """The l2 norm of each link's row of the derivative: float64[links]."""
         assert self.moves is not None
-        squares = (self.shares.T @ self.shares).toarray()
+        squares = _gram(self.shares)
         norms = np.empty(len(self.moves))
         for first in range(0, len(norms), ROWS_AT_ONCE):
             part = self.moves[first : first + ROWS_AT_ONCE]
@@ -84,16 +84,30 @@ def derivative(
     return Derivative(shares, moves, total)
 
 
+def _gram(rows: csr_array) -> Floats:
+    """`rows' rows`, dense, some rows at a time: as a sparse matrix it would be larger than that."""
+    columns = rows.T.tocsr()
+    product = np.empty((rows.shape[1], rows.shape[1]))
+    for first in range(0, len(product), ROWS_AT_ONCE):
+        product[first : first + ROWS_AT_ONCE] = (columns[first : first + ROWS_AT_ONCE] @ rows).toarray()
+    return product
+
+
 def _moves(differences: csr_array, slope: Floats) -> Floats:
-    """`M = I - K S (S K S + r I)^-1 S` with `K = V V'`, which is the same as r goes to 0: float64[links, links]."""
+    """`M = I - K S (S K S + r I)^-1 S` with `K = V V'`, which is the same as r goes to 0: float64[links, links].
+
+    In two matrices: LAPACK works on the transposed views, whose columns are contiguous.
+    """
     root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
-    scaled = (differences.T @ differences).toarray() * root[:, None]
-    square = scaled * root
+    moves = _gram(differences)
+    moves *= root
+    square = moves * root[:, None]
     ridge = RIDGE * float(np.trace(square)) / max(1, root.size)
     if not ridge > 0:
         return np.eye(root.size)
     square[np.diag_indices(root.size)] += ridge
-    factor = linalg.cho_factor(square, lower=True, overwrite_a=True, check_finite=False)
-    moves: Floats = -linalg.cho_solve(factor, scaled, overwrite_b=True, check_finite=False).T * root
+    factor = linalg.cho_factor(square.T, lower=True, overwrite_a=True, check_finite=False)
+    moves = linalg.cho_solve(factor, moves.T, overwrite_b=True, check_finite=False).T
+    moves *= -root
     moves[np.diag_indices(root.size)] += 1.0
     return moves
