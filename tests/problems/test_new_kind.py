@@ -144,6 +144,8 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     discreet(service, "submit", str(file), "--wait", "--epsilon", "5", "--out", str(nearer))
     discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
+    rehearsed = json.loads(discreet(service, "rehearse", str(file), "--epsilon", "1", "--epsilon", "100", "--json"))
+    check_ladder(rehearsed["result"], (1, 100))
     # The Python SDK, to which this kind is new: JSON and columns are told apart by the service's contract.
     with service.client() as client:
         assert "toy_sum" not in KINDS
@@ -166,6 +168,13 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         asked = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"accuracy": {"within": 5.0}}}
         with pytest.raises(InvalidInput, match=f'"epsilon": {within["privacy"]["epsilon"]:g}, "delta": 0'):
             client.submit(asked)
+        account = client.dataset(dataset["id"])["account"]
+        before = len(list(client.entries(account)))
+        rehearsal = client.rehearse({"kind": "toy_sum", "dataset": dataset}, epsilons=[1, 100], units=40)
+        check_ladder(rehearsal.document["result"], (1, 100))
+        assert rehearsal.data == "synthetic, 40 rows; seed 0"
+        assert rehearsal.certificate["guarantee"]["type"] == "none"
+        assert (rehearsal.job["price"]["epsilon"], len(list(client.entries(account)))) == (0, before)
         assert answer.fields == ("total", "uncertainty")
         assert answer.interval("total") == pytest.approx(
             (answer.total - 9 * math.log(10), answer.total + 9 * math.log(10))
@@ -190,6 +199,27 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert chart.json()["title"] == "The sum"
         form = visitor.get("/jobs/new?kind=toy_sum")
         assert "toy_sum" in form.response.text
+        job = {"problem": {"kind": "toy_sum", "dataset": dataset["id"]}, "privacy": {"preset": "usual"}}
+        planned = visitor.submit(form, "/jobs/new", action="price", body=json.dumps(job))
+        assert '"privacy": {"epsilon": 1, "delta": 0}' in planned.text
+        begun = visitor.submit(planned, "/jobs/new", action="rehearse")
+        with service.client() as client:
+            client.wait(begun.response.url.path.rpartition("/")[2])
+        shown = visitor.get(begun.response.url.path)
+        assert "Error of total" in shown.text
+        assert "its data were declared public or are made up" in " ".join(shown.text.split())
+
+
+def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
+    """The errors of a Laplace sum of sensitivity 9, 20 runs each: their median is 9 ln 2 / epsilon."""
+    rows = result["rows"]
+    assert [(row["method"], row["epsilon"], row["quantity"], row["runs"]) for row in rows] == [
+        ("toy_sum", epsilon, "total", 20) for epsilon in epsilons
+    ]
+    for row in rows:
+        assert row["half_width"] == pytest.approx(9 * math.log(10) / row["epsilon"])
+        assert row["error"] < 9 * 8 / row["epsilon"]  # half of 20 beyond has a probability below 1e-29
+    assert rows[0]["error"] > 0
 
 
 def test_a_kind_of_one_folder_has_types_in_typescript(service: Installation, tmp_path: Path) -> None:

@@ -190,6 +190,27 @@ class AsyncClient:
         )
         return await self._run(calls.plan(body))
 
+    async def rehearse(
+        self,
+        problem: Mapping[str, Any],
+        *,
+        epsilons: Sequence[Amount] | None = None,
+        delta: Amount | Auto | None = None,
+        units: int | None = None,
+        public: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        idempotency_key: str | None = None,
+        progress: bool | OnProgress | None = None,
+    ) -> Answer:
+        """Run a problem or job body on synthetic data of the public shape of its dataset, over a ladder of epsilons,
+        and wait: `answer.frame("rows")` has the error of each number. Costs nothing and uses no private data; of a
+        dataset that stands in the problem only `public` is sent.
+
+        units: how many units the synthetic data have; public: another public part than that of the dataset.
+        """
+        body = calls.rehearsal_body(problem, epsilons=epsilons, delta=delta, units=units, public=public, seed=seed)
+        return await self._drive(calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress))
+
     async def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:
         """Submit a job body `{problem, privacy, seed?}`."""
         return await self._run(calls.submit(body, idempotency_key))

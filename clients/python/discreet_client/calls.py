@@ -246,6 +246,39 @@ def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.
     return call(submission, busy_codes=("request_in_flight",))
 
 
+def rehearsal_body(
+    problem: Mapping[str, Any],
+    *,
+    epsilons: Sequence[Amount] | None,
+    delta: Amount | Auto | None,
+    units: int | None,
+    public: Mapping[str, Any] | None,
+    seed: int | None,
+) -> Json:
+    """The body of a rehearsal. Of a dataset that stands in the problem only its public part is sent."""
+    body = _with_id(dict(problem) if "problem" in problem else {"problem": problem})
+    dataset: Any = _dataset_of(body)
+    if isinstance(dataset, Mapping):
+        public = dataset["public"] if public is None else public
+        body = {**body, "problem": {**body["problem"], "dataset": "rehearsed"}}
+    kept = {name: body[name] for name in ("problem", "public", "epsilons", "units", "seed") if name in body}
+    privacy = None if delta is None else {"epsilon": 1, "delta": delta}
+    stated = {"epsilons": epsilons, "privacy": privacy, "units": units, "public": public, "seed": seed}
+    return {**kept, **{name: value for name, value in stated.items() if value is not None}}
+
+
+def rehearse(body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None) -> Script[Answer]:
+    """Submit a rehearsal, follow, fetch its result."""
+    operation = operations.rehearse(cast(Any, body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    submitted = yield call(operation, busy_codes=("request_in_flight",))
+    bar = progress.bar(wanted)
+    try:
+        ended = yield Follow(submitted["id"], bar.show)
+    finally:
+        bar.close()
+    return (yield from _answer(ended, True))
+
+
 def job(job_id: str) -> Call[models.JobAnswer]:
     return call(operations.get_job(job_id))
 

@@ -4,7 +4,7 @@ import createFetcher, { type Client as Fetcher } from "openapi-fetch";
 import { requireResult, requireTable } from "./certificates.js";
 import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
-import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Solvable } from "./kinds.js";
+import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Rehearsal, Solvable } from "./kinds.js";
 import { intervalOf, isMostlyNoise } from "./intervals.js";
 import { retrying, type Fetch } from "./retries.js";
 import type { components, paths } from "./schema.js";
@@ -32,6 +32,16 @@ export interface Spending {
 export interface Asking extends Spending {
   /** Instead of epsilon: the smallest one that is expected to be as near; the plan's `privacy` is that budget. */
   accuracy?: components["schemas"]["Accuracy"];
+}
+
+export interface RehearsalOptions {
+  epsilons?: number[];
+  /** How many units the synthetic data have. */
+  units?: number;
+  seed?: number;
+  idempotencyKey?: string;
+  onEvent?: (event: JobEvent) => void;
+  signal?: AbortSignal;
 }
 
 export interface SolveOptions extends Spending {
@@ -63,6 +73,11 @@ export interface Discreet {
     fields: Partial<Solvable<K>>,
     options?: Omit<SolveOptions, keyof Spending>,
   ): Promise<Answer<K>>;
+  /**
+   * Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: `result.rows` has the
+   * error of each number. Costs nothing; of a dataset that stands in the problem only `public` is sent.
+   */
+  rehearse<K extends Kind>(problem: Solvable<K>, options?: RehearsalOptions): Promise<Rehearsal>;
   job(id: string): Promise<Job>;
   cancel(id: string): Promise<Job>;
   /** The events of a job until it ends, resumed where a connection broke. */
@@ -173,6 +188,22 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       const { problem } = await job(jobs[0] as string);
       const asked = { ...problem, ...fields, dataset: null, release: jobs.length === 1 ? jobs[0] : jobs };
       return solve<K>(asked as unknown as Solvable<K>, options);
+    },
+    async rehearse(problem, { idempotencyKey, onEvent, signal, ...options }: RehearsalOptions = {}) {
+      const { dataset } = problem as { dataset?: string | Dataset | DatasetBody };
+      const inline = typeof dataset === "object" && !("id" in dataset);
+      const rehearsed = inline ? { problem: { ...problem, dataset: "rehearsed" }, public: dataset.public } : body(problem, {});
+      const { id } = taken(
+        await api.POST("/v1/rehearsals", {
+          body: { ...rehearsed, ...options } as components["schemas"]["RehearsalRequest"],
+          params: { header: { "idempotency-key": idempotencyKey ?? crypto.randomUUID() } },
+          ...(signal ? { signal } : {}),
+        }),
+      );
+      for await (const event of events(id, signal ? { signal } : {})) onEvent?.(event);
+      const ended = await job(id);
+      if (ended.state !== "succeeded") throw new JobFailed(ended);
+      return (await answer(id)) as unknown as Rehearsal;
     },
     async cancel(id) {
       return taken(await api.POST("/v1/jobs/{job_id}/cancel", path(id)));

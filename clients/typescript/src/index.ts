@@ -1,7 +1,7 @@
 /** Client of the discreet service. */
 
 export { canonical, requireResult, requireTable } from "./certificates.js";
-export { createDiscreet, type Discreet, type Asking, type DiscreetOptions, type SolveOptions, type Spending } from "./client.js";
+export { createDiscreet, type Discreet, type Asking, type DiscreetOptions, type RehearsalOptions, type SolveOptions, type Spending } from "./client.js";
 export * from "./errors.js";
 export { EventParser, type JobEvent, type State } from "./events.js";
 export { intervalOf, isMostlyNoise, type Interval } from "./intervals.js";

@@ -58,5 +58,27 @@ export interface Answer<K extends Kind> {
   interval<T = unknown>(field: string): Interval<T> | undefined;
 }
 
+/** What a rehearsal tells: of each method, epsilon and quantity the error, the interval's half width, how many runs. */
+export interface RehearsalRow {
+  method: string;
+  epsilon: number;
+  delta: number;
+  quantity: string;
+  size: number;
+  error: number;
+  error_of_nine_in_ten: number;
+  half_width: number | null;
+  mostly_noise: number;
+  runs: number;
+}
+
+/** The answer of a rehearsal; its certificate guarantees nothing. */
+export interface Rehearsal {
+  kind: "rehearsal";
+  job: Job;
+  result: { data: string; rows: RehearsalRow[]; refused: { method: string; epsilons: number[]; why: string }[] };
+  certificate: Certificate;
+}
+
 /** The answer of any kind; `kind` tells which. */
 export type AnyAnswer = { [K in Kind]: Answer<K> }[Kind];

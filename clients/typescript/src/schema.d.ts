@@ -473,6 +473,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rehearsals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rehearse
+         * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
+         *     price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
+         *     certificate guarantees nothing.
+         */
+        post: operations["rehearse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{job_id}": {
         parameters: {
             query?: never;
@@ -2530,6 +2552,50 @@ export interface components {
              * @default 1
              */
             shrink?: number;
+        };
+        /**
+         * RehearsalRequest
+         * @description A problem to run on synthetic data: the body of a job, and how it is to be rehearsed.
+         */
+        RehearsalRequest: {
+            /**
+             * Epsilons
+             * @description The ladder
+             * @default [
+             *       "0.1",
+             *       "0.3",
+             *       "1",
+             *       "3"
+             *     ]
+             */
+            epsilons?: number[];
+            /**
+             * @description Of which only a `delta` counts, for all epsilons
+             * @default null
+             */
+            privacy?: components["schemas"]["Privacy"] | null;
+            /** Problem */
+            problem: components["schemas"]["Routing"] | components["schemas"]["DrEnsemble"] | components["schemas"]["OffPolicyEvaluation"] | components["schemas"]["MultiAgent"] | components["schemas"]["CoupledQp"];
+            /**
+             * Public
+             * @description The public part that a dataset would have; absent: that of the problem's dataset
+             * @default null
+             */
+            public?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Seed
+             * @description Of data and noise
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * Units
+             * @description Of how many units the synthetic data are; absent: as many as are public, or as the kind says
+             * @default null
+             */
+            units?: number | null;
         };
         /**
          * Resources
@@ -5516,6 +5582,126 @@ export interface operations {
                 };
             };
             /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    rehearse: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Any string; the same key is the same job */
+                "idempotency-key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RehearsalRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobAnswer"];
+                };
+            };
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `request_in_flight`: The same request is being answered */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -39,6 +39,7 @@ DESCRIPTION = (
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.JobRequest,
+    requests.RehearsalRequest,
     requests.GrantRequest,
     requests.CapRequest,
     requests.CertificateRequest,

@@ -60,5 +60,10 @@ def jobs() -> dict[str, Any]:
     return bodies
 
 
+def rehearsals() -> dict[str, Any]:
+    """A rehearsal of each kind that has datasets."""
+    return {kind: {**body, "epsilons": [0.1, 1, 10]} for kind, body in jobs().items() if kind in DATASETS}
+
+
 def _example(kind: str) -> dict[str, Any]:
     return copy.deepcopy(KINDS[kind].example())

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import access, datasets, installation, jobs, ledger, secrets, sessions, studies
+from discreet.cli import access, datasets, installation, jobs, ledger, rehearsals, secrets, sessions, studies
 from discreet.errors import DiscreetError
 from discreet_client.errors import ApiError, Unreachable
 
@@ -41,7 +41,7 @@ def main(
 
 
 # In the order of `discreet --help`.
-for commands in (installation.app, jobs.app, studies.app, access.app):
+for commands in (installation.app, jobs.app, rehearsals.app, studies.app, access.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="dataset")
 app.add_typer(access.tenants, name="tenant")

@@ -138,6 +138,26 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
         screen.print(f"written to {out}")
 
 
+def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
+    title = f"On {result['data']}; nothing was spent"
+    table = Table("method", "epsilon", title=title)
+    for column in ("quantity", "size", "error", "of 9 in 10", "interval ±", "runs"):
+        table.add_column(column, overflow="fold")
+    for row in result["rows"]:
+        width = "" if row["half_width"] is None else f"{row['half_width']:.3g}"
+        figures = (f"{row[name]:.3g}" for name in ("size", "error", "error_of_nine_in_ten"))
+        noisy = f"{row['runs']}" + (f", {row['mostly_noise']:.0%} mostly noise" if row["mostly_noise"] else "")
+        table.add_row(row["method"], f"{row['epsilon']:g}", row["quantity"], *figures, width, noisy)
+    screen = Console()
+    screen.print(table)
+    for one in result["refused"]:
+        ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
+        screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")
+    screen.print(f"errors are distances to the answer at epsilon {result['reference_epsilon']:g}; of arrays their mean")
+    if out is not None:
+        screen.print(f"written to {out}")
+
+
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
     table = Table(_whole("id"), "kind", "state", "epsilon", "created")
     for job in found:

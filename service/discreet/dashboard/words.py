@@ -8,7 +8,7 @@ from typing import Any
 from discreet.dashboard import rounding
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
-from discreet.problems import KINDS
+from discreet.problems import JOBS, KINDS
 from discreet.problems.results import properties_of
 
 ENTRIES = {
@@ -42,7 +42,7 @@ NORMS = {
 
 def field(name: str, kind: str) -> str:
     """A field of a result in words."""
-    known = properties_of(KINDS[kind].Fields) if kind in KINDS else {}
+    known = properties_of(JOBS[kind].Fields) if kind in JOBS else {}
     return str(known.get(name, {}).get("title", name.replace("_", " ")))
 
 
@@ -64,7 +64,7 @@ def who(actor: str) -> str:
 
 def kind(name: str) -> str:
     """The name of a kind of problem."""
-    return KINDS[name].title if name in KINDS else name.replace("_", " ")
+    return JOBS[name].title if name in JOBS else name.replace("_", " ")
 
 
 def title(entry_kind: str) -> str:

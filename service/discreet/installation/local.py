@@ -7,6 +7,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -19,8 +20,8 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs
-from discreet.usecases.requests import DatasetRequest, JobRequest
+from discreet.usecases import access, datasets, jobs, rehearsals
+from discreet.usecases.requests import DatasetRequest, JobRequest, RehearsalRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
 from discreet.web.responses import plain
@@ -34,6 +35,7 @@ BodyOf = Callable[[Services, Principal], Awaitable[dict[str, Any]]]
 OnOffer = Callable[[Sequence[str]], None]
 
 _JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
+_REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 _DATASET: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
 _POLL_SECONDS = 0.1
 
@@ -50,6 +52,23 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
     made = budgeted(request.problem, public, request.privacy)
     answer = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
     return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
+
+
+def rehearse(
+    body: dict[str, Any], epsilons: Sequence[Decimal] | None, units: int | None, seed: int, on_progress: OnProgress
+) -> dict[str, Any]:
+    """The result of a rehearsal of a job body with its dataset inside, of which the public part alone is used."""
+    with _below_dataset():
+        public = _inline_dataset(body).described().public.model_dump(mode="json")
+    said = {"epsilons": epsilons or body.get("epsilons"), "units": units or body.get("units"), "seed": seed}
+    given = {name: value for name, value in said.items() if value is not None}
+    kept: dict[str, Any] = {name: body[name] for name in ("problem", "privacy") if name in body}
+    asked = validate(_REHEARSAL, {**_with_dataset(kept, "rehearsed"), "public": public, **given})
+    wrapper = rehearsals.made(asked, public)
+    plan = wrapper.plan(None, wrapper.budget(None))
+    result = wrapper.finish(None, plan, {}, lambda step, total: on_progress("running", step, total))
+    on_progress("succeeded", plan.resources.steps, plan.resources.steps)
+    return plain({"result": result.to_json()})
 
 
 def solve(settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer) -> dict[str, Any]:

@@ -81,11 +81,11 @@ def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, part
 
 def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Problem, public part and plan of a job."""
-    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
+    from discreet.problems import DATASETS, JOBS  # noqa: PLC0415
     from discreet.problems.plans import Plan  # noqa: PLC0415
 
     kind = header["kind"]
-    problem = KINDS[kind].model_validate(header["problem"])
+    problem = JOBS[kind].model_validate(header["problem"])
     public = None if header["public"] is None else DATASETS[kind].read_public(header["public"])
     return problem, public, Plan.model_validate(header["plan"])
 

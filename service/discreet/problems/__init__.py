@@ -13,13 +13,13 @@ from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset
 
 
-def _problem_of(folder: str) -> type[Problem]:
-    """The class in `problem.py` of this folder whose `kind` is the folder's name."""
+def _problem_of(folder: str, name: str | None = None) -> type[Problem]:
+    """The class in `problem.py` of this folder whose `kind` is the folder's name, or this one."""
     module = import_module(f"{__name__}.{folder}.problem")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Problem):
             kind = value.model_fields["kind"].annotation
-            if get_args(kind) == (folder,):
+            if get_args(kind) == (name or folder,):
                 return value
     raise ImportError(f"{module.__name__} defines no Problem whose kind is {folder!r}")
 
@@ -38,6 +38,9 @@ DATASETS: dict[str, type[Dataset]] = {
     kind: problem.Dataset for kind, problem in KINDS.items() if problem.Dataset is not None
 }
 """By kind; some have none."""
+
+JOBS: dict[str, type[Problem]] = {**KINDS, "rehearsal": _problem_of("rehearsals", "rehearsal")}
+"""What workers run. A rehearsal is of any of the kinds, and asked for by a call of its own."""
 
 if TYPE_CHECKING:
     AnyProblem = Problem

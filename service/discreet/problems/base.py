@@ -28,6 +28,7 @@ from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.results import Result, ResultFields
+from discreet.problems.synthesis import Synthesis
 
 ALWAYS = "always"
 MOST_PLANS = 16
@@ -59,6 +60,8 @@ class Problem(Frozen):
     """None: the data are in the problem itself, or with agents."""
     Fields: ClassVar[Any] = ResultFields
     """The fields of its results, as the contract publishes them."""
+    synthesis: ClassVar[Synthesis | None] = None
+    """How data of its datasets are made up for rehearsals; None: they are not."""
     asked_again: ClassVar[Mapping[str, str]] = {}
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
     words (`free` then says it of one problem). All other fields were fixed at the release."""

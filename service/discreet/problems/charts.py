@@ -16,12 +16,16 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Chart
+from discreet.problems import JOBS
 
 
 def charts_module(kind: str) -> Any:
     """What draws a kind, loaded when it is first asked for, so that no worker loads what it never draws; None for a
     kind that has nothing that draws."""
-    name = f"discreet.problems.{kind}.charts"
+    known = JOBS.get(kind)
+    if known is None:
+        return None
+    name = f"{known.__module__.rpartition('.')[0]}.charts"
     try:
         return import_module(name)
     except ModuleNotFoundError as missing:

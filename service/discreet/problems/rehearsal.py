@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.contents import pack, unpack
@@ -30,6 +32,8 @@ def rehearse(kind: type[Problem]) -> Result:
     problem, dataset, budget = read_example(kind)
     public, content = (None, {}) if dataset is None else (dataset.public, dataset.rows())
     example = Neighbours("example", problem, public, problem.plan(public, budget), content, {})
+    if kind.Dataset is not None and kind.synthesis is not None:
+        kind.synthesis.content(kind.Dataset, public, np.random.default_rng(0), None)
     for case in (*kind.worst_cases(), example):
         content = unpack(pack(case.left))
         for noise in (Noise.seeded(0), Noise.secure()):

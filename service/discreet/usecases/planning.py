@@ -197,6 +197,10 @@ class Planner:
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
         return Planned(problem, None, texts, seed)
 
+    async def dataset(self, database: Database, principal: Principal, dataset_id: str) -> DatasetFacts:
+        """What is public of a dataset that is still offered. NotFound for any other."""
+        return await self._dataset(database, principal, dataset_id, offered=True)
+
     async def _dataset(self, database: Database, principal: Principal, dataset_id: str, offered: bool) -> DatasetFacts:
         key = (principal.tenant_id, dataset_id)
         if not offered and (facts := self._facts.get(key)) is not None:

@@ -10,7 +10,8 @@ from pydantic import Field, RootModel, StringConstraints
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, Name
-from discreet.problems.numbers import Frozen, Privacy
+from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
+from discreet.problems.rehearsals.problem import LADDER, MOST_STEPS
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
@@ -33,6 +34,24 @@ class JobRequest(Frozen):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
+
+
+class RehearsalRequest(Frozen):
+    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+
+    problem: AnyProblem
+    public: dict[str, Any] | None = Field(
+        default=None, description="The public part that a dataset would have; absent: that of the problem's dataset"
+    )
+    privacy: Privacy | None = Field(default=None, description="Of which only a `delta` counts, for all epsilons")
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = Field(
+        default=LADDER, description="The ladder"
+    )
+    units: Positive | None = Field(
+        default=None,
+        description="Of how many units the synthetic data are; absent: as many as are public, or as the kind says",
+    )
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(default=0, description="Of data and noise")
 
 
 class GrantRequest(Frozen):

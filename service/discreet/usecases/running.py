@@ -25,7 +25,7 @@ from discreet.ledger.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, 
 from discreet.observability import faults
 from discreet.privacy import filters
 from discreet.privacy.units import Price
-from discreet.problems import DATASETS, KINDS
+from discreet.problems import DATASETS, JOBS
 from discreet.problems.base import Problem
 from discreet.problems.plans import Plan
 from discreet.problems.reuse import ProblemOnData, weights
@@ -119,7 +119,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
         try:
-            problem, plan = KINDS[row["kind"]].model_validate(row["problem"]), Plan.model_validate(row["plan"])
+            problem, plan = JOBS[row["kind"]].model_validate(row["problem"]), Plan.model_validate(row["plan"])
         except (KeyError, ValidationError) as error:
             log.error("the job is not one of this version", job=job_id, error=type(error).__name__)
             await endings.fail(connection, job_id, "job_outdated", ACTOR)

@@ -1446,6 +1446,25 @@ class PlanBody(TypedDict):
     unit: str
 
 
+class RehearsalRequest(TypedDict):
+    """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
+
+    epsilons: NotRequired[list[float]]
+    """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    privacy: NotRequired[Privacy | None]
+    """Of which only a `delta` counts, for all epsilons"""
+    problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
+    public: NotRequired[dict[str, Any] | None]
+    """The public part that a dataset would have; absent: that of the problem's dataset"""
+    seed: NotRequired[int]
+    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
+    units: NotRequired[int | None]
+    """
+    Of how many units the synthetic data are; absent: as many as are public, or as the kind
+    says; >= 1, <= 1000000000
+    """
+
+
 class ResultAnswer(TypedDict):
     """A job's result and the certificate of what it gave away."""
 

@@ -507,6 +507,30 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     return Operation("POST", "/v1/plans", body=body)
 
 
+def rehearse(body: models.RehearsalRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
+    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
+    epsilons: a job without a price, whose result tells the error of each number at each
+    epsilon. No private data are used and no budget; its certificate guarantees nothing.
+
+    idempotency_key: Any string; the same key is the same job
+
+    Answers 202. Roles: owner, analyst.
+
+    Problem codes:
+    400 idempotency_key_missing, invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 request_in_flight
+    413 payload_too_large
+    422 idempotency_key_reused, invalid_input
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/rehearsals", headers={"idempotency-key": idempotency_key}, body=body)
+
+
 def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     """Who has joined a federated job, and how far it is.
 

@@ -14,8 +14,8 @@ from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.storage.tables import JobState
-from discreet.usecases import jobs
-from discreet.usecases.requests import JobRequest
+from discreet.usecases import jobs, rehearsals
+from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
 from discreet.web.job_events import job_events
@@ -29,6 +29,7 @@ MAX_KEY_LENGTH = 255
 PARQUET = "application/vnd.apache.parquet"
 
 _JOB_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
+_REHEARSAL_REQUEST: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 
 
 @router.post(
@@ -82,23 +83,56 @@ async def submit_job(
     Before data are touched a failure or a cancellation releases the price in full; afterwards it is charged in full,
     whatever happens.
     """
+    key = _required(idempotency_key)
+    body = await bodies.read(request, bodies.of_job(services.settings))
+    parsed = await bodies.parse(_JOB_REQUEST, body)
+    row = await jobs.submit(
+        services,
+        principal,
+        idempotency_key=key,
+        request=body,
+        problem=parsed.problem,
+        privacy=parsed.privacy,
+        seed=parsed.seed,
+    )
+    return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
+
+
+def _required(idempotency_key: str | None) -> str:
     if not idempotency_key or len(idempotency_key) > MAX_KEY_LENGTH:
         raise InvalidInput(
             f"send the header Idempotency-Key with 1 to {MAX_KEY_LENGTH} characters",
             pointer="/header/Idempotency-Key",
             code="idempotency_key_missing",
         )
+    return idempotency_key
+
+
+@router.post(
+    "/rehearsals",
+    **operation(
+        "rehearse",
+        roles=jobs.SUBMITTERS,
+        answers={202: JobAnswer},
+        codes=["idempotency_key_missing", "not_found", "request_in_flight", "idempotency_key_reused"],
+        body=RehearsalRequest,
+        examples=examples.rehearsals(),
+        location=True,
+    ),
+)
+async def rehearse(
+    request: Request,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    idempotency_key: Annotated[str | None, Header(description="Any string; the same key is the same job")] = None,
+) -> Response:
+    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
+    price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
+    certificate guarantees nothing."""
+    key = _required(idempotency_key)
     body = await bodies.read(request, bodies.of_job(services.settings))
-    parsed = await bodies.parse(_JOB_REQUEST, body)
-    row = await jobs.submit(
-        services,
-        principal,
-        idempotency_key=idempotency_key,
-        request=body,
-        problem=parsed.problem,
-        privacy=parsed.privacy,
-        seed=parsed.seed,
-    )
+    asked = await bodies.parse(_REHEARSAL_REQUEST, body)
+    row = await rehearsals.submit(services, principal, idempotency_key=key, request=body, asked=asked)
     return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 

@@ -19,8 +19,8 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, Res
 from discreet.problems import DATASETS, KINDS
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import datasets, jobs
-from discreet.usecases.requests import SessionTokensRequest
+from discreet.usecases import datasets, jobs, rehearsals
+from discreet.usecases.requests import RehearsalRequest, SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
 from discreet.web import bodies
@@ -159,6 +159,15 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
                 problem=parsed.problem,
                 privacy=parsed.privacy,
                 seed=parsed.seed,
+            )
+            return go_to(f"/jobs/{row['id']}")
+        if form.get("action") == "rehearse":
+            row = await rehearsals.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"page/{form.get('once', '')[:100]}",
+                request=text.encode(),
+                asked=RehearsalRequest(problem=parsed.problem),
             )
             return go_to(f"/jobs/{row['id']}")
         plan = await jobs.price(services, viewer.principal, parsed.problem, parsed.privacy, parsed.seed)

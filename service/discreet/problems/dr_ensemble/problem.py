@@ -39,10 +39,12 @@ from discreet.problems.dr_ensemble.dataset import (
 from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
 from discreet.problems.dr_ensemble.result import DrEnsembleResult
+from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.numbers import CLIP, Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
+from discreet.problems.synthesis import Synthesis
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.transition_counts import transition_sums
 
@@ -66,6 +68,7 @@ class DrEnsemble(ProblemOnData):
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
+    synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             *("power", "price", "utility", "discomfort_weight", "initial"),

@@ -41,10 +41,12 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
+from discreet.problems.multi_agent.synthesis import SYNTHESIS
 from discreet.problems.numbers import Budget, Flag, Frozen, Real
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
+from discreet.problems.synthesis import Synthesis
 from discreet.solvers.saddle import rounding, saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
@@ -97,6 +99,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
     Fields: ClassVar[Any] = MultiAgentResult
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
+    synthesis: ClassVar[Synthesis | None] = SYNTHESIS
 
     kind: Literal["multi_agent"]
     constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(

@@ -29,9 +29,11 @@ from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
+from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
 from discreet.problems.reuse import ProblemOnData
+from discreet.problems.synthesis import Synthesis
 
 DEFAULT_MAX_IMPORTANCE = 10.0
 RELEASED = "released"
@@ -54,6 +56,7 @@ class OffPolicyEvaluation(ProblemOnData):
     published: ClassVar[str] = "what another policy would have been worth"
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
+    synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     asked_again: ClassVar[Mapping[str, str]] = {
         "initial": ALWAYS,
         "uncertainty": ALWAYS,

@@ -39,6 +39,8 @@ from discreet.problems.routing.intervals import MAX_LINKS, uncertainty_of, uncer
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
+from discreet.problems.routing.synthesis import SYNTHESIS
+from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
@@ -76,6 +78,7 @@ class Routing(ProblemOnData):
     words: ClassVar[Mapping[str, str]] = {"assignment": "Steps of the assignment, at most"}
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
     Fields: ClassVar[Any] = RoutingResult
+    synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     asked_again: ClassVar[Mapping[str, str]] = {
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,

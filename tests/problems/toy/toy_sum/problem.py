@@ -18,6 +18,7 @@ from discreet.problems.numbers import Budget, Flag
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Result
 from discreet.problems.reuse import ProblemOnData
+from discreet.problems.synthesis import Synthesis
 from discreet.problems.toy_sum.dataset import ToySumDataset, ToySumPublic
 from discreet.problems.toy_sum.result import ToySumResult
 
@@ -30,6 +31,10 @@ class ToySum(ProblemOnData):
     published: ClassVar[str] = "their sum"
     Dataset: ClassVar[type[ToySumDataset]] = ToySumDataset
     Fields: ClassVar[Any] = ToySumResult
+    synthesis: ClassVar[Synthesis | None] = Synthesis(
+        rows=lambda public, units: units or 10,
+        columns=lambda public, generator, units: {"number": generator.integers(0, public.most + 1, units or 10)},
+    )
     asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS, "uncertainty": ALWAYS}
 
     kind: Literal["toy_sum"]

@@ -1,0 +1,47 @@
+"""Rehearsals, on a server or with none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.files import read_body
+from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.servers import client_of
+from discreet.cli.showing import progress_bar, show_rehearsal, tell
+
+app = typer.Typer()
+
+
+@app.command()
+def rehearse(
+    file: FileArgument,
+    epsilon: Annotated[
+        list[str] | None, typer.Option("--epsilon", help="Of the ladder; again for each (default 0.1, 0.3, 1, 3)")
+    ] = None,
+    units: Annotated[int | None, typer.Option("--units", help="How many units the synthetic data have")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of data and noise")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the whole result to this file")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a job on synthetic data of the public shape, over a ladder of epsilons; no budget, no private data."""
+    body: dict[str, Any] = read_body(file)
+    ladder = [number(one, "--epsilon") for one in epsilon] if epsilon else None
+    problem = body.get("problem")
+    with progress_bar() as on_progress:
+        if isinstance(problem, dict) and isinstance(problem.get("dataset"), dict):  # its public part stands in the file
+            from discreet.installation import local  # noqa: PLC0415 - loads numba
+
+            answer = local.rehearse(body, ladder, units, seed, on_progress)
+        else:
+            with client_of(state, server, key) as client:
+                answer = client.rehearse(body, epsilons=ladder, units=units, seed=seed, progress=on_progress).document
+    if out is not None:
+        out.write_text(json.dumps(answer, separators=(",", ":")))
+    tell(answer, as_json, lambda: show_rehearsal(answer["result"], out))

@@ -1,0 +1,27 @@
+"""Made-up objectives of public agents: each wants to be at a place of its own in its bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.problems.multi_agent.dataset import MultiAgentPublic
+from discreet.problems.synthesis import Synthesis
+
+
+def rows(public: MultiAgentPublic, units: int | None) -> int:
+    """One for each agent."""
+    return len(public.agents)
+
+
+def columns(public: MultiAgentPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
+    """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's bounds."""
+    objectives = []
+    for agent in public.agents:
+        wanted = generator.uniform(agent.lower, agent.upper)
+        objectives.append(f"{generator.uniform(0.5, 2):.3f} * ({agent.name} - ({wanted:.4g}))^2")
+    return {"agent": [agent.name for agent in public.agents], "objective": objectives}
+
+
+SYNTHESIS = Synthesis(rows, columns)

@@ -1,0 +1,87 @@
+"""Made-up trajectories of a public shape: states that wander, rewards of the state, an even behaviour policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.synthesis import UNITS, Synthesis
+
+MEAN_STEPS = 20
+"""Transitions of a trajectory at most about, where no topology ends it."""
+TARGET = 0.7
+"""Probability with which the target policy takes the action that the behaviour policy takes for one of two."""
+
+
+def rows(public: OffPolicyPublic, units: int | None) -> int:
+    """Transitions at most."""
+    return (units or UNITS) * min(public.horizon, 2 * MEAN_STEPS)
+
+
+def columns(public: OffPolicyPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
+    """Columns of an upload. Rewards lie between a half and the whole of the public bound in one state, lower in others:
+    each state's mean is drawn evenly, each reward is that or 0."""
+    count = units or UNITS
+    most = min(public.horizon, 2 * MEAN_STEPS)
+    columns: dict[str, list[Any]] = {name: [] for name in ("trajectory", "step", "reward", "terminal")}
+    states = public.states or 1
+    chances = _chances(public, generator)
+    worth = generator.uniform(0, public.reward_bound, states + 1)
+    state = generator.integers(0, states, count)
+    x = generator.uniform(0, 1, (count, public.features or 1))
+    alive, here, there = np.arange(count), [], []
+    for step in range(most):
+        where = state[alive]
+        drawn = (generator.random(alive.size)[:, None] > np.cumsum(chances[where], axis=1)).sum(axis=1)
+        onward = np.minimum(drawn, chances.shape[1] - 1)
+        moved = np.clip(x[alive] + generator.normal(0, 0.1, x[alive].shape), 0, 1)
+        terminal = onward == states if public.topology is not None else generator.random(alive.size) < 1 / MEAN_STEPS
+        reward = np.where(generator.random(alive.size) < 0.5, worth[where], 0.0)
+        if public.rewards is not None:
+            known = np.zeros((states, states + 1))
+            known[tuple(np.array(public.topology).T)] = public.rewards
+            reward = known[where, onward]
+        if public.features is not None:
+            reward = public.reward_bound * x[alive].mean(axis=1)
+        columns["trajectory"].append(alive)
+        columns["step"].append(np.full(alive.size, step))
+        columns["reward"].append(reward)
+        columns["terminal"].append(terminal)
+        here.append(where if public.states is not None else x[alive])
+        there.append(np.minimum(onward, states - 1) if public.states is not None else moved)
+        state[alive], x[alive] = np.minimum(onward, states - 1), moved
+        alive = alive[~terminal]
+    joined: dict[str, Any] = {name: np.concatenate(parts) for name, parts in columns.items()}
+    for name, parts in (("state", here), ("next_state", there)):
+        whole = np.concatenate(parts)
+        if public.states is not None:
+            joined[name] = whole
+        else:
+            prefix = "x" if name == "state" else "x_next"
+            joined |= {f"{prefix}_{axis}": whole[:, axis] for axis in range(whole.shape[1])}
+    if public.off_policy:
+        agreed = generator.random(joined["step"].size) < 0.5
+        joined |= {"behaviour": np.full(agreed.size, 0.5), "target": np.where(agreed, TARGET, 1 - TARGET)}
+    return joined
+
+
+def _chances(public: OffPolicyPublic, generator: np.random.Generator) -> Floats:
+    """float64[states, states + 1]: where each state leads; the last column ends the episode. Without a topology to one
+    of a few states, by a draw of weights for each row."""
+    states = public.states or 1
+    if public.topology is not None:
+        allowed = np.zeros((states, states + 1), dtype=bool)
+        allowed[tuple(np.array(public.topology).T)] = True
+        allowed[~allowed.any(axis=1), states] = True
+    else:
+        allowed = np.zeros((states, states + 1), dtype=bool)
+        for step in range(min(states, 4)):
+            allowed[np.arange(states), (np.arange(states) + step) % states] = True
+    weights = np.where(allowed, generator.exponential(1.0, allowed.shape), 0.0)
+    chances: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return chances
+
+
+SYNTHESIS = Synthesis(rows, columns)

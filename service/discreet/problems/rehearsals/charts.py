@@ -1,0 +1,72 @@
+"""A rehearsal's charts: the error of each quantity against epsilon, methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from discreet.figures.charts import Chart, Table
+from discreet.figures.traces import curve, figure
+
+SHOWN = "the error of each number against epsilon"
+CAPTION = (
+    "Lines: the error of the middle run, on synthetic data; dashed: half the width of the interval that results give."
+    " Both axes are logarithmic. Errors are means over the numbers of a field, of size {size:.4g} in the mean."
+)
+COLUMNS = ("method", "epsilon", "delta", "error", "of nine in ten", "interval ±", "mostly noise", "runs")
+
+
+def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
+    """One chart a quantity."""
+    charts = []
+    for number, (quantity, rows) in enumerate(_quantities(result)):
+        lines, methods = [], list(dict.fromkeys(row["method"] for row in rows))
+        for place, method in enumerate(methods):
+            mine = [row for row in rows if row["method"] == method]
+            for name, field, dashed in ((method, "error", False), (f"{method}, interval ±", "half_width", True)):
+                points = [(row["epsilon"], row[field]) for row in mine if row[field]]
+                if points:
+                    x, y = zip(*points, strict=True)
+                    lines.append(curve(name, x, y, place, dashed=dashed))
+        drawn = figure(lines, x="epsilon", y="error", xaxis={"type": "log"}, yaxis={"type": "log"})
+        table = Table.of(COLUMNS, [_cells(row) for row in rows])
+        title = f"Error of {quantity.replace('_', ' ')}"
+        caption = CAPTION.format(size=rows[0]["size"])
+        charts.append(Chart(f"error-{number}", title, caption, drawn, table))
+    return charts
+
+
+def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
+    """The relative error of every quantity by the first method as one picture."""
+    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib, for who draws
+
+    curves = []
+    for quantity, rows in _quantities(result):
+        mine = [row for row in rows if row["method"] == rows[0]["method"] and row["error"] and row["size"]]
+        if mine:
+            x, y = [row["epsilon"] for row in mine], [row["error"] / row["size"] for row in mine]
+            curves.append(Curve(quantity.replace("_", " "), x, y))
+    draw_curves(curves, path, x="epsilon", y="error / size", scale="loglog")
+
+
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    width = "none" if row["half_width"] is None else row["half_width"]
+    shares = f"{row['mostly_noise']:.0%} of runs"
+    return (
+        row["method"],
+        row["epsilon"],
+        row["delta"],
+        row["error"],
+        row["error_of_nine_in_ten"],
+        width,
+        shares,
+        row["runs"],
+    )
+
+
+def _quantities(result: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for quantity in dict.fromkeys(row["quantity"] for row in result["rows"]):
+        yield quantity, [row for row in result["rows"] if row["quantity"] == quantity]

@@ -1,0 +1,238 @@
+"""A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of epsilons.
+
+It is a job like others, without a dataset, without a price and without a guarantee: nothing private comes near it. The
+plans of all its runs are made when it is planned; `finish` makes the data (`Dataset.synthesize`), releases and finishes
+them as often as its time allows, and compares what comes out with the same at epsilon 1000, where there is next to no
+noise. So an error is the cost of privacy and, between methods, also that of their approximations.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+import numpy as np
+from pydantic import Field
+
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
+from discreet.problems import datasets
+from discreet.problems.base import Neighbours, Problem
+from discreet.problems.budgets import Budgeted, budgeted
+from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.numbers import MAX_EPSILON, Budget, Delta, Epsilon, Positive, Privacy
+from discreet.problems.plans import Plan, Resources
+from discreet.problems.rehearsals.result import ROWS, RehearsalResult
+from discreet.problems.results import Output, Result
+from discreet.problems.synthesis import Synthesis
+
+LADDER = (Decimal("0.1"), Decimal("0.3"), Decimal(1), Decimal(3))
+MOST_STEPS = 8
+"""Of a ladder."""
+MOST_RUNS = 20
+"""Of each method at each epsilon."""
+SECONDS = 60.0
+"""Processor time after which no further run begins."""
+ASSUMPTION = "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
+REFERENCE = MAX_EPSILON
+"""The epsilon at which a method's answer is taken for the one without noise."""
+
+
+class Rehearsal(Problem):
+    """A problem to run on synthetic data of its public shape."""
+
+    title: ClassVar[str] = "Rehearsal"
+    private: ClassVar[str] = "nothing: the data are synthetic"
+    published: ClassVar[str] = "the error of each number at each epsilon"
+    Dataset: ClassVar[type[datasets.Dataset] | None] = None
+    Fields: ClassVar[Any] = RehearsalResult
+
+    kind: Literal["rehearsal"] = "rehearsal"
+    mode: Literal["simulation"] = "simulation"
+    problem: dict[str, Any] = Field(description="Of any kind with datasets")
+    public: dict[str, Any] = Field(description="The public part of its dataset")
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = LADDER
+    delta: Annotated[Delta | None, Field(description="Of all runs; null: by the rule of `auto`")] = None
+    of_units: Annotated[Positive | None, Field(description="How many units the synthetic data have")] = None
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        raise NotImplementedError("a rehearsal is made of another kind's example")
+
+    @classmethod
+    def worst_cases(cls) -> tuple[Neighbours, ...]:
+        return ()
+
+    def budget(self, privacy: Privacy | None) -> Budget:
+        return Budget(epsilon=0, delta=0)
+
+    # What is rehearsed
+
+    def inner(self) -> tuple[Problem, type[datasets.Dataset], Any]:
+        """The problem, the class of its datasets, and the public part. InvalidInput for a kind without datasets."""
+        from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - they hold this class too
+
+        kind = self.problem.get("kind")
+        if kind not in DATASETS:
+            raise InvalidInput(f"{kind} has no datasets, so none can be made up", pointer="/problem/kind")
+        problem = KINDS[kind].model_validate(self.problem)
+        return problem, DATASETS[kind], DATASETS[kind].read_public(self.public)
+
+    def _methods(self, problem: Problem) -> list[Problem]:
+        """The problem with each of its methods, the one that `auto` takes among them."""
+        field = type(problem).model_fields.get("method")
+        names = [] if field is None else [name for name in get_args(field.annotation) if name != "auto"]
+        return [problem.model_copy(update={"method": name}) for name in names] or [problem]
+
+    # The job
+
+    def plan(self, public: None, budget: Budget) -> Plan:
+        problem, dataset, known = self.inner()
+        if issues := _synthesis(problem).issues(dataset, known, self.of_units):
+            raise InvalidInput(issues)
+        reference = self._budgeted(problem, known, Decimal(REFERENCE))
+        runs: list[dict[str, Any]] = []
+        last = InvalidInput("there is nothing to rehearse")
+        why: dict[tuple[str, str], dict[str, Any]] = {}
+        for one in self._methods(problem):
+            name = getattr(one, "method", problem.kind)
+            for epsilon in self.epsilons:
+                try:
+                    made = self._budgeted(one, known, epsilon)
+                except InvalidInput as error:
+                    row = why.setdefault((name, str(error)), {"method": name, "epsilons": [], "why": str(error)})
+                    row["epsilons"].append(float(epsilon))
+                    last = error
+                else:
+                    runs.append({"problem": one.model_dump(mode="json"), "method": name, **_told(made)})
+        if not runs:
+            raise last
+        return Plan(
+            events=(),
+            noise=(),
+            iterations={"runs": len(runs)},
+            resources=Resources(
+                release_quantum_seconds=0.0625,
+                memory_bytes=max(1 << 29, reference.plan.resources.memory_bytes),
+                steps=MOST_RUNS,
+            ),
+            price=Price.zero().to_json(),
+            unit=reference.plan.unit,
+            neighbours=reference.plan.neighbours,
+            assumptions=(ASSUMPTION,),
+            advice=("a rehearsal costs nothing: its data are synthetic, of the public shape alone",),
+            parameters={"runs": runs, "refused": list(why.values()), "reference": _told(reference)},
+        )
+
+    def _budgeted(self, problem: Problem, public: Any, epsilon: Decimal) -> Budgeted:
+        said = {"epsilon": epsilon, "delta": "auto" if self.delta is None else self.delta}
+        return budgeted(problem, public, Privacy.model_validate(said))
+
+    def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
+        """There are no data."""
+        return {}
+
+    def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
+        """Release and finish synthetic data by every plan, again and again until the time is over."""
+        problem, dataset, known = self.inner()
+        generator = np.random.default_rng(self.seed)
+        content = _synthesis(problem).content(dataset, known, generator, self.of_units)
+        parameters = plan.parameters
+        truth = _answer(problem, known, Plan.model_validate(parameters["reference"]["plan"]), content, self.seed)
+        runs = [
+            (one, type(problem).model_validate(one["problem"]), Plan.model_validate(one["plan"]))
+            for one in parameters["runs"]
+        ]
+        names = list(_numeric(truth))
+        found: list[list[dict[str, Any]]] = [[] for _ in runs]
+        began, seed = time.process_time(), self.seed
+        for number in range(MOST_RUNS):
+            for place, (_, one, made) in enumerate(runs):
+                if number and time.process_time() - began > SECONDS:
+                    break
+                seed += 1
+                found[place].append(_answer(one, known, made, content, seed))
+            progress(number + 1, MOST_RUNS)
+        rows = [
+            row for (said, _, _), answers in zip(runs, found, strict=True) for row in _rows(said, names, truth, answers)
+        ]
+        values = {
+            "data": f"synthetic, {max(len(array) for array in content.values()):,} rows; seed {self.seed}",
+            "rows": Output(lambda: rows, numbers=len(rows) * len(ROWS)),
+            "refused": Output(lambda: parameters["refused"]),
+            "reference_epsilon": float(REFERENCE),
+        }
+        return Result.of(self.Fields, values)
+
+
+def _synthesis(problem: Problem) -> Synthesis:
+    if problem.synthesis is None:
+        raise InvalidInput(f"data of kind {problem.kind} are not made up", pointer="/problem/kind")
+    return problem.synthesis
+
+
+def _told(made: Budgeted) -> dict[str, Any]:
+    epsilon, delta = made.budget.epsilon / EPSILON_UNIT, made.plan.total.delta / DELTA_UNIT
+    return {"epsilon": epsilon, "delta": delta, "plan": made.plan.model_dump(mode="json")}
+
+
+def _answer(problem: Problem, public: Any, plan: Plan, content: Content, seed: int) -> dict[str, Any]:
+    released = problem.release(public, plan, content, Noise.seeded(seed))
+    return problem.finish(public, plan, released, lambda step, total: None).to_json()
+
+
+def _numeric(answer: dict[str, Any]) -> Iterator[str]:
+    """The headline quantities: those with an interval; where there is none, all numbers and arrays of numbers."""
+    told = (answer.get("uncertainty") or {}).get("values", {})
+    for name, value in answer.items():
+        if name in (told or answer) and name != "tables" and _array(value) is not None:
+            yield name
+
+
+def _array(value: Any) -> Any:
+    """Numbers as an array; None for anything else."""
+    if isinstance(value, bool | str | dict) or value is None or value == []:
+        return None
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return array if np.isfinite(array).all() else None
+
+
+def _rows(
+    said: dict[str, Any], names: list[str], truth: dict[str, Any], answers: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """One row a quantity: the mean absolute error over its numbers, in the middle and for nine of ten runs."""
+    for name in names:
+        true = _array(truth[name])
+        errors, widths = [], []
+        for answer in answers:
+            array = _array(answer.get(name))
+            if array is None or array.shape != true.shape:
+                continue
+            errors.append(float(np.abs(array - true).mean()))
+            interval = (answer.get("uncertainty") or {}).get("values", {}).get(name, {})
+            ends = (np.array(interval.get(end, math.nan), dtype=np.float64) for end in ("upper", "lower"))
+            upper, lower = ends
+            widths.append(float(np.nanmean((upper - lower) / 2)) if np.isfinite(upper - lower).any() else math.nan)
+        if errors:
+            known = [one for one in widths if math.isfinite(one)]
+            noise = [bool((answer.get("uncertainty") or {}).get("mostly_noise")) for answer in answers]
+            yield {
+                "method": said["method"],
+                "epsilon": said["epsilon"],
+                "delta": said["delta"],
+                "quantity": name,
+                "size": float(np.abs(true).mean()),
+                "error": float(np.median(errors)),
+                "error_of_nine_in_ten": float(np.quantile(errors, 0.9)),
+                "half_width": float(np.median(known)) if known else None,
+                "mostly_noise": float(np.mean(noise)),
+                "runs": len(errors),
+            }

@@ -1,0 +1,43 @@
+"""The fields of a rehearsal's result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Required
+
+from discreet.problems.results import ResultFields, shown
+
+ROWS = (
+    "method",
+    "epsilon",
+    "delta",
+    "quantity",
+    "size",
+    "error",
+    "error_of_nine_in_ten",
+    "half_width",
+    "mostly_noise",
+    "runs",
+)
+
+
+class RehearsalResult(ResultFields, total=False):
+    """What the numbers of a problem's answer would be worth, on synthetic data."""
+
+    data: Required[Annotated[str, shown("What the runs were made on", title="Data")]]
+    rows: Required[
+        Annotated[
+            list[dict[str, Any]],
+            shown(
+                "By method, epsilon and quantity: `size` of the quantity, `error` of the middle run and of nine in ten,"
+                " `half_width` of its interval (null without one), the share of runs that were `mostly_noise`, `runs`;"
+                " of arrays the mean over their numbers",
+                title="Errors",
+            ),
+        ]
+    ]
+    refused: Required[
+        Annotated[list[dict[str, Any]], shown("Methods and epsilons that no plan could be made of, with `why`")]
+    ]
+    reference_epsilon: Required[
+        Annotated[float, shown("Errors are distances to the answer at this epsilon", title="Compared with epsilon")]
+    ]

@@ -1,0 +1,59 @@
+"""Made-up trips of a public shape: zones of unequal weight, so that few pairs have most trips; Poisson counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from discreet.problems.routing.dataset import RoutingPublic
+from discreet.problems.synthesis import Synthesis
+
+TRIPS_A_PAIR = 20
+"""In one period in the mean, where no public figure tells of any."""
+KEPT = 0.75
+"""Of `max_total` or `max_pair` so much is used in the mean."""
+TRIPS_A_PERSON = 3
+
+
+def rows(public: RoutingPublic, units: int | None) -> int:
+    """Cells that may have trips, or the trips of persons."""
+    if public.unit == "person":
+        return _total(public, units) * public.periods
+    return public.periods * public.zones * (public.zones - 1)
+
+
+def columns(public: RoutingPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
+    """Columns of an upload; `units` trips, or trips of so many persons, in all."""
+    weight = generator.lognormal(0.0, 1.0, public.zones)
+    pairs = np.outer(weight, weight)
+    np.fill_diagonal(pairs, 0.0)
+    mean = _total(public, units) * pairs / max(pairs.sum(), 1e-300)
+    counts = generator.poisson(mean, (public.periods, *mean.shape))
+    if public.max_pair is not None:
+        counts = np.minimum(counts, public.max_pair)
+    if public.max_total is not None:  # whole trips, so that none is above the bound
+        totals = counts.sum(axis=(1, 2), keepdims=True)
+        counts = np.where(totals > public.max_total, counts * public.max_total // np.maximum(totals, 1), counts)
+    period, origin, destination = np.nonzero(counts)
+    count = counts[period, origin, destination]
+    columns = {"period": period, "origin": origin + 1, "destination": destination + 1, "count": count}
+    if public.unit == "request":
+        return columns
+    each = {name: np.repeat(column, count) for name, column in columns.items()}
+    persons = max(1, each["count"].size // TRIPS_A_PERSON) if units is None else units
+    return {**each, "count": np.ones_like(each["count"]), "person": generator.integers(0, persons, each["count"].size)}
+
+
+def _total(public: RoutingPublic, units: int | None) -> int:
+    """Trips of one period in the mean."""
+    if units is None or (public.max_total is not None and units >= public.max_total * public.periods):
+        units = TRIPS_A_PAIR * public.zones * (public.zones - 1) * public.periods
+        if public.max_total is not None:
+            units = int(KEPT * public.max_total * public.periods)
+    elif public.unit == "person":
+        units *= TRIPS_A_PERSON
+    return max(1, units // public.periods)
+
+
+SYNTHESIS = Synthesis(rows, columns)

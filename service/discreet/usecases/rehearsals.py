@@ -1,0 +1,69 @@
+"""Rehearsals: a problem on synthetic data of the public shape of its dataset, as a job without a price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from discreet.errors import InvalidInput
+from discreet.intake.field_issues import issues_of
+from discreet.problems import DATASETS
+from discreet.problems.rehearsals.problem import Rehearsal
+from discreet.storage.tenants import Principal
+from discreet.usecases import jobs
+from discreet.usecases.access import require
+from discreet.usecases.requests import RehearsalRequest
+from discreet.usecases.services import Services
+
+
+async def rehearsal(services: Services, principal: Principal, asked: RehearsalRequest) -> Rehearsal:
+    """The rehearsal of a request. NotFound for a dataset that is not there, whose content is not looked at."""
+    require(principal, *jobs.SUBMITTERS)
+    public = asked.public
+    if getattr(asked.problem, "protocol", "job") != "job":
+        raise InvalidInput("a rehearsal runs in one process: protocol `job`", pointer="/problem/protocol")
+    if public is None and asked.problem.kind in DATASETS:
+        named = getattr(asked.problem, "dataset", None)
+        if named is None:
+            says = "a rehearsal needs the dataset whose public shape is rehearsed, or `public`"
+            raise InvalidInput(says, pointer="/problem/dataset")
+        found = await services.planner.dataset(services.database, principal, named)
+        if found.kind != asked.problem.kind:
+            says = f"a dataset of kind {found.kind}, not {asked.problem.kind}"
+            raise InvalidInput(says, pointer="/problem/dataset")
+        public = found.public.model_dump(mode="json")
+    return made(asked, public or {})
+
+
+def made(asked: RehearsalRequest, public: dict[str, Any]) -> Rehearsal:
+    """The rehearsal of a request on this public part. InvalidInput where that is none of its kind."""
+    if asked.problem.kind in DATASETS:
+        try:
+            DATASETS[asked.problem.kind].read_public(public)
+        except ValidationError as error:
+            issues = issues_of(error.errors(include_url=False), public)
+            raise InvalidInput(issues).under("/public") from None
+    return Rehearsal(
+        problem=asked.problem.model_dump(mode="json"),
+        public=public,
+        epsilons=asked.epsilons,
+        delta=None if asked.privacy is None else asked.privacy.delta,
+        of_units=asked.units,
+        seed=asked.seed,
+    )
+
+
+async def submit(
+    services: Services, principal: Principal, *, idempotency_key: str, request: bytes, asked: RehearsalRequest
+) -> dict[str, Any]:
+    """Accept a rehearsal as a job: it waits its turn as others do, costs nothing and is certified as `none`."""
+    return await jobs.submit(
+        services,
+        principal,
+        idempotency_key=idempotency_key,
+        request=b"rehearsal " + request,  # the same body is a job elsewhere
+        problem=await rehearsal(services, principal, asked),
+        privacy=None,
+        seed=None,
+    )

@@ -1,0 +1,133 @@
+"""Rehearsals: data of every public shape, a ladder whose errors fall, refusals in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.privacy.units import Price
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.contents import canonical_bytes
+from discreet.problems.numbers import Budget
+from discreet.problems.rehearsal import read_example
+from discreet.problems.rehearsals import problem as rehearsals
+from discreet.problems.rehearsals.charts import charts_of
+from discreet.problems.rehearsals.problem import Rehearsal
+
+NOTHING = Budget(epsilon=0, delta=0)
+
+
+def publics(kind: str) -> list[Any]:
+    """Public parts of the example and of every form that uploads have, and some with bounds."""
+    dataset = DATASETS[kind]
+    known = [dataset.read_public(public) for public, _ in dataset.sample_tables()]
+    example = read_example(KINDS[kind])[1]
+    assert example is not None
+    more: dict[str, list[dict[str, Any]]] = {
+        "routing": [{"max_total": 50, "max_pair": 30}, {"max_total": 1}],
+        "dr_ensemble": [{"participants": 7, "steps": 5}],
+        "off_policy_evaluation": [{"trajectories": 12}, {"off_policy": True, "max_trajectories": 9}],
+    }
+    return [*known, example.public, *(example.public.model_copy(update=one) for one in more.get(kind, []))]
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_made_up_data_are_such_as_registration_takes(kind: str) -> None:
+    dataset, synthesis = DATASETS[kind], KINDS[kind].synthesis
+    assert synthesis is not None
+    for public in publics(kind):
+        for seed, units in ((0, None), (1, None), (2, 5)):
+            most = dataset.most_units(public)
+            wanted = units if units is None or most is None else min(units, most)
+            if (most is not None and getattr(public, "participants", None)) or getattr(public, "trajectories", None):
+                wanted = None  # their number is public
+            assert synthesis.issues(dataset, public, wanted) == []
+            content = synthesis.content(dataset, public, np.random.default_rng(seed), wanted)
+            dataset.check_sizes(public, content, "private")
+            again = synthesis.content(dataset, public, np.random.default_rng(seed), wanted)
+            assert list(canonical_bytes(again)) == list(canonical_bytes(content))
+            assert max(len(array) for array in content.values()) <= synthesis.rows(public, wanted or most) + 1
+
+
+def rehearsed(kind: str, *, public: Any = None, problem: Any = None, **more: Any) -> tuple[Rehearsal, dict[str, Any]]:
+    example, dataset, _ = read_example(KINDS[kind])
+    assert dataset is not None
+    asked = Rehearsal(
+        problem={**example.model_dump(mode="json"), **(problem or {})},
+        public={**dataset.public.model_dump(mode="json"), **(public or {})},
+        **more,
+    )
+    plan = asked.plan(None, NOTHING)
+    assert plan.total == Price.zero()
+    seen: list[tuple[int, int]] = []
+    result = asked.finish(None, plan, {}, lambda step, total: seen.append((step, total)))
+    assert seen[-1] == (plan.resources.steps, plan.resources.steps)
+    return asked, result.to_json()
+
+
+def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that apply, compared with one answer: that of the problem as it was asked, at epsilon 1000."""
+    monkeypatch.setattr(rehearsals, "MOST_RUNS", 3)
+    asked, result = rehearsed("off_policy_evaluation", epsilons=[6])
+    rows = {row["method"]: row for row in result["rows"] if row["quantity"] == "policy_value"}
+    assert rows.keys() == {"moments", "minibatch", "dp_lsw"}
+    assert len({row["size"] for row in rows.values()}) == 1
+    assert {one["method"] for one in result["refused"]} >= {"gradient", "dp_lsl"}
+    charts = {chart.title: chart for chart in charts_of(asked.model_dump(mode="json"), {}, result)}
+    assert {line["name"] for line in charts["Error of policy value"].figure["data"]} >= rows.keys()
+
+
+def test_errors_fall_with_epsilon() -> None:
+    asked, result = rehearsed("routing", epsilons=[0.5, 50])
+    by_cell = {(row["method"], row["quantity"], row["epsilon"]): row for row in result["rows"]}
+    for quantity in ("link_flows", "demand", "total_travel_time"):
+        low, high = by_cell["counts", quantity, 0.5], by_cell["counts", quantity, 50]
+        assert 0 <= high["error"] < low["error"] / 10
+        assert low["error"] <= low["error_of_nine_in_ten"]
+        assert low["half_width"] > high["half_width"]
+        assert low["runs"] == rehearsals.MOST_RUNS
+    charts = charts_of(asked.model_dump(mode="json"), {}, result)
+    assert [chart.title for chart in charts][:1] == ["Error of link flows"]
+    assert {line["name"] for line in charts[0].figure["data"]} >= {"counts", "counts, interval ±"}
+    assert len(charts[0].table.rows) == len([row for row in result["rows"] if row["quantity"] == "link_flows"])
+
+
+def test_what_no_plan_can_be_made_of_is_named_and_the_rest_is_rehearsed() -> None:
+    _, result = rehearsed("dr_ensemble", epsilons=[1, 2])
+    assert {row["method"] for row in result["rows"]} == {"counts"}
+    (refused,) = result["refused"]
+    assert (refused["method"], refused["epsilons"]) == ("dirichlet", [1, 2])
+    assert "trajectories" in refused["why"]
+
+
+def test_the_time_of_a_rehearsal_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cell has one run; what follows waits for time that there is not."""
+    monkeypatch.setattr(rehearsals, "SECONDS", -1.0)
+    _, result = rehearsed("routing", epsilons=[1, 2])
+    assert {row["runs"] for row in result["rows"]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "more", "says"),
+    [
+        ("off_policy_evaluation", {}, {"of_units": 10**6}, "about 5,000,000 rows, and at most 300,000"),
+        ("dr_ensemble", {"participants": 10**6, "steps": 96}, {}, "about 96,000,000 rows"),
+        ("routing", {"periods": 100_000, "unit": "person"}, {}, "say fewer units, or rehearse a smaller public shape"),
+        ("off_policy_evaluation", {"max_trajectories": 10}, {"of_units": 11}, "has at most 10"),
+        ("off_policy_evaluation", {"trajectories": 10}, {"of_units": 9}, "has 10: to rehearse another number"),
+    ],
+)
+def test_what_is_too_large_is_refused_in_words(
+    kind: str, public: dict[str, Any], more: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says) as refused:
+        rehearsed(kind, public=public, **more)
+    assert refused.value.issues[0].pointer == "/units"
+
+
+def test_a_kind_without_datasets_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="coupled_qp has no datasets"):
+        Rehearsal(problem={"kind": "coupled_qp"}, public={}).plan(None, NOTHING)
