@@ -99,6 +99,40 @@ def test_a_budget_in_other_words(service: Installation) -> None:
         assert reused.value.code == "idempotency_key_reused"
 
 
+def test_a_rehearsal_is_a_job_without_data_and_without_a_price(service: Installation) -> None:
+    with service.client() as client, service.http() as http:
+        dataset = client.register(bodies.dataset())
+        body = {**bodies.job(dataset["id"]), "epsilons": [0.1, 10], "privacy": {"epsilon": 1, "delta": "auto"}}
+        text = json.dumps(body)
+        missing = http.post("/v1/rehearsals", content=text)
+        assert (missing.status_code, missing.json()["code"]) == (400, "idempotency_key_missing")
+        key = {"Idempotency-Key": "rehearsed"}
+        accepted, again = (http.post("/v1/rehearsals", content=text, headers=key) for _ in range(2))
+        assert accepted.status_code == 202
+        job = accepted.json()
+        assert again.json()["id"] == job["id"]
+        assert accepted.headers["Location"] == f"/v1/jobs/{job['id']}"
+        assert (job["kind"], job["dataset"], job["price"]["epsilon"]) == ("rehearsal", None, 0)
+        other = http.post("/v1/rehearsals", content=text + " ", headers=key)
+        assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+        assert client.wait(job["id"])["state"] == "succeeded"
+        found = client.result(job["id"])
+        assert found["certificate"]["guarantee"]["type"] == "none"
+        assert found["certificate"]["ledger_entry"] == []
+        assert {row["epsilon"] for row in found["result"]["rows"]} == {0.1, 10}
+        assert found["result"]["data"].startswith("synthetic")
+        assert kinds(client, dataset["account"]) == ["open"]
+        for change, status, pointer in (
+            ({"problem": {**body["problem"], "dataset": "dst_nobody"}}, 404, "/problem/dataset"),
+            ({"public": {"unit": "request"}}, 422, "/public/zones"),
+            ({"epsilons": []}, 422, "/epsilons"),
+            ({"units": 10**9, "public": {**bodies.dataset()["public"], "unit": "person"}}, 422, "/units"),
+        ):
+            refused = http.post("/v1/rehearsals", json={**body, **change}, headers={"Idempotency-Key": pointer})
+            assert refused.status_code == status, refused.text
+            assert pointer in [one["pointer"] for one in refused.json()["errors"]]
+
+
 def test_events_resume_after_the_last_seen(service: Installation) -> None:
     with service.client() as client, service.http() as http:
         dataset = client.register(bodies.dataset())

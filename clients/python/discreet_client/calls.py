@@ -269,7 +269,7 @@ def rehearsal_body(
 
 def rehearse(body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None) -> Script[Answer]:
     """Submit a rehearsal, follow, fetch its result."""
-    operation = operations.rehearse(cast(Any, body), idempotency_key=idempotency_key or str(uuid.uuid4()))
+    operation = operations.rehearse_job(cast(Any, body), idempotency_key=idempotency_key or str(uuid.uuid4()))
     submitted = yield call(operation, busy_codes=("request_in_flight",))
     bar = progress.bar(wanted)
     try:

@@ -483,12 +483,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Rehearse
+         * Rehearse Job
          * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: a job without a
          *     price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
          *     certificate guarantees nothing.
          */
-        post: operations["rehearse"];
+        post: operations["rehearse_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5614,7 +5614,7 @@ export interface operations {
             };
         };
     };
-    rehearse: {
+    rehearse_job: {
         parameters: {
             query?: never;
             header?: {

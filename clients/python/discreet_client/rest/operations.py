@@ -507,7 +507,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     return Operation("POST", "/v1/plans", body=body)
 
 
-def rehearse(body: models.RehearsalRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
+def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None = None) -> Operation[models.JobAnswer]:
     """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
     epsilons: a job without a price, whose result tells the error of each number at each
     epsilon. No private data are used and no budget; its certificate guarantees nothing.

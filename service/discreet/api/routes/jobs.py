@@ -111,7 +111,7 @@ def _required(idempotency_key: str | None) -> str:
 @router.post(
     "/rehearsals",
     **operation(
-        "rehearse",
+        "rehearse_job",
         roles=jobs.SUBMITTERS,
         answers={202: JobAnswer},
         codes=["idempotency_key_missing", "not_found", "request_in_flight", "idempotency_key_reused"],
@@ -120,7 +120,7 @@ def _required(idempotency_key: str | None) -> str:
         location=True,
     ),
 )
-async def rehearse(
+async def rehearse_job(
     request: Request,
     services: CurrentServices,
     principal: CurrentPrincipal,
