@@ -13,9 +13,9 @@ from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.rehearsal import read_example
-from discreet.problems.rehearsals import problem as rehearsals
+from discreet.problems.rehearsals import job as rehearsals
 from discreet.problems.rehearsals.charts import charts_of
-from discreet.problems.rehearsals.problem import Rehearsal
+from discreet.problems.rehearsals.job import Rehearsal
 
 NOTHING = Budget(epsilon=0, delta=0)
 

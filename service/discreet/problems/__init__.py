@@ -13,13 +13,13 @@ from discreet.problems.base import Problem
 from discreet.problems.datasets import Dataset
 
 
-def _problem_of(folder: str, name: str | None = None) -> type[Problem]:
-    """The class in `problem.py` of this folder whose `kind` is the folder's name, or this one."""
+def _problem_of(folder: str) -> type[Problem]:
+    """The class in `problem.py` of this folder whose `kind` is the folder's name."""
     module = import_module(f"{__name__}.{folder}.problem")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Problem):
             kind = value.model_fields["kind"].annotation
-            if get_args(kind) == (name or folder,):
+            if get_args(kind) == (folder,):
                 return value
     raise ImportError(f"{module.__name__} defines no Problem whose kind is {folder!r}")
 
@@ -39,7 +39,7 @@ DATASETS: dict[str, type[Dataset]] = {
 }
 """By kind; some have none."""
 
-JOBS: dict[str, type[Problem]] = {**KINDS, "rehearsal": _problem_of("rehearsals", "rehearsal")}
+JOBS: dict[str, type[Problem]] = {**KINDS, "rehearsal": import_module(f"{__name__}.rehearsals.job").Rehearsal}
 """What workers run. A rehearsal is of any of the kinds, and asked for by a call of its own."""
 
 if TYPE_CHECKING:

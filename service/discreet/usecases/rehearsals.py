@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
 from discreet.problems import DATASETS
-from discreet.problems.rehearsals.problem import Rehearsal
+from discreet.problems.rehearsals.job import Rehearsal
 from discreet.storage.tenants import Principal
 from discreet.usecases import jobs
 from discreet.usecases.access import require

@@ -11,7 +11,7 @@ from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, Name
 from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
-from discreet.problems.rehearsals.problem import LADDER, MOST_STEPS
+from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
