@@ -102,6 +102,8 @@ def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterabl
             "events": best.events if less == 1 else tuple(event.less_noise(1 / less) for event in best.events),
             "noise": tuple(one.times(less) for one in best.noise),
             "parameters": best.parameters,
+            # What to expect was said of the noise that this budget buys now, which need not be what was drawn.
+            "advice": asked.advice if len(firsts) == 1 and asked.events == best.events else (),
             "resources": asked.resources.model_copy(update={"release_quantum_seconds": 0.0, "opening_seconds": 0.0}),
             "price": Price.zero().to_json(),
             "released_by": tuple(jobs),
