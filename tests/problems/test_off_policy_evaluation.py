@@ -366,9 +366,15 @@ def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any]
 def test_plans_say_when_there_are_too_few_trajectories() -> None:
     budget = Budget(epsilon=EPSILON // 10, delta=DELTA)
     few, many = (problem().plan(public(trajectories=m), budget).advice for m in (50, 10**6))
+    assert "mostly noise" in few[0]
+    assert "useless" in few[0]
+    assert "±" in many[0]
+    assert "noise" not in many[0]
+    assert "takes some" in problem().plan(public(), budget).advice[0]
+    columns = {"features": FOURIER, "method": "moments"}
+    few, many = (problem(**columns).plan(public(features=2, trajectories=m), budget).advice for m in (50, 10**7))
     assert "too few trajectories" in few[0]
     assert "too few" not in many[0]
-    assert problem().plan(public(), budget).advice == ()
 
 
 # Answers ----------------------------------------------------------------------------------------------------------

@@ -200,3 +200,97 @@ def test_methods_without_an_interval_give_none() -> None:
     (noisy,) = results(KNOWN, 0.02, 1, DELTA, method="minibatch")
     assert noisy["uncertainty"]["mostly_noise"]
     assert noisy["uncertainty"]["noise_dominates"]["policy_value"]
+
+
+# What plans expect ----------------------------------------------------------------------------------------------------
+
+
+def expected(part: OffPolicyPublic, epsilon: float, confidence: float = 0.9, **values: Any) -> dict[str, Any]:
+    asked = problem(**values)
+    plan = asked.plan(part, Budget(epsilon=int(epsilon * 10**9), delta=DELTA))
+    return {one.quantity: one for one in asked.expected(part, plan, confidence)}
+
+
+def test_what_a_plan_expects_is_about_what_comes() -> None:
+    """Half the width of the intervals that come, over thirty seeded releases, within a factor of three:
+    rewards are at ends alone, where the model has them in each step."""
+    public, _ = KNOWN
+    for epsilon in (0.5, 2.0):
+        told = expected(public, epsilon)
+        assert told.keys() == {"policy_value", "values"}
+        found = [one["uncertainty"]["values"] for one in results(KNOWN, epsilon, 30, DELTA)]
+        for name, one in told.items():
+            ends = [np.array([each[name]["lower"], each[name]["upper"]], dtype=float) for each in found]
+            half = float(np.median([np.ptp(end, axis=0) / 2 for end in ends]))
+            assert 1 / 3 < one.within / half < 3
+            assert f"± {one.within:.2g}" in one.sentence
+
+
+def test_expected_widths_fall_with_epsilon_and_data_and_rise_with_ratios() -> None:
+    public, _ = KNOWN
+    widths = [expected(public, epsilon)["values"].within for epsilon in (0.02, 0.2, 0.4, 1, 4)]
+    assert widths[0] == np.inf
+    assert widths == sorted(set(widths), reverse=True)
+    assert expected(public, 1, 0.99)["values"].within > 1.5 * widths[3]
+    more = public.model_copy(update={"trajectories": 10 * PEOPLE})
+    assert expected(more, 1)["values"].within == pytest.approx(widths[3] / 10)
+    ratios = more.model_copy(update={"off_policy": True})
+    low, high = (expected(ratios, 1, max_importance=cap)["values"].within for cap in (2, 8))
+    assert low == pytest.approx(2 * widths[3] / 10)
+    assert high == pytest.approx(4 * low)
+    private = public.model_copy(update={"trajectories": None})
+    assert expected(private, 1) == {}
+    assert expected(public, 2, method="dp_lsl").keys() == {"values"}
+    large = public.model_copy(update={"states": 2000, "topology": None})
+    assert expected(large, 1, initial=None, method="moments") == {}
+
+
+def test_what_it_would_take_is_what_it_takes() -> None:
+    public, _ = KNOWN
+    told = expected(public, 0.2)["policy_value"]
+    assert told.size == pytest.approx((1 - 0.9**12) / 0.1)  # a reward of 1 in each of 12 steps
+    _, _, more = told.sentence.partition("; with ")
+    people, epsilon = int(more.split()[0].replace(",", "")), float(more.partition("epsilon ")[2].split(",")[0])
+    good = 0.05 * told.size
+    enough = public.model_copy(update={"trajectories": people})
+    for one in (expected(enough, 0.2), expected(public, epsilon)):
+        assert 0.9 * good < one["policy_value"].within <= good
+        assert ";" not in one["policy_value"].sentence
+    fixed = [1.0 if to == STATES else 0.0 for _, to in TOPOLOGY]
+    ends = public.model_copy(update={"rewards": fixed})
+    assert expected(ends, 1)["values"].size == pytest.approx(1.0)  # no more than the one reward at the end
+
+
+def test_auto_caps_ratios_less_where_there_is_less_noise() -> None:
+    public, _ = KNOWN
+    ratios = public.model_copy(update={"off_policy": True})
+
+    def planned(epsilon: float, **values: Any) -> Any:
+        asked = problem(max_importance="auto", **values)
+        return asked.plan(ratios, Budget(epsilon=int(epsilon * 10**9), delta=DELTA))
+
+    caps = [planned(epsilon).parameters["max_importance"] for epsilon in (0.5, 4, 100)]
+    assert caps == sorted(caps)
+    assert caps[0] < caps[2]
+    told = [sentence for sentence in planned(4).advice if "max_importance" in sentence]
+    assert "next best" in told[0]
+    assert planned(1, method="minibatch").parameters["max_importance"] == 10
+    chosen = problem().plan(ratios, Budget(epsilon=10**9, delta=DELTA))
+    assert any("auto" in sentence and "topology is public" in sentence for sentence in chosen.advice)
+
+
+def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
+    rows = [
+        {"trajectory": i, "step": 0, "state": 0, "next_state": 0, "reward": 1.0, "terminal": True}
+        | {"behaviour": 0.5, "target": 1.0 if i % 2 else 0.0}
+        for i in range(400)
+    ]
+    given = {"unit": "trajectory", "states": 1, "reward_bound": 1, "horizon": 1, "trajectories": 400}
+    public = OffPolicyPublic.model_validate({**given, "topology": [[0, 1]]})
+    content = OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows}))
+    public = OffPolicyDataset.describe(public, content)
+    asked = problem(max_importance="auto", initial=None)
+    plan = asked.plan(public, Budget(epsilon=10**9, delta=0))
+    sums = asked.release(public, plan, content, NoNoise())["sums"]
+    assert plan.parameters["max_importance"] != 10
+    assert sums[0] == 200 * int(2 / plan.parameters["max_importance"] * (1 << 24))

@@ -169,16 +169,17 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
     """Another value of each field of the request."""
     n = public.states or public.features or 1
     identity = {"type": "identity", "bound": getattr(problem.features, "bound", 1) / 2}
+    cap = problem.max_importance if isinstance(problem.max_importance, float) else 4
     named = "minibatch" if problem.method in ("auto", "moments") else "moments"
     return {
         "features": {"features": identity},
         "discount": {"discount": problem.discount / 2},
         "method": {"method": named, "clip": None, "steps": None, "step_size": None, "sampling": None},
-        "clip": {"clip": (problem.clip or 1) / 2},
+        "clip": {"clip": (problem.clip if isinstance(problem.clip, float) else 1) / 2},
         "steps": {"steps": 1 + (problem.steps or 0)},
         "step_size": {"step_size": (problem.step_size or 1) / 2},
         "sampling": {"sampling": (problem.sampling or 1) / 2},
-        "max_importance": {"max_importance": (problem.max_importance or 4) / 2},
+        "max_importance": {"max_importance": cap / 2},
         "regularization": {"regularization": 3 * (problem.regularization or 1)},
         "uncertainty": {"uncertainty": not problem.uncertainty},
         "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},

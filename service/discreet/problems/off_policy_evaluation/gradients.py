@@ -95,14 +95,14 @@ class Minibatch(Method):
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
 
-    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return ()
         ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
         says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
         if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * MOST_NOISE:
             return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
-        return self._expected(ratio, says)
+        return self._judged(ratio, says)
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
         event, *count = events
@@ -184,7 +184,7 @@ class Gradient(Method):
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
 
-    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         return ("one trajectory a step: at epsilon below 1 a constant often predicts better; see the docs",)
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:

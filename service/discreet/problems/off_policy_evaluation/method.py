@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.errors import FieldIssue
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer
@@ -26,26 +28,23 @@ from discreet.solvers.evaluation.value_features import Features, Fourier
 Chosen = dict[str, Any]
 """Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""
 
+DEFAULT_MAX_IMPORTANCE = 10.0
 COARSE_BITS = 22
 DRAW_SECONDS = 1.7e-6
 """Of one number by the exact samplers, at most."""
 
 
-class Asked(Protocol):
-    """What the methods read of a request."""
+@dataclass(frozen=True)
+class Asked:
+    """What the methods read of a request; None where it leaves the choice to them."""
 
-    @property
-    def discount(self) -> float: ...
-    @property
-    def clip(self) -> float | None: ...
-    @property
-    def steps(self) -> int | None: ...
-    @property
-    def step_size(self) -> float | None: ...
-    @property
-    def sampling(self) -> float | None: ...
-    @property
-    def regularization(self) -> float | None: ...
+    discount: float
+    initial: Any = None
+    clip: float | None = None
+    steps: int | None = None
+    step_size: float | None = None
+    sampling: float | None = None
+    regularization: float | None = None
 
 
 class Method(ABC):
@@ -117,8 +116,18 @@ class Method(ABC):
         return 200e-9 + per_axis * axes + 11e-9 * self.features.dimension
 
     @abstractmethod
-    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         """What error to expect, where public figures tell it."""
+
+    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
+        """The same as figures."""
+        return ()
+
+    def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
+        """The cap on importance ratios that `auto` stands for, and why."""
+        return DEFAULT_MAX_IMPORTANCE, (
+            f"max_importance {DEFAULT_MAX_IMPORTANCE:g} (auto): of this method no public figure tells a better one"
+        )
 
     def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
         """What the mechanisms let out."""
@@ -137,7 +146,7 @@ class Method(ABC):
         """Of progress, while what was released is finished; the last is told by the kind."""
         return 1
 
-    def _expected(self, ratio: float, says: str) -> tuple[str, ...]:
+    def _judged(self, ratio: float, says: str) -> tuple[str, ...]:
         if ratio > 0.1:
             return (f"{says}: too few trajectories for this budget, expect the answer to be mostly noise",)
         return (says,)

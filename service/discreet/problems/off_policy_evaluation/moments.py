@@ -11,10 +11,12 @@ import numpy as np
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, distribution, seeded
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
+from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, Outlook, model_of
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
@@ -30,9 +32,8 @@ STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
 STACKED_NOISE = 0.5  # of the least singular value of A, beyond which its noise is what the answer is made of
 PSEUDO_COUNT = 0.1  # of the noise's deviation
-MOSTLY_NOISE, DROWNED = 0.7, 3.0
-"""Shares of the noise of all cells: an answer beyond the first is called noise; beyond the second the prior of counts
-would be all that draws show, and thresholds are nearer."""
+DROWNED = 3.0
+"""Beyond this share of noise the prior of counts would be all that is seen, and thresholds are nearer."""
 DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
 """Draws, fewer where there are so many states or cells that the work on them would take a minute."""
 
@@ -42,15 +43,6 @@ class _Moments(Method):
 
     name = "moments"
     noised_sums = frozenset({"sums"})
-
-    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
-        if (m := self.public.trajectories) is None:
-            return ()
-        sums = self._sums()
-        deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
-        ratio = deviation * math.sqrt(sums) / ((chosen["clip"] or 1.0) * m)
-        says = f"the noise of all {sums} sums together is {ratio:.2g} of what {m} trajectories can add up to"
-        return self._expected(ratio, says)
 
     @abstractmethod
     def _sums(self) -> int: ...
@@ -87,6 +79,28 @@ class TabularMoments(_Moments):
         what = f"visits of {self._sums()} transitions"
         what += f" and rewards of {public.states} states" if blocks == 2 else ""
         return event, f"{what}, summed over trajectories, each of which counts 1 in all", ()
+
+    def outlook(self, event: Event, epsilon: float, cap: float) -> Outlook | None:
+        start = self.asked.initial
+        model = model_of(self.public, self.asked.discount, start if isinstance(start, tuple) else None)
+        if model is None:
+            return None
+        deviation = event.deviation() / self.unit
+        return Outlook(model, deviation, self._sums(), epsilon, self.public.trajectories, cap)
+
+    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
+        outlook = self.outlook(event, epsilon, self.max_ratio)
+        return () if outlook is None else outlook.expected(self.asked.initial is not None, confidence)
+
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        outlook = self.outlook(event, epsilon, self.max_ratio)
+        return () if outlook is None else outlook.advice(self.asked.initial is not None)
+
+    def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
+        outlook = self.outlook(event, epsilon, 1.0)
+        if outlook is None or self.public.trajectories is None:
+            return super().best_cap(event, epsilon)
+        return outlook.best_cap()
 
     def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
         # Bounds of rewards and ratios are kept by the sums themselves.
@@ -236,6 +250,15 @@ class StackedMoments(_Moments):
         root, ratio = error_of_solution(*moments, theta, ridge, deviation, bound)
         noise = ratio >= STACKED_NOISE
         return Answer(theta, start, np.full(dimension, noise), noise, None if noise else lambda: Normal(theta, root))
+
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        if (m := self.public.trajectories) is None:
+            return ()
+        # Ratios have a mean of 1: however large they may be, the sums are not longer than without them.
+        longest = min(chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0))
+        ratio = event.deviation() * math.sqrt(self.numbers()) / (longest * m)
+        says = f"the noise of all {self.numbers()} sums together is {ratio:.2g} of what {m} trajectories can add up to"
+        return self._judged(ratio, says)
 
     def _sums(self) -> int:
         return self.numbers()

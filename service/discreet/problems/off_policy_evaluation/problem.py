@@ -17,7 +17,8 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS
+from discreet.privacy.units import EPSILON_UNIT
+from discreet.problems.accuracy import INTERVALS, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
@@ -25,7 +26,7 @@ from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures, initial_issues
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
-from discreet.problems.off_policy_evaluation.method import Method
+from discreet.problems.off_policy_evaluation.method import DEFAULT_MAX_IMPORTANCE, Asked, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
@@ -35,8 +36,7 @@ from discreet.problems.results import Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
 
-DEFAULT_MAX_IMPORTANCE = 10.0
-RELEASED = "released"
+RELEASED, AUTO = "released", "auto"
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 
@@ -68,8 +68,9 @@ class OffPolicyEvaluation(ProblemOnData):
     features: AnyFeatures
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
-    clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | None = Field(
-        default=None, description="Public bound on the l2 norm of what one trajectory adds"
+    clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
+        default=None,
+        description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds",
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
@@ -77,8 +78,10 @@ class OffPolicyEvaluation(ProblemOnData):
         Annotated[Real, Field(gt=0, le=1), at_least(LEAST_PROBABILITY, "53 random bits do not tell smaller ones apart")]
         | None
     ) = Field(default=None, description="Probability with which a trajectory takes part in a step of `minibatch`")
-    max_importance: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
-        default=None, description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given"
+    max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
+        default=None,
+        description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; `auto`: of least "
+        "expected error by public figures, shown in the plan's advice",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
@@ -145,6 +148,19 @@ class OffPolicyEvaluation(ProblemOnData):
                 "dataset with smaller public bounds (max_rows, max_trajectories)",
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
+        told: list[str] = []
+        epsilon = (event.price().epsilon + sum(one.price().epsilon for one in count)) / EPSILON_UNIT
+        if self.method == "auto":
+            told.append(self._chosen_method(public, method))
+        if self.max_importance == AUTO:
+            cap, why = method.best_cap(event, epsilon)
+            told.append(why)
+            method = self._method(public, method.name, cap)
+        if self.clip == AUTO:
+            told.append(
+                f"clip {chosen['clip']:.3g} (auto): for features of this norm, by synthetic data; half of it would "
+                "halve the noise of a sum, and cut off more"
+            )
         steps = chosen["steps"] or 0
         return Plan.priced(
             [event, *count],
@@ -158,6 +174,7 @@ class OffPolicyEvaluation(ProblemOnData):
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
+                *(["initial does not come from the data"] if isinstance(self.initial, tuple) else []),
                 "whose trajectory a row belongs to, is recorded truly",
                 sized(f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"),
                 *(
@@ -166,8 +183,8 @@ class OffPolicyEvaluation(ProblemOnData):
                     else []
                 ),
             ),
-            advice=(*method.advice(chosen, event), *self.features.advice()),
-            parameters={"method": method.name, **chosen},
+            advice=(*method.advice(chosen, event, epsilon), *told, *self.features.advice()),
+            parameters={"method": method.name, **chosen, "max_importance": method.max_ratio},
         )
 
     def _name(self, public: OffPolicyPublic) -> str:
@@ -185,10 +202,38 @@ class OffPolicyEvaluation(ProblemOnData):
     def _tabular(self) -> bool:
         return isinstance(self.features, TabularFeatures)
 
-    def _method(self, public: OffPolicyPublic, name: str) -> Method:
+    def _chosen_method(self, public: OffPolicyPublic, method: Method) -> str:
+        """Why `auto` stands for this method."""
+        if method.name == "moments":
+            if public.topology is not None:
+                why = f"the topology is public: noise is on its {len(public.topology)} transitions only"
+            else:
+                why = f"noise is on {method.numbers()} numbers once; minibatch has it in each step"
+            return f"method moments (auto): {why}; the next best is minibatch"
+        says = (
+            f"method minibatch (auto): moments would have noise on {self._method(public, 'moments').numbers()} numbers"
+        )
+        return says + ("; with a public topology it would be the better one" if self._tabular else "")
+
+    def _method(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
+        """`cap`: what the plan chose for `max_importance`."""
         (method,) = methods_named(name, self._tabular)
-        max_ratio = (self.max_importance or DEFAULT_MAX_IMPORTANCE) if public.off_policy else 1.0
-        return method(self, self.features.solver_form(public), max_ratio, public)
+        asked = self.max_importance if isinstance(self.max_importance, float) else DEFAULT_MAX_IMPORTANCE
+        return method(
+            self._asked(), self.features.solver_form(public), (cap or asked) if public.off_policy else 1.0, public
+        )
+
+    def _asked(self) -> Asked:
+        clip = self.clip if isinstance(self.clip, float) else None
+        names = ("discount", "initial", "steps", "step_size", "sampling", "regularization")
+        return Asked(clip=clip, **{name: getattr(self, name) for name in names})
+
+    def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
+        return self._method(public, plan.parameters["method"], plan.parameters.get("max_importance"))
+
+    def expected(self, public: OffPolicyPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+        epsilon = plan.total.epsilon / EPSILON_UNIT
+        return self._planned(public, plan).expected(plan.events[0], epsilon, confidence)
 
     def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         """What keeps this from being a problem on the dataset."""
@@ -203,7 +248,7 @@ class OffPolicyEvaluation(ProblemOnData):
         found += self.features.issues(public)
         if self.method != "auto":
             fits = methods_named(self.method, self._tabular)
-            found += (fits or methods_named(self.method, True))[0].issues(self, public)
+            found += (fits or methods_named(self.method, True))[0].issues(self._asked(), public)
             if not fits:
                 found.append(FieldIssue("/problem/method", f"{self.method} needs tabular states"))
         if self.max_importance is not None and not public.off_policy:
@@ -227,14 +272,14 @@ class OffPolicyEvaluation(ProblemOnData):
 
     def release(self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise) -> Released:
         """What the plan's method lets out: see `methods`."""
-        method = self._method(public, plan.parameters["method"])
+        method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return methods_named(plan.parameters["method"], self._tabular)[0].noised_sums
 
     def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        method = self._method(public, plan.parameters["method"])
+        method = self._planned(public, plan)
         start = None
         if self.initial is not None and self.initial != RELEASED:
             start = np.array(self.initial)

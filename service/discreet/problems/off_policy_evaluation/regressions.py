@@ -13,12 +13,13 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer, Normal
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 
@@ -56,8 +57,12 @@ class _Regression(Method):
         states = self.features.dimension
         return 5e-9 * states**3 + regression.distances(event.smoothing) * (5e-9 * states + 40e-9)
 
-    def advice(self, chosen: Chosen, event: Event) -> tuple[str, ...]:
-        return ("the error of this method depends on the data; `moments` is usually orders better",)
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        told = tuple(one.sentence for one in self.expected(event, epsilon, LEVEL))
+        return (
+            *told,
+            "the error of this method depends on the data; `moments` is usually orders better",
+        )
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
         event: Any = events[0]
@@ -85,6 +90,16 @@ class _Regression(Method):
         far, largest = QUANTILE * deviation, self.public.largest_value(self.asked.discount)
         mostly = far * (1.0 if start is None else float(np.linalg.norm(start))) >= largest
         return Answer(weights, start, np.full(weights.size, far >= largest), mostly, lambda: spread)
+
+    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
+        """Exact, where a public figure bounds the sensitivity."""
+        half = float(ndtri((1 + confidence) / 2)) * event.scale * self._most_sensitive()
+        size = self.public.largest_value(self.asked.discount)
+        if not math.isfinite(half) or self.public.trajectories is None:
+            return ()
+        says = f"the value of each state within ± {half:.2g} with {confidence:.0%}, of at most {size:.3g}"
+        says += ": mostly noise" if half >= size else ""
+        return (Expected("values", half if half < size else math.inf, REWARD, says, size),)
 
     @abstractmethod
     def _most_sensitive(self) -> float:

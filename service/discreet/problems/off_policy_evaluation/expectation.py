@@ -1,0 +1,203 @@
+"""How far noise is expected to move values of numbered states, from public figures alone.
+
+A model stands for the data: each state is visited as often as the others, its possible transitions are as likely as one
+another, and rewards that are not public are uniform within their bound. To first order noise of a deviation in the row
+of state s moves its balance by e_s, of variance
+
+    deviation² (sum over s' of (r + discount v(s') - v(s))² + reward_bound² where rewards have noise)
+
+and the values by (I - discount P)^-1 (e / visits). With importance ratios of mean 1, cut off at W, a visit counts 1/W.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from discreet.problems.accuracy import LEVEL, Expected
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.result import REWARD
+
+MOST_STATES = 400
+"""More are not looked at: a plan takes milliseconds."""
+FEW = 3
+"""Of transitions that nobody declared a state has so many in the model, and the end: noise of those that never occur is
+told from counts."""
+MODELS = 16
+"""Draws of rewards that are not public."""
+RATIO_SQUARE = 4.0
+"""Mean square of importance ratios in the model, in which they are lognormal of mean 1."""
+CAPS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
+MOSTLY_NOISE = 0.7
+"""The share of all noise beyond which an answer is called noise."""
+UNEVEN = 1.3
+"""Some states are visited more often than others: the median state's value has so much more noise than in the model."""
+GOOD, POOR = 0.05, 0.25
+"""Parts of its size: within the one a value is worth having, beyond the other it is useless."""
+
+
+class Model(NamedTuple):
+    """What noise of deviation 1 on the counts of one trajectory would do, and how large a value may be."""
+
+    value: float
+    """Deviation of the value of a state, the median of all."""
+    policy: float
+    """Of the policy's value."""
+    row: float
+    """Of the noise of a row against its visits, where the policy begins."""
+    size: float
+
+
+def model_of(public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None) -> Model | None:
+    """None for more than MOST_STATES."""
+    if public.states is None or public.states > MOST_STATES:
+        return None
+    topology = None if public.topology is None else tuple(public.topology)
+    rewards = None if public.rewards is None else tuple(public.rewards)
+    return _model(public.states, topology, rewards, public.reward_bound, public.horizon, discount, initial)
+
+
+@lru_cache(maxsize=64)
+def _model(
+    states: int,
+    topology: tuple[tuple[int, int], ...] | None,
+    rewards: tuple[float, ...] | None,
+    bound: float,
+    horizon: int,
+    discount: float,
+    initial: tuple[float, ...] | None,
+) -> Model:
+    possible = np.zeros((states, states + 1))
+    if topology is None:
+        topology = tuple((s, (s + 1 + k * k) % states) for s in range(states) for k in range(FEW))
+        topology += tuple((s, states) for s in range(states))
+    origin, target = np.array(topology).T
+    possible[origin, target] = 1.0
+    width = possible.sum(axis=1)
+    P = possible / np.maximum(width, 1.0)[:, None]
+    solved = np.linalg.inv(np.eye(states) - discount * P[:, :states])
+    largest = bound * -math.expm1(horizon * math.log(discount)) / (1 - discount) if discount else bound
+    fixed = np.zeros_like(P)
+    if rewards is not None:
+        fixed[origin, target] = rewards
+        gains = (P * fixed).sum(axis=1)[None]
+        largest = min(largest, _largest(possible, fixed, discount, horizon))
+    else:
+        gains = bound * np.random.default_rng(1).uniform(-1, 1, (MODELS, states))
+    noise = []
+    for values in gains @ solved.T:
+        error = fixed + discount * np.append(values, 0.0) - values[:, None]
+        noise.append((possible * error**2).sum(axis=1) + (bound**2 if rewards is None else 0.0))
+    variance = np.median(noise, axis=0) * (width > 0) * states**2
+    begin = np.full(states, 1 / states) if initial is None else np.array(initial)
+    return Model(
+        value=float(np.median(np.sqrt(solved**2 @ variance))),
+        policy=math.sqrt(float((begin @ solved) ** 2 @ variance)),
+        row=float(begin @ np.sqrt(width)) * states,
+        size=largest,
+    )
+
+
+def _largest(possible: Floats, rewards: Floats, discount: float, horizon: int) -> float:
+    """The largest modulus of a value that public rewards allow."""
+    ends = []
+    for side in (1.0, -1.0):
+        values = np.zeros(len(possible))
+        for _ in range(min(horizon, 1000)):
+            ahead = side * rewards + discount * np.append(values, 0.0)
+            best = np.where(possible > 0, ahead, -np.inf).max(axis=1)
+            values, before = np.where(np.isfinite(best), best, 0.0), values
+            if np.abs(values - before).max() < 1e-9:
+                break
+        ends.append(float(values.max()))
+    return max(ends)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What to expect of one release: the model of its public figures and the noise on it."""
+
+    model: Model
+    deviation: float
+    """Of the noise on a count, in trajectories, were there no ratios."""
+    cells: int
+    epsilon: float
+    trajectories: int | None
+    cap: float = 1.0
+    """Of importance ratios: a visit counts one part in so many."""
+
+    def noise(self, cap: float) -> float:
+        """The noise on a count against all trajectories; of one trajectory where their number is private."""
+        return self.deviation * cap / (self.trajectories or 1)
+
+    def expected(self, valued: bool, confidence: float) -> tuple[Expected, ...]:
+        """Of the values and, where `valued`, of the policy's value; nothing without a public number of trajectories."""
+        if self.trajectories is None:
+            return ()
+        share, row = self.noise(self.cap) * self.cells / math.sqrt(2), self.noise(self.cap) * self.model.row
+        drowned = share > MOSTLY_NOISE or row >= 1
+        found = []
+        for name, what, unit in self._quantities(valued):
+            half = self._half(unit, confidence)
+            says = f"{what} within about ± {half:.2g} with {confidence:.0%}, of at most {self.model.size:.3g}"
+            if drowned:
+                says = f"{what} is expected to be mostly noise, of at most {self.model.size:.3g}"
+            says += self._judged(math.inf if drowned else half, self._half(unit, LEVEL))
+            found.append(Expected(name, math.inf if drowned else half, REWARD, says, self.model.size))
+        return tuple(found)
+
+    def advice(self, valued: bool) -> tuple[str, ...]:
+        if self.trajectories is not None:
+            return tuple(one.sentence for one in self.expected(valued, LEVEL))
+        good = GOOD * self.model.size
+        return tuple(
+            f"{what} within about ± {good:.2g} with {LEVEL:.0%}, of at most {self.model.size:.3g}, takes some "
+            f"{_rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
+            for _, what, unit in self._quantities(valued)[:1]
+        )
+
+    def best_cap(self) -> tuple[float, str]:
+        """The cap on ratios of least expected error: the noise it multiplies, and what it cuts off from the ratios of
+        the model; with the reason."""
+        errors = {}
+        for cap in CAPS:
+            deviation = math.sqrt(math.log(RATIO_SQUARE))
+            above = math.log(cap) / deviation
+            cut = float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
+            errors[cap] = math.hypot(self._at(cap), cut * self.model.size)
+        best, other = sorted(errors, key=lambda cap: errors[cap])[:2]
+        return best, (
+            f"max_importance {best:g} (auto): about ± {errors[best]:.2g} of a value by noise and by ratios "
+            f"cut off, were their mean square {RATIO_SQUARE:g}; the next best, {other:g}, gives ± {errors[other]:.2g}"
+        )
+
+    def _at(self, cap: float) -> float:
+        return float(ndtri((1 + LEVEL) / 2)) * self.noise(cap) * UNEVEN * self.model.value
+
+    def _half(self, unit: float, confidence: float) -> float:
+        return float(ndtri((1 + confidence) / 2)) * self.noise(self.cap) * unit
+
+    def _quantities(self, valued: bool) -> list[tuple[str, str, float]]:
+        values = ("values", "the value of half of all states", UNEVEN * self.model.value)
+        return ([("policy_value", "the policy's value", self.model.policy)] if valued else []) + [values]
+
+    def _judged(self, half: float, usual: float) -> str:
+        """What so wide an interval is good for, and what a narrow one would take."""
+        size = self.model.size
+        if half <= GOOD * size:
+            return ""
+        factor = usual / (GOOD * size)
+        says = ": useless" if half > POOR * size else ""
+        people, epsilon = _rounded(factor * (self.trajectories or 1)), _rounded(factor * self.epsilon)
+        return f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± {GOOD * size:.2g}"
+
+
+def _rounded(number: float) -> float:
+    """Up, to two digits."""
+    place = 10.0 ** (math.floor(math.log10(number)) - 1) if number > 0 else 1.0
+    return math.ceil(number / place - 1e-9) * place
