@@ -27,7 +27,7 @@ from discreet.problems.contents import Content
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output
 
-CASES: tuple[str, ...] = ("coverage_dr_ensemble", "coverage_routing", "coverage_multi_agent")
+CASES: tuple[str, ...] = ("coverage_dr_ensemble", "coverage_routing", "coverage_multi_agent", "coverage_off_policy")
 """Modules of this package with a function `cases() -> Iterator[Case]`."""
 RELEASES = 1000
 LEAST_TOLD = 20

@@ -2198,10 +2198,10 @@ export interface components {
         OffPolicyEvaluation: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of what one trajectory adds
+             * @description Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds
              * @default null
              */
-            clip?: number | null;
+            clip?: number | "auto" | null;
             /**
              * Dataset
              * @description Id of a dataset of this kind; or else `release`
@@ -2225,10 +2225,10 @@ export interface components {
             kind: "off_policy_evaluation";
             /**
              * Max Importance
-             * @description Public cap on importance ratios; 10 when not given
+             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice
              * @default null
              */
-            max_importance?: number | null;
+            max_importance?: number | "auto" | null;
             /**
              * Method
              * @default auto

@@ -1376,8 +1376,11 @@ class OffPolicyEvaluation(TypedDict):
     the topology is public or features are few, else minibatch.
     """
 
-    clip: NotRequired[float | None]
-    """Public bound on the l2 norm of what one trajectory adds; > 0, <= 1e+09"""
+    clip: NotRequired[float | Literal["auto"] | None]
+    """
+    Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public
+    bounds
+    """
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
     discount: float
@@ -1390,8 +1393,11 @@ class OffPolicyEvaluation(TypedDict):
     they were visited
     """
     kind: Literal["off_policy_evaluation"]
-    max_importance: NotRequired[float | None]
-    """Public cap on importance ratios; 10 when not given; > 0, <= 1e+06"""
+    max_importance: NotRequired[float | Literal["auto"] | None]
+    """
+    Public cap on importance ratios; 10 when not given; `auto`: of least expected error by
+    public figures, shown in the plan's advice
+    """
     method: NotRequired[Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]]
     """default `auto`"""
     regularization: NotRequired[float | None]
