@@ -87,7 +87,7 @@ class _Regression(Method):
         seen = float(np.linalg.norm(weights)) / math.sqrt(chdtri(weights.size, 1 - DOUBT))
         deviation = min(event.scale * self._most_sensitive(), seen)
         spread = Normal(weights, deviation * np.eye(weights.size), QUANTILE)
-        far, largest = QUANTILE * deviation, self.public.largest_value(self.asked.discount)
+        far, largest = QUANTILE * deviation, self.public.largest_value(self.asked.discount) / 2
         mostly = far * (1.0 if start is None else float(np.linalg.norm(start))) >= largest
         return Answer(weights, start, np.full(weights.size, far >= largest), mostly, lambda: spread)
 
@@ -98,8 +98,8 @@ class _Regression(Method):
         if not math.isfinite(half) or self.public.trajectories is None:
             return ()
         says = f"the value of each state within ± {half:.2g} with {confidence:.0%}, of at most {size:.3g}"
-        says += ": mostly noise" if half >= size else ""
-        return (Expected("values", half if half < size else math.inf, REWARD, says, size),)
+        says += ": mostly noise" if half >= size / 2 else ""
+        return (Expected("values", half if half < size / 2 else math.inf, REWARD, says, size),)
 
     @abstractmethod
     def _most_sensitive(self) -> float:
