@@ -122,3 +122,13 @@ def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
     drawn = apart.draw(100, rng)
     assert drawn.mean(axis=0) == pytest.approx(apart.mean(), abs=0.5)
     assert np.abs(drawn.mean(axis=0) - true)[:100].mean() < 1.2
+
+
+def test_draws_of_nothing_but_zeros_cannot_be_moved() -> None:
+    """Three cells that are mostly noise, of a known sum: some draws have no count that could be moved to meet it."""
+    noisy, rng = np.array([-3.0, -2.0, 0.5]), np.random.default_rng(1)
+    known = Known(np.ones((1, 3)), np.array([3.0]), np.zeros(1))
+    drawn = draw_counts(noisy, 4.0, "laplace", draws=200, rng=rng, known=known)
+    assert np.isfinite(drawn).all()
+    assert (drawn.sum(axis=1) == 0).any()
+    assert np.median(drawn.sum(axis=1)) == pytest.approx(3)
