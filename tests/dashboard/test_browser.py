@@ -7,6 +7,7 @@ dialog or a request to another host fails the test.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -113,6 +114,29 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         charts = seen.draw()
         assert page.locator(".plot .main-svg").count() >= charts > 0
         people.jobs[kind] = page.url.rpartition("/")[2]
+
+
+def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -> None:
+    """Beside a price: a job on synthetic data, whose page draws the errors; and a number with its interval."""
+    with people.running.client(people.keys["owner"]) as owner:
+        dataset = owner.register(bodies.dataset(name=EVIL))
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go(f"/jobs/new?dataset={dataset['id']}")
+        page.get_by_label("The job as JSON").fill(json.dumps(bodies.job(dataset["id"])))
+        page.get_by_role("button", name="What would this cost?").click()
+        page.get_by_role("button", name="Rehearse on synthetic data").click()
+        page.get_by_role("heading", name="Result", exact=True).wait_for()
+        page.get_by_role("heading", name="Error of total travel time").wait_for()
+        assert seen.draw() >= 3
+        assert page.get_by_text("nothing: a simulation").count() == 1
+        assert not problems_of(seen, axe)
+        with people.running.client(people.keys["owner"]) as owner:
+            assert [entry["kind"] for entry in owner.entries(dataset["account"])] == ["open"]
+        seen.go(people.job("routing"))
+        assert re.search(r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator("#result dl").first.inner_text())
+        assert "intervals of 90%" in page.locator("#uncertainty").inner_text()
 
 
 def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> None:
