@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
@@ -294,3 +297,49 @@ def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
     sums = asked.release(public, plan, content, NoNoise())["sums"]
     assert plan.parameters["max_importance"] != 10
     assert sums[0] == 200 * int(2 / plan.parameters["max_importance"] * (1 << 24))
+
+
+# What people see ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def patients() -> Any:
+    spec = importlib.util.spec_from_file_location("patients", Path(__file__).parents[2] / "examples" / "patients.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_example_says_how_good_its_three_answers_are(patients: Any, tmp_path: Path) -> None:
+    few, some, many = (patients.solved(epsilon) for epsilon in patients.EPSILONS)
+    assert few["uncertainty"]["mostly_noise"]
+    assert "mostly noise" in few["advice"][0]
+    widths = []
+    for one in (some, many):
+        ends = one["uncertainty"]["values"]["policy_value"]
+        assert ends["lower"] < one["unnoised"] < ends["upper"]
+        widths.append(ends["upper"] - ends["lower"])
+    assert widths[0] > 3 * widths[1]
+    assert "of at most 1" in many["advice"][0]
+    charts.draw(patients.job(2)["problem"], some, tmp_path / "values.png")
+    assert (tmp_path / "values.png").stat().st_size > 5000
+
+
+def test_charts_have_whiskers_and_grey_states() -> None:
+    ends = STATES + 1
+    onward = [[s, ends if to == STATES else to] for s, to in TOPOLOGY]
+    (one,) = results(setting(states=ends, topology=[*onward, [STATES, ends]]), 1, 1, initial=[*START, 0.0])
+    (chart,) = charts.charts_of(problem().model_dump(mode="json"), {"noise": []}, one)
+    known, drowned = chart.figure["data"]
+    assert drowned["x"] == [STATES]
+    assert known["y"][STATES] is None
+    assert known["error_y"]["array"][STATES] is None
+    assert min(known["error_y"]["array"][:STATES]) > 0
+    assert chart.table.columns == ("state", "value", "lower", "upper", "noise")
+    assert "1 grey" in chart.caption
+    (plain,) = charts.charts_of(
+        problem().model_dump(mode="json"), {"noise": []}, {"values": one["values"], "weights": one["weights"]}
+    )
+    assert "error_y" not in plain.figure["data"][0]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.figures.charts import Chart, Table, noise_of
+from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import Floats, field
-from discreet.figures.traces import bars, curve, figure, heat, rounded
+from discreet.figures.style import QUIET
+from discreet.figures.traces import WHISKERS, bars, curve, figure, heat, rounded
 from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = "value of each state, or the value function of Fourier features in one or two coordinates; weights"
@@ -26,10 +27,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     )
     if "values" in result:
         values = np.array(result["values"])
-        states = list(range(len(values)))
-        drawn = figure([curve("value", states, values)], x="state", y="value")
-        table = Table.of(("state", "value"), list(zip(states, values, strict=True)))
-        charts.append(Chart("values", "Value of each state", told, drawn, table))
+        charts.append(_values(result, values, told))
         return charts
     if "weights" not in result:
         return charts
@@ -47,6 +45,29 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         )
     )
     return charts
+
+
+def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
+    """The value of each state, with its interval; grey where it is mostly noise."""
+    states, ends = np.arange(len(values)), interval_of(result, "values")
+    noise = np.array(result.get("uncertainty", {}).get("noise_dominates", {}).get("values", []), dtype=bool)
+    noise = noise if noise.size else np.zeros(len(values), dtype=bool)
+    known = curve("value", states.tolist(), np.where(noise, np.nan, values))
+    columns: list[tuple[str, Any]] = [("state", states.tolist()), ("value", values)]
+    if ends is not None:
+        low, high = ends
+        reach = {"array": rounded(high - values), "arrayminus": rounded(values - low), "symmetric": False}
+        known["error_y"] = {"type": "data", **reach, **WHISKERS}
+        told += " Whiskers: how far noise may have moved a value, 90 %."
+        columns += [("lower", low), ("upper", high)]
+    traces = [known]
+    if noise.any():
+        drowned = curve("mostly noise", states[noise].tolist(), values[noise])
+        traces.append({**drowned, "mode": "markers", "marker": {"symbol": "x", "size": 7, "color": QUIET}})
+        told += f" The {int(noise.sum())} grey states are mostly noise."
+        columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
+    table = Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True)))
+    return Chart("values", "Value of each state", told, figure(traces, x="state", y="value"), table)
 
 
 def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
@@ -79,4 +100,11 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
     name = "values" if "values" in result else "weights"
     numbers = field(result, name)
     axis = "state" if name == "values" else "feature"
-    draw_curves([Curve(name, np.arange(len(numbers)), numbers)], path, x=axis, y=name.removesuffix("s"))
+    found, low, high = np.arange(len(numbers)), None, None
+    if (ends := interval_of(result, name)) is not None:
+        # Where nothing is known the band is as wide as anywhere in the picture.
+        low, high = (
+            np.where(np.isfinite(end), end, most(np.where(np.isfinite(end), end, numbers)))
+            for end, most in zip(ends, (np.min, np.max), strict=True)
+        )
+    draw_curves([Curve(name, found, numbers, low, high)], path, x=axis, y=name.removesuffix("s"))

@@ -1,0 +1,125 @@
+"""Three answers about one treatment, which say how good they are: prints a body of POST /v1/jobs.
+
+3,000 SYNTHETIC patients, from a fixed seed, climb or fall on a ladder of twelve states; the top is worth 1 and the
+bottom -1. What the data alone would say is known beside the release. At epsilon .02 the plan says before that the
+answer will be noise, and the answer says so first; at .1 and 2 an interval comes with it.
+
+    python examples/patients.py 2 > job.json
+    discreet plan job.json                      # what to expect, from public figures
+    discreet solve job.json --out result.json   # `uncertainty`: intervals, and states that are mostly noise
+    python examples/patients.py --table         # the three of them, beside the truth
+    python examples/patients.py 0.1 --picture values.png
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PATIENTS, STATES, HORIZON, DISCOUNT = 3000, 12, 20, 0.98
+EPSILONS = (0.02, 0.1, 2.0)
+SEED, START = 2019, 6
+
+
+def transitions() -> list[dict[str, Any]]:
+    """Each step goes up with probability .58, down with .32, or stays."""
+    # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
+    random = np.random.RandomState(SEED)
+    rows = []
+    for patient in range(PATIENTS):
+        state = START + random.randint(-2, 3)
+        for step in range(HORIZON):
+            onward = state + random.choice([1, -1, 0], p=[0.58, 0.32, 0.1])
+            ends = not 0 <= onward < STATES
+            reward = 0.0 if not ends else 1.0 if onward > 0 else -1.0
+            row = {"trajectory": patient, "step": step, "state": int(state), "next_state": 0 if ends else int(onward)}
+            rows.append({**row, "reward": reward, "terminal": bool(ends)})
+            if ends:
+                break
+            state = onward
+    return rows
+
+
+def job(epsilon: float) -> dict[str, Any]:
+    """The body, for one trajectory of 3,000."""
+    initial = [0.0] * STATES
+    initial[START] = 1.0
+    topology = [[s, to if 0 <= to < STATES else STATES] for s in range(STATES) for to in (s - 1, s, s + 1)]
+    rewards = [0.0 if to < STATES else 1.0 if s else -1.0 for s, to in topology]
+    return {
+        "problem": {
+            "kind": "off_policy_evaluation",
+            "dataset": {
+                "name": "synthetic patients on a ladder",
+                "kind": "off_policy_evaluation",
+                "mode": "simulation",
+                "public": {
+                    "unit": "trajectory",
+                    "states": STATES,
+                    "trajectories": PATIENTS,
+                    "reward_bound": 1,
+                    "horizon": HORIZON,
+                    "topology": topology,
+                    "rewards": rewards,
+                },
+                "content": {"transitions": transitions()},
+                "cap": {"epsilon": 10, "delta": 1e-5},
+            },
+            "features": {"type": "tabular"},
+            "discount": DISCOUNT,
+            "initial": initial,
+        },
+        "privacy": {"epsilon": epsilon},
+        "seed": 7,
+    }
+
+
+def solved(epsilon: float) -> dict[str, Any]:
+    """The result of the job, without a server, with the plan's advice and the value that the data alone would give."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever prints the body needs no service
+    from discreet.problems.numbers import Privacy  # noqa: PLC0415
+    from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset, transitions_of  # noqa: PLC0415
+    from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation  # noqa: PLC0415
+    from discreet.solvers.evaluation.least_squares_temporal_difference import lstd  # noqa: PLC0415
+    from discreet.solvers.evaluation.value_features import Tabular  # noqa: PLC0415
+
+    body = job(epsilon)
+    dataset = OffPolicyDataset.model_validate(body["problem"]["dataset"]).described()
+    problem = OffPolicyEvaluation.model_validate({**body["problem"], "dataset": "synthetic"})
+    plan = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
+    content = dataset.rows()
+    released = problem.release(dataset.public, plan, content, Noise.seeded(body["seed"]))
+    result = problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()
+    values = lstd(transitions_of(content, 1.0), Tabular(STATES), DISCOUNT)
+    return {**result, "advice": list(plan.advice), "unnoised": float(values[START])}
+
+
+def table() -> None:
+    for epsilon in EPSILONS:
+        found = solved(epsilon)
+        ends = found["uncertainty"]["values"].get("policy_value", {"lower": None})
+        noise = found["uncertainty"]["mostly_noise"]
+        told = "mostly noise" if noise else f"90 %: {ends['lower']:.2f} to {ends['upper']:.2f}"
+        print(f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise {found['unnoised']:.2f}")
+        print(f"  the plan said: {found['advice'][0]}")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["--table"]:
+        table()
+        return
+    epsilon = float(arguments[0]) if arguments else 2.0
+    if arguments[1:2] == ["--picture"]:
+        from discreet.problems.off_policy_evaluation.charts import draw  # noqa: PLC0415
+
+        draw(job(epsilon)["problem"], solved(epsilon), Path(arguments[2]))
+        return
+    print(json.dumps(job(epsilon)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
