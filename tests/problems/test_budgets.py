@@ -78,7 +78,7 @@ def test_a_delta_by_rule_with_an_epsilon_or_a_rho() -> None:
         {"preset": "wild"},
         {"epsilon": 1, "delta": "automatic"},
         {"epsilon": 1, "delta": None},
-        *({"accuracy": {"within": within}} for within in (0, -1, True, "5", "0%", "0.0 %", "five%", [1], None)),
+        *({"accuracy": {"within": within}} for within in (0, -1, True, "5", "0%", "0.0 %", "five%", "5%\n", "٥%", [1], None)),
         {"accuracy": {"within": 1, "confidence": 1.0}},
         {"accuracy": {"within": 1, "confidence": 0.1}},
     ],
@@ -170,6 +170,16 @@ def test_the_inverse_of_a_named_quantity() -> None:
         with pytest.raises(InvalidInput, match=says) as refused:
             budgeted(problem, public, asked(**said))
         assert refused.value.issues[0].pointer == f"/privacy/accuracy/{where}"
+
+
+def test_a_part_of_next_to_nothing_is_refused_as_one_that_no_epsilon_reaches() -> None:
+    """Also one that is 0 in doubles."""
+    problem, public = told(WIDTHS["as noise"])
+    tiny = Expected("total_travel_time", 1.0, "minutes", "± 1 minute", size=5e-324)
+    object.__setattr__(problem, "expected", lambda *_: (tiny,))
+    with pytest.raises(InvalidInput, match="no epsilon up to 1000") as refused:
+        budgeted(problem, public, asked(within="0.000000001%"))
+    assert refused.value.issues[0].pointer == "/privacy/accuracy/within"
 
 
 def test_a_kind_that_tells_of_nothing_says_so() -> None:

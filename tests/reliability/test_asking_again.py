@@ -6,19 +6,22 @@ Whatever happens, nothing is charged, no data are touched, and nobody gets what 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from discreet.errors import InvalidInput, ReleaseDiffers
 from discreet.installation.local import _DATASET
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.problems import KINDS
 from discreet.settings import Settings
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets, endings, erasure, jobs, restoring, rotation, running
+from discreet.usecases import asking, datasets, endings, erasure, jobs, restoring, rotation, running
 from discreet.usecases.services import Services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
@@ -28,7 +31,12 @@ from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import change, publish, signed_by
 
 
-def question(first: str, **problem: Any) -> dict[str, Any]:
+async def registered(services: Services, owner: Principal, body: dict[str, Any]) -> str:
+    row, _ = await datasets.register(services, owner, whole_registration(validate(_DATASET, body).root))
+    return str(row["id"])
+
+
+def question(first: str | list[str], **problem: Any) -> dict[str, Any]:
     """More of a body, so that it asks a job again."""
     body = bodies.job("", objective="user_equilibrium", release=first, **problem)
     del body["problem"]["dataset"]
@@ -103,6 +111,97 @@ def test_what_cannot_be_asked_any_more(postgres: EmbeddedPostgres, settings: Set
     attack(settings, go)
 
 
+def test_private_releases_are_asked_beside_no_simulation(postgres: EmbeddedPostgres, settings: Settings) -> None:
+    """Somebody who writes rows makes both seem of one dataset until the job is accepted. It would be a simulation's."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        await publish(services, job)
+        public = await registered(services, owner, bodies.dataset(mode="simulation"))
+        simulated = await submit(services, owner, public)
+        await publish(services, simulated)
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            administrator.execute("SET session_replication_role = replica")
+            move = "UPDATE jobs SET dataset_id = %s WHERE id = %s"
+            administrator.execute(move, (dataset, simulated))
+            asked = await submit(services, owner, dataset, **question([job, simulated]))
+            administrator.execute(move, (public, simulated))
+        assert await running.claim(services, asked) is None
+        assert await ended(services, owner, asked) == ("failed", "first_release_altered")
+
+    attack(settings, go)
+
+
+def test_releases_of_unlike_sums_are_not_combined(settings: Settings) -> None:
+    """A clip `auto` is another at another budget: the counts are then of other histograms, in other units."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        body = KINDS["dr_ensemble"].example()
+        states, of = 12, {"states": 12, "participants": 120, "steps": 97}
+        records = [[(load + step) % states for step in range(97)] for load in range(120)]
+        declared = body["problem"]["dataset"]
+        declared["public"] |= of
+        problem = {
+            **body["problem"],
+            "dataset": await registered(services, owner, {**declared, "content": {"trajectories": records}}),
+            "power": [1.0] * states,
+            "initial": [1.0] + [0.0] * (states - 1),
+            "clip": "auto",
+        }
+        named = []
+        for epsilon in (1, 1, 0.1):
+            privacy = {"epsilon": epsilon, "delta": 1e-6}
+            named.append(await submit(services, owner, dataset, problem=problem, privacy=privacy))
+            await publish(services, named[-1])
+        del problem["dataset"]
+
+        async def ask(*release: str) -> str:
+            return await submit(services, owner, dataset, problem={**problem, "release": release}, privacy=None)
+
+        with pytest.raises(ReleaseDiffers, match=rf"clip is 0\.18 in {named[0]}, null in {named[2]}") as refused:
+            await ask(named[0], named[2])
+        assert {one.pointer for one in refused.value.issues} == {"/problem/release"}
+        for release in (named[:2], named[2:]):
+            assert await running.claim(services, await ask(*release)) is not None
+
+    attack(settings, go)
+
+
+def test_noise_of_one_seed_is_no_gain(settings: Settings) -> None:
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        public = await registered(services, owner, bodies.dataset(mode="simulation"))
+        named = [await submit(services, owner, public, seed=seed) for seed in (5, 5, 6, None, None)]
+        for one in named:
+            await publish(services, one)
+        with pytest.raises(InvalidInput, match="one seed"):
+            await submit(services, owner, public, **question(named))
+        assert await submit(services, owner, public, **question(named[1:]))
+
+    attack(settings, go)
+
+
+def test_more_releases_than_are_combined_are_not_read(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that asked a hundred is named as one: their problems and plans may be large."""
+    read: list[int] = []
+    look = asking.jobs.to_ask_again
+
+    async def counted(connection: Any, tenant: str, names: Sequence[str]) -> Any:
+        read.append(len(names))
+        return await look(connection, tenant, names)
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        named = [job, await submit(services, owner, dataset)]
+        for one in named:
+            await publish(services, one)
+        asked = await submit(services, owner, dataset, **question(named))
+        monkeypatch.setattr(asking.jobs, "to_ask_again", counted)
+        monkeypatch.setattr(asking, "MOST_RELEASES", 1)
+        with pytest.raises(InvalidInput, match="2 releases, at most 1"):
+            await submit(services, owner, dataset, **question(asked))
+        assert read == [1]
+
+    attack(settings, go)
+
+
 def test_a_first_certificate_of_an_unknown_key(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
@@ -152,12 +251,11 @@ def test_a_simulation_that_is_erased_meanwhile(settings: Settings) -> None:
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
-        declared = validate(_DATASET, bodies.dataset(mode="simulation")).root
-        public, _ = await datasets.register(services, owner, whole_registration(declared))
-        simulated = await submit(services, owner, public["id"])
+        public = await registered(services, owner, bodies.dataset(mode="simulation"))
+        simulated = await submit(services, owner, public)
         await publish(services, simulated)
-        asked = await submit(services, owner, public["id"], **question(simulated))
-        for name in (dataset, public["id"]):
+        asked = await submit(services, owner, public, **question(simulated))
+        for name in (dataset, public):
             await erasure.erase(services, owner, name)
         assert await running.claim(services, asked) is None
         assert await ended(services, owner, asked) == ("failed", "first_release_gone")

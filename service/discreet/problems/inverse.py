@@ -7,6 +7,7 @@ where the expected width falls as a power of epsilon, and never more than `MOST_
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,7 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
     if not expected.size:
         says = f"how large {expected.quantity} is, is not known without the data: say in {expected.unit} how near"
         raise InvalidInput(says, pointer=f"{POINTER}/within")
-    return part * abs(expected.size)
+    return max(part * abs(expected.size), sys.float_info.min)
 
 
 def _crossing(tried: Sequence[Attempt]) -> float:

@@ -136,7 +136,7 @@ def _auto_or_figure(value: Any) -> Any:
 
 def _within(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-    if is_number or (isinstance(value, str) and re.match(PER_CENT, value) and value.strip("0. %")):
+    if is_number or (isinstance(value, str) and re.fullmatch(PER_CENT, value, re.ASCII) and value.strip("0. %")):
         return value
     raise ValueError("a number above 0 in the unit of the quantity is needed, or a text such as `5%`")
 

@@ -90,6 +90,18 @@ def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> lis
     ]
 
 
+def unlike(plans: Sequence[Plan], jobs: Sequence[str]) -> list[FieldIssue]:
+    """Why releases of the same request are not the same sums: of what it left to the service (a clip `auto`), another
+    budget has chosen otherwise. Empty for releases that combine."""
+    first = plans[0].parameters
+    return [
+        FieldIssue("/problem/release", f"{name} is {_short(first.get(name))} in {jobs[0]}, {_short(own)} in {job}")
+        for plan, job in zip(plans, jobs, strict=True)
+        for name, own in plan.parameters.items()
+        if own != first.get(name)
+    ]
+
+
 def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterable[str]) -> Plan:
     """What asking again does, at price 0: events, noise and parameters are those of the releases, all else is the
     question's. Of several the noise is that of their mean, weighted by inverse variance."""

@@ -328,7 +328,7 @@ _STORE_RELEASE = text(
 )
 _TO_ASK_AGAIN = text(
     """
-    SELECT job.id, job.kind, job.state, job.dataset_id, job.problem, job.plan, job.released_by,
+    SELECT job.id, job.kind, job.state, job.dataset_id, job.problem, job.plan, job.seed, job.released_by,
            release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
            dataset.public, dataset.mode, dataset.deleted_at
     FROM jobs AS job

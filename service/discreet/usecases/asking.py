@@ -12,7 +12,7 @@ from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, Releas
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
-from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of
+from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of, unlike
 from discreet.storage import jobs
 from discreet.storage.database import Database
 from discreet.storage.jobs import FINAL
@@ -57,9 +57,10 @@ async def find(
                 raise NotFound(f"there is no job {job_id}", pointer=_pointer(problem, place))
         # Whoever asked again has released nothing: meant are those whom it asked. Each once, or it would count twice.
         roots = list(dict.fromkeys(one for name in problem.first_jobs for one in named[name]["released_by"] or [name]))
+        if len(roots) > MOST_RELEASES:  # before their rows are read, which may be large
+            says = f"these are {len(roots)} releases, at most {MOST_RELEASES} are combined"
+            raise InvalidInput(says, pointer=POINTER)
         found = await jobs.to_ask_again(connection, principal.tenant_id, roots)
-    if len(roots) > MOST_RELEASES:
-        raise InvalidInput(f"these are {len(roots)} releases, at most {MOST_RELEASES} are combined", pointer=POINTER)
     for job_id in roots:
         if (why := _nothing_released(found[job_id])) is not None:
             raise Conflict(f"{job_id} {why}", code="no_release")
@@ -70,6 +71,10 @@ async def find(
     if others := [one for one in roots if found[one]["dataset_id"] != first["dataset_id"]]:
         says = f"{others[0]} released of another dataset than {roots[0]}"
         raise ReleaseDiffers([FieldIssue(POINTER, says)])
+    seeds = [row["seed"] for row in found.values() if row["seed"] is not None]
+    if len(set(seeds)) < len(seeds):
+        says = "two of these are simulations of one seed, so their noise is the same: combined it would not be less"
+        raise InvalidInput(says, pointer=POINTER)
     if (size := sum(one["bytes"] for one in found.values())) > MOST_BYTES:
         raise InvalidInput(f"these releases have {size} bytes, at most {MOST_BYTES} are combined", pointer=POINTER)
     return await anyio.to_thread.run_sync(_compared, problem, {job_id: found[job_id] for job_id in roots})
@@ -84,6 +89,8 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
     if len(plans) > 1 and not problem.noised_sums(plans[0]):
         says = "these releases cannot be combined: only sums with noise added can, not what this method releases"
         raise InvalidInput(says, pointer=POINTER)
+    if issues := unlike(plans, list(firsts)):
+        raise ReleaseDiffers(issues)
     return Asked(problem.model_copy(update={"asked_of": tuple(firsts)}), public, plans)
 
 

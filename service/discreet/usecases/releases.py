@@ -69,9 +69,12 @@ async def firsts(services: Services, tenant_id: str, job_ids: Sequence[str]) -> 
     """The jobs that are asked again, and the dataset of all of them. NotAsked or MasterKeyAbsent where that cannot be.
 
     Not only rows are looked at: each release opens for its own job's terms alone, which name the tenant, and has the
-    digest that the job's certificate names, which this installation has signed.
+    digest that the job's certificate names, which this installation has signed. All are of one dataset: a simulation's
+    would make public what private ones released.
     """
-    found, dataset = [], None
+    found: list[First] = []
+    dataset: Row | None = None
+    known: set[str] = set()
     for job_id in job_ids:  # one at a time: releases may be large
         async with services.database.transaction(SYSTEM) as connection:
             job = await jobs.find(connection, job_id, tenant_id)
@@ -81,9 +84,12 @@ async def firsts(services: Services, tenant_id: str, job_ids: Sequence[str]) -> 
                 dataset = await datasets.known(connection, job["dataset_id"])
         if row is None or job is None or result is None or dataset is None or dataset["tenant_id"] != tenant_id:
             raise NotAsked(code="first_release_gone")
+        known.add(dataset["id"])
+        if len(known) > 1:
+            raise NotAsked(code="first_release_altered")
         found.append(await anyio.to_thread.run_sync(_first, services.secrets, job, row, result, dataset))
     assert dataset is not None
-    return found, dataset
+    return found, dict(dataset)
 
 
 def _first(keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], dataset: Row) -> First:
