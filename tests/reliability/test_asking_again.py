@@ -18,6 +18,7 @@ from discreet.installation.local import _DATASET
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.settings import Settings
+from discreet.storage import jobs as job_rows
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
@@ -182,7 +183,7 @@ def test_noise_of_one_seed_is_no_gain(settings: Settings) -> None:
 def test_more_releases_than_are_combined_are_not_read(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that asked a hundred is named as one: their problems and plans may be large."""
     read: list[int] = []
-    look = asking.jobs.to_ask_again
+    look = job_rows.to_ask_again
 
     async def counted(connection: Any, tenant: str, names: Sequence[str]) -> Any:
         read.append(len(names))
@@ -193,7 +194,7 @@ def test_more_releases_than_are_combined_are_not_read(settings: Settings, monkey
         for one in named:
             await publish(services, one)
         asked = await submit(services, owner, dataset, **question(named))
-        monkeypatch.setattr(asking.jobs, "to_ask_again", counted)
+        monkeypatch.setattr(job_rows, "to_ask_again", counted)
         monkeypatch.setattr(asking, "MOST_RELEASES", 1)
         with pytest.raises(InvalidInput, match="2 releases, at most 1"):
             await submit(services, owner, dataset, **question(asked))
