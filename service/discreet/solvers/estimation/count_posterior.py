@@ -328,7 +328,8 @@ def _conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.
         target = target + known.deviation * rng.standard_normal((len(counts), target.size))
     spread = np.where(counts > 0, variance, 0.0)[:, None] * A
     covariance = np.matmul(spread, A.T)
-    ridge = 1e-9 * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-200) * np.eye(target.shape[-1])
+    # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far below a count.
+    ridge = 1e-9 * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3) * np.eye(target.shape[-1])
     missing = np.linalg.solve(covariance + np.diag(known.deviation**2) + ridge, (target - counts @ A.T)[..., None])
     counts = counts + np.matmul(missing.mT, spread)[:, 0]
     met = counts @ A.T
