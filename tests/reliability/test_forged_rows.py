@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.problems import KINDS
+from discreet.problems import JOBS
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet.storage import sealing, secrets, tamper_seals
@@ -103,7 +103,7 @@ def test_a_job_of_a_version_whose_requests_are_not_taken_any_more(
         relative_gap: Literal[1] = 1
 
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
-        monkeypatch.setitem(KINDS, "routing", Narrower)
+        monkeypatch.setitem(JOBS, "routing", Narrower)
         assert await running.claim(services, job) is None
         assert await outcome(services, owner, job) == ("failed", "job_outdated")
         assert [row["kind"] for row in await _entries(services, job)] == ["reserve", "release"]
