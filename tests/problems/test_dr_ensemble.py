@@ -408,11 +408,14 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
 
 
 def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
-    widths = []
+    widths, errors = [], []
     for steps in (30, None):
-        interval = finished(0.5, 6, steps, price=[0.2] * 60)["uncertainty"]["values"]["default_power"]
-        widths.append(np.mean(np.array(interval["upper"]) - interval["lower"]))
-    assert widths[0] < 0.7 * widths[1]
+        found = [finished(0.5, seed, steps, price=[0.2] * 60) for seed in range(5, 12)]
+        ends = [body["uncertainty"]["values"]["default_power"] for body in found]
+        widths.append(np.mean([np.subtract(one["upper"], one["lower"]) for one in ends]))
+        errors.append(np.mean([np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]))
+    assert widths[0] < 0.9 * widths[1]
+    assert errors[0] < 0.6 * errors[1]
 
 
 def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:

@@ -17,15 +17,21 @@ def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
     likelihood = np.exp(-np.abs(noise) / scale if kind == "laplace" else -0.5 * (noise / scale) ** 2)
     posterior, evidence = np.zeros(likelihood.shape), 0.0
     low, high = np.log([scale / 16, 2 * max(noisy)])
-    for mean in np.exp(np.linspace(low, high, 25)):
-        for shape in np.exp(np.linspace(*np.log(count_posterior.SHAPES), 25)):
-            edges = stats.gamma(shape, scale=mean / shape).cdf(np.maximum(np.arange(61) - 0.5, 0))
-            for empty in np.linspace(*count_posterior.EMPTY, 25):
-                mass = likelihood * (1 - empty) * np.diff(edges)
-                mass[:, 0] += empty * likelihood[:, 0]
-                own = mass.sum(axis=1)
-                evidence += (weight := own.prod())
-                posterior += weight * mass / own[:, None]
+    edges = np.maximum(np.arange(61) - 0.5, 0)
+    spikes = [likelihood * (counts == 0)]
+    for mean, shape in count_posterior.FAINT[1:]:
+        spikes.append(likelihood * np.diff(stats.gamma(shape, scale=mean * scale / shape).cdf(edges)))
+    none = count_posterior.NONE
+    before = [none, *[(1 - none) / (len(spikes) - 1)] * (len(spikes) - 1)]
+    for mean in np.exp(np.linspace(low, high, 15)):
+        for shape in np.exp(np.linspace(*np.log(count_posterior.SHAPES), 12)):
+            slab = likelihood * np.diff(stats.gamma(shape, scale=mean / shape).cdf(edges))
+            for empty in np.linspace(*count_posterior.EMPTY, 12):
+                for first, faint in zip(before, spikes, strict=True):
+                    mass = (1 - empty) * slab + empty * faint
+                    own = mass.sum(axis=1)
+                    evidence += (weight := first * own.prod())
+                    posterior += weight * mass / own[:, None]
     return posterior / evidence
 
 
@@ -61,6 +67,29 @@ def test_intervals_cover_counts_of_the_model(kind: Kind, lattice: float) -> None
         covered.append(inside[true > 0].mean())
         assert np.mean((drawn.mean(axis=0) - true) ** 2) < 0.85 * np.mean((noisy - true) ** 2)
     assert 0.85 < np.mean(covered) < 0.96
+
+
+def test_faint_counts_beside_large_ones_are_not_lost() -> None:
+    """Loads that nearly always stay: each of their 30 moves is lost in noise, all together are not (5 deviations). One
+    spike at 0 answered 0 for each of them, with intervals of no width."""
+    rng = np.random.default_rng(5)
+    true = np.where(np.arange(36) % 7 == 0, 80.0, 0.3)
+    held, sums = [], []
+    for _ in range(20):
+        posterior = CountPosterior.of(true + rng.laplace(scale=0.2, size=36), 0.2, "laplace")
+        low, high = np.quantile(posterior.draw(200, rng)[:, true < 1], (0.05, 0.95), axis=0)
+        held.append(np.mean((low <= 0.3) & (high >= 0.3)))
+        sums.append(posterior.mean()[true < 1].sum())
+    assert np.mean(held) > 0.8
+    assert np.mean(sums) == pytest.approx(9.0, rel=0.2)
+
+
+def test_nothing_but_noise_below_a_known_total_is_a_number() -> None:
+    known = Known(np.ones((1, 2)), np.array([100.0]), np.zeros(1))
+    posterior = CountPosterior.of(np.array([-40.0, -60.0]), 5.0, "laplace")
+    drawn = posterior.draw(200, np.random.default_rng(1), known)
+    assert np.isfinite(drawn).all()
+    assert np.isfinite(posterior.mean(known)).all()
 
 
 def test_little_noise_leaves_the_counts_as_they_were_released() -> None:
@@ -118,7 +147,7 @@ def test_cells_that_may_all_be_0_have_a_prior_of_their_own() -> None:
     noisy = true + rng.laplace(size=400)
     group = np.repeat([0, 1], [100, 300])
     apart = GroupedPosterior.of(noisy, 1.0, "laplace", group)
-    assert apart.mean()[100:].sum() < 0.2 * CountPosterior.of(noisy, 1.0, "laplace").mean()[100:].sum()
+    assert apart.mean()[100:].sum() < 0.3 * CountPosterior.of(noisy, 1.0, "laplace").mean()[100:].sum()
     drawn = apart.draw(100, rng)
     assert drawn.mean(axis=0) == pytest.approx(apart.mean(), abs=0.5)
     assert np.abs(drawn.mean(axis=0) - true)[:100].mean() < 1.2

@@ -1,8 +1,11 @@
 """What counts may have been before noise of a public distribution was added to them: draws of a posterior.
 
-Cells are exchangeable: a true count is 0 with probability w, else of a Gamma distribution; w, its mean and its shape
-are unknown, and integrated over a grid by their marginal likelihood (a spike and a slab, as in Johnstone & Silverman
-2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that found.
+Cells are exchangeable: a true count is faint with probability w, else of a Gamma distribution; w, its mean and its
+shape are unknown, and integrated over a grid by their marginal likelihood (a spike and a slab, as in Johnstone &
+Silverman 2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that found.
+
+Faint counts are all 0, or of a Gamma distribution of their own, whose mean and shape are unknown too. Loads that
+nearly always stay where they are move now and then: each such count is lost in noise, all of them together are not.
 
 The noise is exactly that of the discrete mechanisms: on a lattice P(z) is proportional to exp(-|z|/scale) or
 exp(-z²/(2 scale²)), and the constant does not depend on the count.
@@ -14,7 +17,7 @@ Only released numbers are looked at, so nothing here costs any privacy. It is NO
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Self
 
@@ -25,8 +28,8 @@ from scipy.special import expit, gammainc, gammaln, logit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["laplace", "gaussian"]
-Point = tuple[float, float, float]
-"""Mean and shape of the counts that are not 0, and w."""
+Point = tuple[float, float, float, int]
+"""Mean and shape of the counts that are not faint, w, and the place in `FAINT` of those that are."""
 
 MAX_CELLS = 50_000
 """More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
@@ -37,6 +40,11 @@ PIECES = 160
 COARSE, FINE = (12, 6, 6), (7, 5, 5)
 """Points of mean, shape and w in the two stages."""
 SHAPES, EMPTY = (0.15, 12.0), (0.02, 0.98)
+FAINT = [(0.0, 1.0), *((0.1 * 2.0**power, shape) for shape in (0.3, 1.0) for power in range(8))]
+"""Mean, in scales of the noise, and shape of faint counts; the first are all 0."""
+NONE = 0.3
+"""Probability, before, that faint counts are all 0. With more, and little to tell from, loads that nearly always stay
+had intervals that were too narrow; with less, support that is never used would be thought to be."""
 LEAST_MEAN = 1 / 16
 """Of counts that are not 0, in scales of the noise."""
 NEAR, GROUPED = 16.0, 0.03
@@ -203,6 +211,7 @@ class _Cells:
     """Of each place, and `empty` of a count of 0, over the largest of its value."""
     empty: Floats
     discrete: bool
+    kept: dict[tuple[float, float], Floats] = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Floats, kind: Kind, lattice: float) -> _Cells:
@@ -245,11 +254,23 @@ class _Cells:
         mass[~near] = powers * np.exp(-self.places[~near][:, :, None] * rate) * factor
         return self.likelihood[:, :, None] * mass
 
+    def faint(self) -> Floats:
+        """Likelihood of a faint count, for each of `FAINT`: float64[values, places]."""
+        return np.stack([self.empty, *(self._slab(*one).sum(axis=1) for one in FAINT[1:])], axis=1)
+
+    def _slab(self, mean: float, shape: float) -> Floats:
+        """`filled` for one mean, kept for the points that have it too: float64[values, places]."""
+        if (mean, shape) not in self.kept:
+            self.kept[mean, shape] = self.filled(np.array([mean]), shape)[:, :, 0]
+        return self.kept[mean, shape]
+
     def mass(self, point: Point) -> Floats:
         """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""
-        mean, shape, empty = point
-        filled = (1 - empty) * self.filled(np.array([mean]), shape)[:, :, 0]
-        mass = np.concatenate([empty * self.empty[:, None], filled], axis=1)
+        mean, shape, w, faint = point
+        filled = (1 - w) * self._slab(mean, shape)
+        if faint > 0:
+            filled = filled + w * self._slab(*FAINT[faint])
+        mass = np.concatenate([(0.0 if faint > 0 else w) * self.empty[:, None], filled], axis=1)
         normalized: Floats = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
         return normalized
 
@@ -282,38 +303,44 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
 
 
 def _hyperparameters(cells: _Cells, size: Floats, least_mean: float) -> tuple[list[Point], Floats]:
-    """Points (mean, shape, w) and their weights, of cells of which there are `size` each.
+    """Points (mean, shape, w, place in `FAINT`) and their weights, of cells of which there are `size` each.
 
-    Uniform before: the logarithms of mean and shape, and w.
+    Uniform before: the logarithms of mean and shape, w, and the places in `FAINT` but the first, whose probability is
+    `NONE`.
     """
     top = max(float(cells.values.max()), 1.0)
     spans = [(math.log(least_mean), math.log(2 * top)), (math.log(SHAPES[0]), math.log(SHAPES[1])), tuple(logit(EMPTY))]
     axes = [np.linspace(low, high, count) for (low, high), count in zip(spans, COARSE, strict=True)]
-    weight = _evidence(cells, size, axes)
+    faint = cells.faint()
+    weight = _evidence(cells, size, axes, faint)
     for axis in range(3):
-        share = weight.sum(axis=tuple(other for other in range(3) if other != axis))
+        share = weight.sum(axis=tuple(other for other in range(4) if other != axis))
         share /= share.sum()
         middle = float(share @ axes[axis])
         step = axes[axis][1] - axes[axis][0]
         wide = 2 * math.sqrt(float(share @ (axes[axis] - middle) ** 2) + step**2 / 4)
         low, high = (max(spans[axis][0], middle - wide), min(spans[axis][1], middle + wide))
         axes[axis] = np.linspace(low, high, FINE[axis])
-    weight = _evidence(cells, size, axes)
-    means, shapes, empty = np.meshgrid(np.exp(axes[0]), np.exp(axes[1]), expit(axes[2]), indexing="ij")
+    weight = _evidence(cells, size, axes, faint)
+    grid = np.meshgrid(np.exp(axes[0]), np.exp(axes[1]), expit(axes[2]), np.arange(len(FAINT)), indexing="ij")
     kept = weight > EVIDENT
-    points = zip(means[kept].tolist(), shapes[kept].tolist(), empty[kept].tolist(), strict=True)
+    points = zip(*(axis[kept].tolist() for axis in grid), strict=True)
     return list(points), weight[kept]
 
 
-def _evidence(cells: _Cells, size: Floats, axes: list[Floats]) -> Floats:
-    """Marginal likelihood of log mean, log shape and logit w on a grid, over the largest: float64[means, shapes, w]."""
-    means, empty = np.exp(axes[0]), expit(axes[2])
-    logs = np.empty(tuple(axis.size for axis in axes))
+def _evidence(cells: _Cells, size: Floats, axes: list[Floats], faint: Floats) -> Floats:
+    """Marginal likelihood of log mean, log shape and logit w on a grid, and of the places in `FAINT`, over the largest:
+    float64[means, shapes, w, places]."""
+    means, w = np.exp(axes[0]), expit(axes[2])
+    logs = np.empty((*(axis.size for axis in axes), len(FAINT)))
+    lost = w[:, None] * faint[:, None, :]  # [values, w, places]
     for place, shape in enumerate(np.exp(axes[1]).tolist()):
         filled = cells.filled(means, shape).sum(axis=1)  # [values, means]
-        mixed = empty * cells.empty[:, None, None] + (1 - empty) * filled[:, :, None]
-        logs[:, place] = np.tensordot(size, np.log(np.maximum(mixed, 1e-300)), 1)
-    logs += np.log(empty * (1 - empty))  # uniform in w, not in its logit
+        for mean in range(means.size):
+            mixed = lost + (1 - w[:, None]) * filled[:, mean, None, None]
+            logs[mean, place] = np.tensordot(size, np.log(np.maximum(mixed, 1e-300)), 1)
+    logs += np.log(w * (1 - w))[:, None]  # uniform in w, not in its logit
+    logs[..., 0] += math.log(NONE / (1 - NONE) * (len(FAINT) - 1))
     evidence: Floats = np.exp(logs - logs.max())
     return evidence
 
