@@ -2,7 +2,8 @@
 
 Cells are exchangeable: a true count is faint with probability w, else of a Gamma distribution; w, its mean and its
 shape are unknown, and integrated over a grid by their marginal likelihood (a spike and a slab, as in Johnstone &
-Silverman 2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that found.
+Silverman 2004, without choosing one of them). The grid has two stages: a coarse one, then a fine one about what that
+found.
 
 Faint counts are all 0, or of a Gamma distribution of their own, whose mean and shape are unknown too. Loads that
 nearly always stay where they are move now and then: each such count is lost in noise, all of them together are not.
@@ -50,7 +51,7 @@ LEAST_MEAN = 1 / 16
 NEAR, GROUPED = 16.0, 0.03
 """Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's posterior is moved."""
 REPAIRS = 8
-EVIDENT = 1e-4
+EVIDENT = 2e-3
 """Points of less weight than this part of the largest are left out."""
 
 
