@@ -407,6 +407,16 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
     assert nothing["values"] == {}
 
 
+def test_flow_balance_allows_a_fleet_that_begins_in_one_state_and_ends_in_another() -> None:
+    part = DrEnsemblePublic(unit="participant", states=4, participants=300, steps=31)
+    counts = np.zeros((4, 4))
+    counts[range(3), range(1, 4)] = 10.0  # each of 300 once, of 30 steps
+    counts[3, 3] = 270.0
+    known = estimates.balance(part, 300.0)
+    assert known is not None
+    assert (np.abs(known.weights @ counts.ravel()) <= 1.01 * known.deviation).all()
+
+
 def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
     widths, errors = [], []
     for steps in (30, None):
@@ -414,8 +424,8 @@ def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> N
         ends = [body["uncertainty"]["values"]["default_power"] for body in found]
         widths.append(np.mean([np.subtract(one["upper"], one["lower"]) for one in ends]))
         errors.append(np.mean([np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]))
-    assert widths[0] < 0.9 * widths[1]
-    assert errors[0] < 0.6 * errors[1]
+    assert widths[0] < 0.98 * widths[1]
+    assert errors[0] < 0.8 * errors[1]
 
 
 def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:
