@@ -197,16 +197,16 @@ def followed_jobs(body: Mapping[str, Any]) -> list[str]:
 def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()) -> list[Check]:
     """Whether the certificate of what was asked again says of each first job what that job's own certificate says, and
     whether that one holds; where it is not given, nothing can be told. Empty for what follows from nothing."""
-    section = body.get("follows_from")
-    if section is None:
+    if "follows_from" not in body:
         return []
+    section = body["follows_from"]
     try:
         named = {one["job"]: dict(one) for one in section["releases"]}
     except (TypeError, KeyError, ValueError):
         named = {}
     if not named:
         return [Check("release", False, "the certificate does not say in this format what it follows from")]
-    own = {first.get("job"): first for first in firsts}
+    own = {job: first for first in firsts if isinstance(job := first.get("job"), str)}
     checks = []
     for job, said in named.items():
         first = own.get(job)
