@@ -414,7 +414,7 @@ def test_flow_balance_allows_a_fleet_that_begins_in_one_state_and_ends_in_anothe
     counts[3, 3] = 270.0
     known = estimates.balance(part, 300.0)
     assert known is not None
-    assert (np.abs(known.weights @ counts.ravel()) <= 1.01 * known.deviation).all()
+    assert (np.abs(known.weights @ counts.ravel()) <= 1.5 * known.deviation).all()
 
 
 def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
@@ -424,7 +424,7 @@ def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> N
         ends = [body["uncertainty"]["values"]["default_power"] for body in found]
         widths.append(np.mean([np.subtract(one["upper"], one["lower"]) for one in ends]))
         errors.append(np.mean([np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]))
-    assert widths[0] < 0.98 * widths[1]
+    assert widths[0] < 0.95 * widths[1]
     assert errors[0] < 0.8 * errors[1]
 
 

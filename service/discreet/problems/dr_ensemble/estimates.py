@@ -197,8 +197,8 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
     """A load leaves a state as often as it comes there, but for where it began and ended: at most 1 of steps - 1.
 
     Where all records are of one public length the difference of a state's row and column is that of the participants
-    who began and who ended there, over steps - 1. Thought of as normal about 0 with the largest that can be as its
-    deviation: vehicles all begin empty and end full. With that over sqrt(states) their costs were covered .07 times.
+    who began and who ended there, over steps - 1. Thought of as normal about 0, the largest that can be is 1.4 of its
+    deviations: vehicles all begin empty and end full. With sqrt(states) of them their costs were covered .07 times.
     """
     if public.steps is None:
         return None
@@ -208,7 +208,7 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
     weights[origin, np.arange(origin.size)] += 1
     weights[to, np.arange(origin.size)] -= 1
     weights = weights[:-1]  # they sum to 0
-    deviation = participants / (public.steps - 1)
+    deviation = participants / (public.steps - 1) / 2**0.5
     return Known(weights, np.zeros(len(weights)), np.full(len(weights), deviation))
 
 
