@@ -24,6 +24,10 @@ from discreet.solvers.estimation.count_posterior import GroupedPosterior, Kind, 
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""
+LEAST_DRAWS = 50
+"""Of fewer no intervals are made."""
+MOST_OPERATIONS = 4_000_000_000
+"""Of meeting the balance in all draws; larger supports get fewer draws."""
 NEAR, LEAST_GROUP = 2, 50
 """States are bins of power in order: moves by more than two are another kind of cells, where there are enough."""
 LARGEST_SHARE = 0.7
@@ -103,6 +107,11 @@ class NoisyCounts(Estimate):
 
     def draw(self, draws: int) -> tuple[Floats, Floats] | None:
         if self.posterior is None or self.mostly_noise:
+            return None
+        if self.known is not None:
+            constraints, cells = self.known.weights.shape
+            draws = min(draws, MOST_OPERATIONS // (constraints**2 * cells))
+        if draws < LEAST_DRAWS:
             return None
         drawn = self.posterior.draw(draws, np.random.default_rng(self.seed), self.known)
         return floored(self.public, drawn), self._visits(drawn)

@@ -9,10 +9,10 @@ import numpy as np
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import Floats
-from discreet.problems.dr_ensemble.estimates import Estimate
+from discreet.problems.dr_ensemble.estimates import LEAST_DRAWS, Estimate
 from discreet.solvers.control.control_policies import Policy
 
-DRAWS, LEAST_DRAWS = 200, 50
+DRAWS = 200
 MOST_NUMBERS = 10_000_000
 """Of all draws together: transitions, and states of all steps. Larger problems get fewer draws; from those that would
 have less than `LEAST_DRAWS` none are made."""

@@ -34,6 +34,8 @@ Point = tuple[float, float, float, int]
 
 MAX_CELLS = 50_000
 """More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
+MOST_CONDITIONED = 2_000_000
+"""Numbers of the cells' weights in what is known, of all draws that are moved together to meet it."""
 REACH = {"laplace": 16.0, "gaussian": 7.0}
 """Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
 PIECES = 160
@@ -351,9 +353,17 @@ def _conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.
 
     Without `rng` the counts are means, and so is what comes of them.
     """
-    A, target = known.weights, known.target
+    target = np.broadcast_to(known.target, (len(counts), known.target.size))
     if rng is not None:
-        target = target + known.deviation * rng.standard_normal((len(counts), target.size))
+        target = target + known.deviation * rng.standard_normal(target.shape)
+    some = max(1, MOST_CONDITIONED // known.weights.size)
+    parts = [slice(first, first + some) for first in range(0, len(counts), some)]
+    return np.concatenate([_met(counts[part], variance, known, target[part]) for part in parts])
+
+
+def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floats:
+    """`_conditioned` of a few draws, each with its own target: float64[draws, cells]."""
+    A = known.weights
     spread = np.where(counts > 0, variance, 0.0)[:, None] * A
     covariance = np.matmul(spread, A.T)
     # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far below a count.
