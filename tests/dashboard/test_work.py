@@ -192,6 +192,20 @@ def test_a_job_over_budget_is_priced_and_refused(api_only: Installation) -> None
         assert len(list(client.entries(dataset["account"]))) == 1
 
 
+def test_an_accuracy_is_priced_and_submitted_in_figures(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        dataset = client.register(bodies.dataset())
+        accuracy = {"accuracy": {"quantity": "demand", "within": 40}}
+        text = json.dumps({**bodies.job(dataset["id"]), "privacy": accuracy})
+        priced = browser.submit(browser.get("/jobs/new"), "/jobs/new", body=text, action="price")
+        found = client.plan({**bodies.job(dataset["id"]), "privacy": accuracy}).get("privacy")
+        assert found is not None
+        assert json.loads(priced.form("/jobs/new")["fields"]["body"])["privacy"] == found
+        job = browser.submit(priced, "/jobs/new", action="submit")
+        assert job.status == 200, job.text
+        assert f"{found['epsilon']:g}" in job.text
+
+
 @pytest.mark.parametrize(
     ("text", "pointer"),
     [

@@ -54,6 +54,13 @@ def as_text(value: Any, indent: int = 0) -> str:
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * indent}{closing}"
 
 
+def in_figures(text: str, figures: Mapping[str, Any]) -> str:
+    """The same text with the privacy that a plan found, in figures: a job is paid in these."""
+    body = json.loads(text)
+    unit = {"unit": body["privacy"]["unit"]} if body["privacy"].get("unit") else {}
+    return as_text({**body, "privacy": {**figures, **unit}})
+
+
 async def read(text: str) -> JobRequest:
     """The job in a form's text. InvalidInput with pointers."""
     return await bodies.parse(_REQUEST, text.encode())

@@ -224,6 +224,8 @@ def check_followed(body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] 
             checks.append(Check("release", True, detail))
             continue
         checks.append(Check("release", False, detail))
+    for other in sorted(set(own) - set(named)):  # given to be looked at, and of no use here
+        checks.append(Check("release", False, f"it does not follow from {_short(other)}, whose certificate was given"))
     return checks
 
 

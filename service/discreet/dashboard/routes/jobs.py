@@ -171,6 +171,9 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
             )
             return go_to(f"/jobs/{row['id']}")
         plan = await jobs.price(services, viewer.principal, parsed.problem, parsed.privacy, parsed.seed)
+        if parsed.privacy is not None and parsed.privacy.accuracy is not None:
+            figures = plan["privacy"]
+            shown["text"] = await bodies.apart(lambda: submissions.in_figures(text, figures), len(text))
     except (InvalidInput, NotFound, Conflict) as error:
         return _form(request, refused=error, **shown)
     return _form(request, plan=plan, changed=form.get("action") == "submit", **shown)
