@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from functools import reduce
 from importlib import import_module
 from operator import or_
@@ -39,7 +40,9 @@ DATASETS: dict[str, type[Dataset]] = {
 }
 """By kind; some have none."""
 
-JOBS: dict[str, type[Problem]] = {**KINDS, "rehearsal": import_module(f"{__name__}.rehearsals.job").Rehearsal}
+JOBS: ChainMap[str, type[Problem]] = ChainMap(
+    KINDS, {"rehearsal": import_module(f"{__name__}.rehearsals.job").Rehearsal}
+)
 """What workers run. A rehearsal is of any of the kinds, and asked for by a call of its own."""
 
 if TYPE_CHECKING:
