@@ -79,8 +79,9 @@ LINK = "problem/network/links/0"
         ("routing", "problem/dataset", {"name": "x"}, {"/problem/dataset": "the id of a registered dataset"}),
         ("dr_ensemble", "problem/power", [], {"/problem/power": "at least 2 items are needed, not 0"}),
         ("multi_agent", "problem/constraints", [3], {"/problem/constraints/0": "text is needed, not 3"}),
-        ("multi_agent", "problem/protocol", "federated", {"/problem/federation": "the terms of the session"}),
-        ("multi_agent", "problem/dataset", GONE, {"/problem/dataset": "needed with protocol `job`"}),
+        ("multi_agent", "problem/protocol", "federated", {"/problem/dataset": "not with protocol `federated`"}),
+        ("multi_agent", "problem/dataset", GONE, {"/problem/dataset": "either a dataset or `release`"}),
+        ("multi_agent", "problem/release", "job_1", {"/problem/release": "not beside `dataset`"}),
         # Unions: the branch that was meant, and one sentence where none comes further.
         ("coupled_qp", "problem/agents/0/upper", GONE, {"/problem/agents/0/upper": "this field is needed"}),
         ("coupled_qp", "problem/steps/primal", -1, {"/problem/steps/primal": "must be greater than 0"}),
@@ -97,6 +98,11 @@ def test_jobs(kind: str, path: str, value: Any, issues: dict[str, str]) -> None:
     assert found.keys() == issues.keys()
     for pointer, says in issues.items():
         assert says in found[pointer]
+
+
+def test_a_session_needs_its_terms() -> None:
+    body = with_value(with_value(body_of("multi_agent"), "problem/dataset", GONE), "problem/protocol", "federated")
+    assert "the terms of the session" in refused(JOB, body)["/problem/federation"]
 
 
 @pytest.mark.parametrize(

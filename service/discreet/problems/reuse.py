@@ -59,7 +59,9 @@ class ProblemOnData(Problem):
     @model_validator(mode="after")
     def _data_or_a_release(self) -> Self:
         given = [name for name, value in (("dataset", self.dataset), ("release", self.asked_of)) if value is not None]
-        if len(given) > 1 or (self.needs_data and not given):
+        if len(given) > 1:
+            raise FieldError("release", "not beside `dataset`: what was released is asked again, or new data are read")
+        if self.needs_data and not given:
             raise FieldError("dataset", "either a dataset or `release`, the job that is asked again, is needed")
         if given and not self.needs_data:
             raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
