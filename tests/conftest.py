@@ -38,7 +38,7 @@ hypothesis.settings.register_profile("repeated", derandomize=True, **UNHURRIED)
 hypothesis.settings.register_profile("search", max_examples=2000, **UNHURRIED)
 hypothesis.settings.load_profile("repeated")
 
-DEADLINE_SECONDS = 1000.0
+DEADLINE_SECONDS = 400.0
 """How long tests wait for what must come. It only ends a broken test, before pytest-timeout does: a machine that is
 busy with other things may be ten times slower than a quiet one."""
 
