@@ -146,7 +146,7 @@ def test_what_was_fixed_is_refused_by_name(service: Installation) -> None:
             "problem": {name: value for name, value in both["problem"].items() if name not in ("dataset", "release")}
         }
         twice = again(first, body, release=[first["job"]["id"]] * 2)
-        for wrong, pointer in ((both, "/problem/dataset"), (neither, "/problem/dataset"), (twice, "/problem/release")):
+        for wrong, pointer in ((both, "/problem/release"), (neither, "/problem/dataset"), (twice, "/problem/release")):
             with pytest.raises(InvalidInput) as invalid:
                 client.plan(wrong)
             assert pointers(invalid.value) == [pointer]

@@ -68,6 +68,13 @@ def rehearsed(kind: str, *, public: Any = None, problem: Any = None, **more: Any
     return asked, result.to_json()
 
 
+def test_its_own_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsals, "MOST_RUNS", 1)
+    asked = Rehearsal.model_validate(Rehearsal.example()["problem"])
+    result = asked.finish(None, asked.plan(None, NOTHING), {}, lambda step, total: None).to_json()
+    assert {row["epsilon"] for row in result["rows"]} == {float(one) for one in rehearsals.LADDER}
+
+
 def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that apply, compared with one answer: that of the problem as it was asked, at epsilon 1000."""
     monkeypatch.setattr(rehearsals, "MOST_RUNS", 3)

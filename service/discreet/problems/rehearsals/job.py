@@ -62,7 +62,12 @@ class Rehearsal(Problem):
 
     @classmethod
     def example(cls) -> dict[str, Any]:
-        raise NotImplementedError("a rehearsal is made of another kind's example")
+        """The example of the first kind with datasets, on the public part of its dataset."""
+        from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - they hold this class too
+
+        problem = KINDS[next(iter(DATASETS))].example()["problem"]
+        public = problem["dataset"]["public"]
+        return {"problem": {"kind": "rehearsal", "public": public, "problem": {**problem, "dataset": "dst_example"}}}
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
