@@ -242,7 +242,8 @@ def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
         seen.go(address)
         seen.draw()
         ink = "() => getComputedStyle(document.querySelector('#chart-load .xtick text')).fill"
-        line = "() => document.querySelector('#chart-load .plot').data.find((one) => one.name === 'with control').line.color"
+        traces = "document.querySelector('#chart-load .plot').data"
+        line = f"() => {traces}.find((one) => one.name === 'with control').line.color"
         light = page.evaluate(ink), page.evaluate(line)
         page.get_by_role("button", name="dark", exact=True).click()
         eventually(lambda: page.evaluate(ink) != light[0] and page.evaluate(line) != light[1], "charts are dark")
