@@ -32,7 +32,7 @@ async def publish(services: Services, job: str, result: bytes = RESULT) -> None:
     held = await running.claim(services, job)
     assert held is not None
     await running.touch(services, held)
-    await running.keep_release(services, held, b"released")
+    held = await running.keep_release(services, held, b"released")
     await running.publish(services, held, result, {"link_flows": PARQUET})
 
 
@@ -58,6 +58,20 @@ async def refusals(services: Services, owner: Principal, job: str) -> tuple[str,
         except DiscreetError as error:
             found.append(error.code)
     return found[0], found[1]
+
+
+def test_a_certificate_names_what_was_released_whatever_the_row_says(settings: Settings) -> None:
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        held = await running.claim(services, job)
+        assert held is not None
+        await running.touch(services, held)
+        held = await running.keep_release(services, held, b"released")
+        change(settings, "UPDATE releases SET digest = sha256('other') WHERE job_id = %s", job)
+        await running.publish(services, held, RESULT, {})
+        _, _, certificate = await jobs.result(services, owner, job)
+        assert certificate["release_digest"] == hashlib.sha256(b"released").hexdigest()
+
+    attack(settings, go)
 
 
 def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:

@@ -188,11 +188,6 @@ async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
     return None if row is None else dict(row)
 
 
-async def release_digest(connection: AsyncConnection, job_id: str) -> bytes | None:
-    """SHA-256 of what the job released, where that is kept."""
-    return (await connection.execute(select(Release.digest).where(Release.job_id == job_id))).scalar_one_or_none()
-
-
 async def to_ask_again(connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]) -> dict[str, Row]:
     """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is kept, its size, and
     what may be known of its dataset, also when that was erased."""

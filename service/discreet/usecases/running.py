@@ -10,7 +10,7 @@ The rule: when any attempt has touched data the full price is committed, otherwi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -82,6 +82,11 @@ class Claim:
     """What a release will be bound to: `tamper_seals.release_terms`."""
     firsts: tuple[First, ...] = ()
     """The jobs that are asked again: what these released is finished, and nothing else happens."""
+
+    @property
+    def keeps_release(self) -> bool:
+        """Whether what it releases outlives it. Without a dataset all stood in the problem: there is nothing to ask."""
+        return self.dataset_id is not None and not self.firsts
 
     @property
     def weights(self) -> list[float]:
@@ -196,20 +201,21 @@ async def touch(services: Services, held: Claim) -> None:
 
 
 @sealing_step
-async def keep_release(services: Services, held: Claim, released: bytes) -> None:
-    """Store what was released, sealed: from here on no attempt touches data again, and none is cancelled.
+async def keep_release(services: Services, held: Claim, released: bytes) -> Claim:
+    """Store what was released, sealed: from here on no attempt touches data again, and none is cancelled. The claim
+    with it.
 
     CancelRequested instead when the job shall be cancelled.
     """
     keys = services.secrets
-    # Without a dataset everything stood in the problem: there is nothing to ask again.
-    columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.dataset_id is not None)
+    columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.keeps_release)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         await jobs.store_release(connection, held.job_id, held.attempt, keys.content_key_id, **columns)
         still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")
+    return replace(held, released=released)
 
 
 async def report(services: Services, held: Claim, step: int, total: int) -> None:
@@ -231,12 +237,12 @@ async def publish(
     `federation` is what the certificate of a session says of it. CancelRequested when the job shall be
     cancelled."""
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
+    release_digest = await anyio.to_thread.run_sync(_release_digest, held)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         passed = await _filters_passed(connection, held)
         settled = await ledger.settle(connection, held.job_id, ACTOR)
         faults.point("publish.settled")
-        released = await jobs.release_digest(connection, held.job_id)
         body = certificate(
             simulation=held.simulation,
             price=held.plan.total,
@@ -255,7 +261,7 @@ async def publish(
             job=held.job_id,
             result_digest=digests[0],
             tables=digests[1],
-            release_digest=None if released is None else released.hex(),
+            release_digest=release_digest,
             follows_from=[first.certificate for first in held.firsts],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
@@ -321,6 +327,11 @@ async def repair(services: Services) -> int:
         await queue.forget_dead(connection)
         await jobs.forget_requests(connection, hours=48)
     return repaired
+
+
+def _release_digest(held: Claim) -> str | None:
+    """SHA-256, hexadecimal, of what this job released, where that is kept; of these bytes, whatever a row says."""
+    return sha256(held.released).hexdigest() if held.released is not None and held.keeps_release else None
 
 
 def _digests(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[str, str]]:

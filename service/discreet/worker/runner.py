@@ -192,8 +192,7 @@ class Runner:
             await asyncio.sleep(DATABASE_SECONDS)
 
     async def _attempt(self, held: Claim) -> None:
-        released = held.released
-        if released is None:
+        if held.released is None:
             opening = Pad(held, "opening", held.plan.resources.opening_seconds)
             content = await self._stubbornly(lambda: running.open_content(self._services, held))
             # How long that took goes with the size of the content, and the ledger shows when the next step was.
@@ -214,15 +213,15 @@ class Runner:
                 await release.wait()  # nor how long a failure took
                 code = _told(failure) if held.simulation else "solver_failed"
                 raise StepFailed("release", code, failure) from failure
-            kept = released = output.payload
+            claimed, released = held, output.payload
             faults.point("runner.released")
             await release.wait()
             with telemetry.span("keep release"):
-                await self._stubbornly(lambda: running.keep_release(self._services, held, kept))
+                held = await self._stubbornly(lambda: running.keep_release(self._services, claimed, released))
         started = time.monotonic()
         with telemetry.span("finish", problem=held.problem.kind):
             try:
-                output = await self._finish(held, released)
+                output = await self._finish(held)
             except ChildFailed as failure:
                 raise StepFailed("finish", _told(failure), failure) from failure
         _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
@@ -248,9 +247,10 @@ class Runner:
         ):
             yield
 
-    async def _finish(self, held: Claim, released: bytes) -> Output:
+    async def _finish(self, held: Claim) -> Output:
         """Post-processing: on the cluster where there is one and the job is huge, here otherwise or when that fails."""
-        header, limits = self._header(held, "finish"), self._limits(held)
+        header, limits, released = self._header(held, "finish"), self._limits(held), held.released
+        assert released is not None
         if self._cluster is not None and self._cluster.takes(held):
             try:
                 output = await self._cluster.run(header, released, limits, self._progress(held))
