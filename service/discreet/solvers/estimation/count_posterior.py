@@ -120,11 +120,16 @@ class CountPosterior:
     @cached_property
     def _powers(self) -> Floats:
         """float64[3, values]: the means of (count > 0), of the count and of its square, in scales."""
-        places, found = self.cells.places, np.zeros((3, len(self.cells.places)))
-        for point, weight in zip(self.points, self.weight, strict=True):
-            mass = self.cells.mass(point)[:, 1:]
-            found += weight * np.array([mass.sum(axis=1), (mass * places).sum(axis=1), (mass * places**2).sum(axis=1)])
-        return found
+        means, shapes, w, faint = (np.array(one) for one in zip(*self.points, strict=True))
+        slab, which = np.unique(np.stack([means, shapes], axis=1), axis=0, return_inverse=True)
+        filled = np.stack([self.cells.powers(*one) for one in slab.tolist()], axis=2)[:, :, which.reshape(-1)]
+        least, place = np.unique(faint, return_inverse=True)
+        none = np.zeros((3, len(self.cells.values)))
+        some = np.stack([none if one == 0 else self.cells.powers(*FAINT[one]) for one in least.tolist()], axis=2)
+        found = (1 - w) * filled + w * some[:, :, place.reshape(-1)]  # [3, values, points]
+        mass = found[0] + np.where(faint == 0, w, 0.0) * self.cells.empty[:, None]
+        powers: Floats = (found / np.maximum(mass, 1e-300)) @ self.weight
+        return powers
 
     def mean(self, known: Known | None = None) -> Floats:
         """float64[cells]: the mean of each count, moved to meet what is known as that of a normal posterior would be,
@@ -266,6 +271,12 @@ class _Cells:
         if (mean, shape) not in self.kept:
             self.kept[mean, shape] = self.filled(np.array([mean]), shape)[:, :, 0]
         return self.kept[mean, shape]
+
+    def powers(self, mean: float, shape: float) -> Floats:
+        """Sums float64[3, values] of `_slab`, of it times the places, and times their squares."""
+        slab = self._slab(mean, shape)
+        once = slab * self.places
+        return np.array([slab.sum(axis=1), once.sum(axis=1), (once * self.places).sum(axis=1)])
 
     def mass(self, point: Point) -> Floats:
         """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""

@@ -5,6 +5,9 @@ change is small. So the link flows move by `dy = B dd + V c`, where column w of 
 the differences of each pair's active paths; the optimality conditions stay those of the least `dy' D dy`, D the slopes
 of the link costs (Tobin and Friesz 1988, in link flows). Hence `dy = M B dd` with `M = I - V (V'DV)^+ V'D`.
 
+Many pairs have the same detours, so V has few independent columns, in networks of roads far fewer than there are links:
+one small matrix is factored then, and M is never made.
+
 Of the system optimum the total travel time is the least of all, so its derivative is the marginal cost of the pair's
 paths (Danskin); of the user equilibrium it is `m'M B`, m the marginal link costs.
 """
@@ -24,7 +27,8 @@ from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Net
 ACTIVE = 1e-7
 """A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
 RIDGE = 1e-9
-"""In place of the rank of V: added to `S V V' S` (S the roots of the slopes), in parts of its mean diagonal."""
+"""Tells the rank of `V'S S V` (S the roots of the slopes), or is added to `S V V' S` in its place: in parts of the
+mean diagonal."""
 ROWS_AT_ONCE = 256
 
 
@@ -32,28 +36,33 @@ ROWS_AT_ONCE = 256
 class Derivative:
     """Of link flows and total travel time in the demand of each ordered pair of distinct zones.
 
-    `shares`: B', csr[pairs, links]; `moves`: M, float64[links, links], or None, which is the identity of who only asks
-    for a total. `total`: float64[pairs], time a trip.
+    `shares`: B', csr[pairs, links]; `moves`: L float64[links, j] and R csr[j, links] with `M = I - L R`, or None of who
+    only asks for a total. `total`: float64[pairs], time a trip.
     """
 
     shares: csr_array
-    moves: Floats | None
+    moves: tuple[Floats, csr_array] | None
     total: Floats | None
 
     def flows(self, change: Floats) -> Floats:
         """The change of link flows that a change of demand makes: float64[pairs] to float64[links]."""
         assert self.moves is not None
-        moved: Floats = self.moves @ (self.shares.T @ change)
-        return moved
+        (left, right), moved = self.moves, self.shares.T @ change
+        return np.asarray(moved - left @ (right @ moved))
 
     def flow_norms(self) -> Floats:
         """The l2 norm of each link's row of the derivative: float64[links]."""
         assert self.moves is not None
-        squares = _gram(self.shares)
-        norms = np.empty(len(self.moves))
-        for first in range(0, len(norms), ROWS_AT_ONCE):
-            part = self.moves[first : first + ROWS_AT_ONCE]
-            norms[first : first + ROWS_AT_ONCE] = np.einsum("ij,ij->i", part @ squares, part)
+        left, right = self.moves
+        squares = _gram(self.shares)  # of M B it is G - L R G - (L R G)' + L (R G R') L'
+        once = right @ squares
+        twice = (right @ once.T).T
+        norms = np.diagonal(squares).copy()
+        for first in range(0, norms.size, ROWS_AT_ONCE):
+            some = slice(first, first + ROWS_AT_ONCE)
+            part = left[some]
+            rest = part @ twice - 2.0 * once[:, some].T
+            norms[some] += (part * rest).sum(axis=1)
         return np.sqrt(np.maximum(norms, 0.0))
 
 
@@ -80,7 +89,10 @@ def derivative(
         moves = _moves(paths[others] - paths[largest[pair[others]]], slope)
     total: Floats | None = None
     if optimal or moves is not None:
-        total = np.asarray(shares @ (marginal if optimal or moves is None else moves.T @ marginal))
+        if moves is not None and not optimal:
+            left, right = moves
+            marginal = marginal - right.T @ (left.T @ marginal)
+        total = np.asarray(shares @ marginal)
     return Derivative(shares, moves, total)
 
 
@@ -93,21 +105,35 @@ def _gram(rows: csr_array) -> Floats:
     return product
 
 
-def _moves(differences: csr_array, slope: Floats) -> Floats:
-    """`M = I - K S (S K S + r I)^-1 S` with `K = V V'`, which is the same as r goes to 0: float64[links, links].
-
-    In two matrices: LAPACK works on the transposed views, whose columns are contiguous.
-    """
+def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
+    """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; where there are more columns than links
+    `K S (S K S + r I)^-1` and S with `K = V V'`, which is the same as r goes to 0."""
+    columns, links = _distinct(differences), slope.size
     root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
-    moves = _gram(differences)
-    moves *= root
-    square = moves * root[:, None]
-    ridge = RIDGE * float(np.trace(square)) / max(1, root.size)
+    slopes = csr_array((root, np.arange(links), np.arange(links + 1)))
+    weighted = columns @ slopes
+    few = columns.shape[0] < links
+    square = (weighted @ weighted.T).toarray() if few else _gram(weighted)
+    ridge = RIDGE * float(np.trace(square)) / max(1, len(square))
     if not ridge > 0:
-        return np.eye(root.size)
-    square[np.diag_indices(root.size)] += ridge
+        return np.zeros((links, 0)), csr_array((0, links))
+    # LAPACK works on the transposed views, whose columns are contiguous.
+    if few:
+        _, pivot, rank, _ = linalg.lapack.dpstrf(square.T, tol=ridge, lower=1)
+        chosen = np.sort(pivot[:rank]) - 1
+        columns, weighted, square = columns[chosen], weighted[chosen], square[np.ix_(chosen, chosen)]
+        right, other = weighted @ slopes, columns.toarray()
+    else:
+        square[np.diag_indices(links)] += ridge
+        right, other = slopes, (_gram(columns) * root).T
     factor = linalg.cho_factor(square.T, lower=True, overwrite_a=True, check_finite=False)
-    moves = linalg.cho_solve(factor, moves.T, overwrite_b=True, check_finite=False).T
-    moves *= -root
-    moves[np.diag_indices(root.size)] += 1.0
-    return moves
+    return linalg.cho_solve(factor, other, overwrite_b=True, check_finite=False).T, right
+
+
+def _distinct(rows: csr_array) -> csr_array:
+    """The rows of -1, 0 and 1 that are no multiples of others: known by two products with whole numbers, exact in
+    floating point."""
+    factors = np.random.default_rng(0).integers(1, 1 << 40, (rows.shape[1], 2)).astype(np.float64)
+    keys = rows @ factors
+    _, first = np.unique(keys * np.sign(keys[:, :1]), axis=0, return_index=True)
+    return rows[np.sort(first)]
