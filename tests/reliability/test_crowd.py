@@ -114,10 +114,10 @@ def test_reservations_on_several_accounts_never_deadlock(postgres: EmbeddedPostg
 
         async def one(number: int) -> bool:
             async with database.transaction(SYSTEM) as connection:
-                standings = await ledger.reserve(
+                balances = await ledger.reserve(
                     connection, f"job_{number}", wishes[number], price=price.to_json(), events=[], actor="analyst"
                 )
-            return all(standing.admitted for standing in standings)
+            return all(balance.admitted for balance in balances)
 
         try:
             return await asyncio.gather(*(one(number) for number in range(len(wishes))))

@@ -318,18 +318,18 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def database_and_model_agree_and_nothing_is_overspent_or_negative(self) -> None:
-        found = self.runner.run(self.standings())
+        found = self.runner.run(self.balances())
         for number, held in enumerate(self.model.accounts):
-            standing = found[self.account(number)]
-            totals, reserved = complete(standing.totals), complete(standing.reserved)
-            cap = Cap(standing.cap["epsilon"], standing.cap["delta"])
+            balance = found[self.account(number)]
+            totals, reserved = complete(balance.totals), complete(balance.reserved)
+            cap = Cap(balance.cap["epsilon"], balance.cap["delta"])
             assert (totals, reserved, cap) == (held.totals, held.reserved, held.cap)
             assert filters.admits(totals, Price.zero(), cap)
             assert all(0 <= reserved[name] <= totals[name] for name in COLUMNS)
 
-    async def standings(self) -> dict[str, ledger.Standing]:
+    async def balances(self) -> dict[str, ledger.AccountBalance]:
         async with self.database.transaction(SYSTEM) as connection:
-            return await ledger.standings(connection, [self.account(number) for number in range(ACCOUNTS)])
+            return await ledger.balances(connection, [self.account(number) for number in range(ACCOUNTS)])
 
     async def entries(self) -> list[list[dict[str, Any]]]:
         async with self.database.transaction(SYSTEM) as connection:

@@ -96,7 +96,7 @@ def test_a_crowd_goes_in_few_statements_and_never_over_the_cap(settings: Setting
         found = await asyncio.gather(*(submit(database, order(f"a{number}")) for number in range(40)))
         assert Counter(one.outcome for one in found) == {"accepted": 10, "refused": 30}
         assert [one.outcome for one in found[:10]] == ["accepted"] * 10  # who came first
-        refused = found[-1].standings
+        refused = found[-1].balances
         assert [(one.account_id, one.totals["epsilon"], one.admitted) for one in refused] == [("acc_1", 10**9, False)]
         asked = [one for one in seen if "accept_jobs" in one]
         assert len(asked) == -(-40 // acceptance.MOST_TOGETHER)
@@ -158,7 +158,7 @@ def test_accounts_in_any_order_end_without_a_deadlock(settings: Settings) -> Non
             await second.close()
         assert {one.outcome for one in found} == {"accepted"}
         async with database.transaction(SYSTEM) as connection:
-            after = await ledger.standings(connection, ["acc_1", "acc_2", "acc_3"])
+            after = await ledger.balances(connection, ["acc_1", "acc_2", "acc_3"])
         assert {name: one.totals["epsilon"] for name, one in after.items()} == {
             "acc_1": 96_000_000,
             "acc_2": 72_000_000,

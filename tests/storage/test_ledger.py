@@ -77,8 +77,8 @@ def settle(job: str) -> Callable[[AsyncConnection], Awaitable[Any]]:
     return lambda connection: ledger.settle(connection, job, "worker")
 
 
-def standing(connection: AsyncConnection) -> Awaitable[Any]:
-    return ledger.standings(connection, ["acc_1", "acc_2"])
+def balances_of_both(connection: AsyncConnection) -> Awaitable[Any]:
+    return ledger.balances(connection, ["acc_1", "acc_2"])
 
 
 def entries(connection: AsyncConnection) -> Awaitable[Any]:
@@ -107,7 +107,7 @@ def test_life_of_reservations(settings: Settings) -> None:
         settle("job_1"),
         settle("job_2"),
         settle("job_1"),
-        standing,
+        balances_of_both,
     )
     assert [entry.kind for entry in settled] == ["commit", "commit"]
     assert [entry.kind for entry in released] == ["release"]
@@ -125,7 +125,7 @@ def test_all_accounts_or_none(settings: Settings) -> None:
         reserve("job_1", ["acc_2"]),
         reserve("job_2", ["acc_2"]),
         reserve("job_3", ["acc_2", "acc_1"]),
-        standing,
+        balances_of_both,
     )
     assert {one.account_id: one.admitted for one in refused} == {"acc_1": True, "acc_2": False}
     assert set(after["acc_1"].totals.values()) == {0}
@@ -136,7 +136,7 @@ def test_either_filter_admits(settings: Settings) -> None:
     """Many small Laplace releases pass by zCDP long after their epsilons have passed the cap."""
     small = Price.pure(10_000_000)
     steps = [reserve(f"job_{number}", ["acc_1"], small) for number in range(150)]
-    *_, last, after = run(settings, open_accounts, *steps, standing)
+    *_, last, after = run(settings, open_accounts, *steps, balances_of_both)
     assert last[0].admitted
     assert after["acc_1"].totals["epsilon"] == 1_500_000_000 > CAP.epsilon
 

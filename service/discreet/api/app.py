@@ -67,14 +67,14 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             app.state.services = services
             app.state.hub = hub
             app.state.keyring = keyring
-            app.state.standing = standing = InstallationMetrics(services)
+            app.state.metrics = metrics = InstallationMetrics(services)
             tasks = [
                 asyncio.create_task(hub.listen()),
                 asyncio.create_task(keyring.listen()),
                 asyncio.create_task(_start(services)),
             ]
             try:
-                with standing.shown():
+                with metrics.shown():
                     yield
             finally:
                 for task in tasks:

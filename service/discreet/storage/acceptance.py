@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import Database
 from discreet.storage.group_commit import GroupCommit
-from discreet.storage.ledger import Standing, standing
+from discreet.storage.ledger import AccountBalance, account_balance
 from discreet.storage.queue import QUEUE, RUN_JOB, WAKE_WORKERS
 from discreet.storage.tables import IdempotentRequest
 
@@ -36,7 +36,7 @@ class Submission:
     """When accepted or known."""
     row: Row | None = None
     """When accepted: the job as it was inserted, without problem and plan."""
-    standings: tuple[Standing, ...] = ()
+    balances: tuple[AccountBalance, ...] = ()
     """When refused: every account that does not let the price pass, as it stands."""
 
 
@@ -151,8 +151,8 @@ def _order_text(order: JobOrder) -> str:
 
 def _submission(payers: _Payers, order: JobOrder, row: Mapping[Any, Any]) -> Submission:
     if row["outcome"] != "accepted":
-        standings = tuple(standing(one) for one in row["standings"] or ())
-        return Submission(row["outcome"], row["job_id"], standings=standings)
+        balances = tuple(account_balance(one) for one in row["standings"] or ())
+        return Submission(row["outcome"], row["job_id"], balances=balances)
     inserted = {
         "id": order.job_id,
         "tenant_id": payers.tenant_id,

@@ -26,8 +26,8 @@ Amounts = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One account as it stands: what its last entry says."""
+class AccountBalance:
+    """One account: what its last entry says."""
 
     account_id: str
     scope: str
@@ -53,9 +53,9 @@ class BudgetRow:
     """JSON: `[{id, name, deleted}]` in the order of registration."""
 
     @property
-    def standing(self) -> Standing:
+    def balance(self) -> AccountBalance:
         amounts = {name: json.loads(getattr(self, name)) for name in ("totals", "reserved", "cap")}
-        return standing({"account_id": self.id, "scope": self.scope, "subject": self.subject, **amounts})
+        return account_balance({"account_id": self.id, "scope": self.scope, "subject": self.subject, **amounts})
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ async def reserve(
     price: Amounts,
     events: Sequence[Mapping[str, Any]],
     actor: str,
-) -> list[Standing]:
+) -> list[AccountBalance]:
     """How each account stood before. When all are admitted each has its entry; when one is not, nothing was written."""
     values = {
         "job": job_id,
@@ -128,7 +128,7 @@ async def reserve(
         "events": rfc8785.dumps(list(events)).decode(),
         "actor": actor,
     }
-    return [standing(row) for row in (await connection.execute(_RESERVE, values)).mappings()]
+    return [account_balance(row) for row in (await connection.execute(_RESERVE, values)).mappings()]
 
 
 async def touch(connection: AsyncConnection, job_id: str, actor: str) -> None:
@@ -142,7 +142,7 @@ async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[S
     return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
 
 
-async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, Standing]:
+async def balances(connection: AsyncConnection, account_ids: Sequence[str]) -> dict[str, AccountBalance]:
     """The state of accounts, without a lock."""
     last = (
         select(LedgerEntry)
@@ -154,7 +154,7 @@ async def standings(connection: AsyncConnection, account_ids: Sequence[str]) -> 
     statement = select(
         Account.id.label("account_id"), Account.scope, Account.subject, last.c.totals, last.c.reserved, last.c.cap
     ).where(Account.id.in_(list(account_ids)))
-    return {row["account_id"]: standing(row) for row in (await connection.execute(statement)).mappings()}
+    return {row["account_id"]: account_balance(row) for row in (await connection.execute(statement)).mappings()}
 
 
 async def budget_rows(database: Database, tenant_id: str, account_id: str | None = None) -> list[BudgetRow]:
@@ -278,10 +278,10 @@ async def of_job(connection: AsyncConnection, job_id: str) -> list[dict[str, Any
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-def standing(row: Any) -> Standing:
-    """A standing from a row, or from the JSON of one."""
+def account_balance(row: Any) -> AccountBalance:
+    """The balance of a row, or from the JSON of one."""
     amounts = {name: {key: int(value) for key, value in row[name].items()} for name in ("totals", "reserved", "cap")}
-    return Standing(
+    return AccountBalance(
         row["account_id"], row["scope"], row["subject"], **amounts, admitted=bool(row.get("admitted", True))
     )
 

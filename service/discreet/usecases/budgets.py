@@ -20,7 +20,7 @@ from discreet.privacy.filters import FILTERS, Cap, Filter
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, delta_units, epsilon_units, to_decimal
 from discreet.storage import ledger
 from discreet.storage.identifiers import new_id
-from discreet.storage.ledger import BudgetRow, Standing
+from discreet.storage.ledger import AccountBalance, BudgetRow
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
@@ -60,12 +60,12 @@ def figures(epsilon: int, delta: int) -> dict[str, float]:
     }
 
 
-def cap_of(standing: Standing) -> Cap:
-    return Cap(standing.cap["epsilon"], standing.cap["delta"])
+def cap_of(account: AccountBalance) -> Cap:
+    return Cap(account.cap["epsilon"], account.cap["delta"])
 
 
 @dataclass(frozen=True)
-class Balance:
+class FilterBalance:
     """What one filter makes of an account, in units; spent + reserved + remaining is the cap."""
 
     spent: tuple[int, int]
@@ -76,30 +76,30 @@ class Balance:
         return {name: figures(*getattr(self, name)) for name in ("spent", "reserved", "remaining")}
 
 
-def balance(one: Filter, standing: Standing) -> Balance | None:
+def balance_under(one: Filter, account: AccountBalance) -> FilterBalance | None:
     """The account under one filter; None when the cap gives it nothing to work with.
 
     A reservation counts as spent until it is released, so `reserved` is what the figure would fall by.
     """
-    cap = cap_of(standing)
-    committed = {name: units - standing.reserved.get(name, 0) for name, units in standing.totals.items()}
-    spent, total = one.spent(committed, cap), one.spent(standing.totals, cap)
+    cap = cap_of(account)
+    committed = {name: units - account.reserved.get(name, 0) for name, units in account.totals.items()}
+    spent, total = one.spent(committed, cap), one.spent(account.totals, cap)
     if spent is None or total is None:
         return None
-    return Balance(
+    return FilterBalance(
         spent=spent,
         reserved=(total[0] - spent[0], total[1] - spent[1]),
         remaining=(max(0, cap.epsilon - total[0]), max(0, cap.delta - total[1])),
     )
 
 
-def best_balance(standing: Standing) -> Balance:
+def best_balance(account: AccountBalance) -> FilterBalance:
     """The balance of the filter with most epsilon left, among those that hold."""
-    cap, nothing = cap_of(standing), Price.zero()
+    cap, nothing = cap_of(account), Price.zero()
     found = [
-        (filters.holds(one, standing.totals, nothing, cap), held.remaining, held)
+        (filters.holds(one, account.totals, nothing, cap), held.remaining, held)
         for one in FILTERS
-        if (held := balance(one, standing)) is not None
+        if (held := balance_under(one, account)) is not None
     ]
     return max(found, key=lambda item: item[:2])[2]
 
@@ -108,16 +108,16 @@ def best_balance(standing: Standing) -> Balance:
 def text(row: BudgetRow, delta: int) -> bytes:
     """One budget as JSON text. It is a function of what the database said just now and of nothing else, so that a text
     that is kept can never be out of date."""
-    standing = row.standing
-    cap = cap_of(standing)
+    account = row.balance
+    cap = cap_of(account)
     by_filter = [
         {
             "name": one.name,
             **held.to_json(),
-            "largest_request": figures(one.largest_epsilon(standing.totals, cap, delta), delta),
+            "largest_request": figures(one.largest_epsilon(account.totals, cap, delta), delta),
         }
         for one in FILTERS
-        if (held := balance(one, standing)) is not None
+        if (held := balance_under(one, account)) is not None
     ]
     body = {
         "id": row.id,
@@ -126,44 +126,44 @@ def text(row: BudgetRow, delta: int) -> bytes:
         "datasets": json.loads(row.datasets),
         "unit": row.unit,
         "cap": figures(cap.epsilon, cap.delta),
-        **best_balance(standing).to_json(),
-        "largest_request": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
+        **best_balance(account).to_json(),
+        "largest_request": figures(filters.largest_epsilon(account.totals, cap, delta), delta),
         "filters": by_filter,
     }
     return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
-def binding(standing: Standing, price: Price) -> dict[str, Any]:
+def binding(account: AccountBalance, price: Price) -> dict[str, Any]:
     """Why a cap does not let this price pass, with the largest request that would."""
-    cap = cap_of(standing)
-    held = best_balance(standing).to_json()
+    cap = cap_of(account)
+    held = best_balance(account).to_json()
     delta = min(price.delta, cap.delta // 2)
     bound = {
-        "account": standing.account_id,
+        "account": account.account_id,
         "cap": figures(cap.epsilon, cap.delta),
         "spent": held["spent"],
         "reserved": held["reserved"],
         "requested": figures(price.epsilon, price.delta),
-        "largest": figures(filters.largest_epsilon(standing.totals, cap, delta), delta),
+        "largest": figures(filters.largest_epsilon(account.totals, cap, delta), delta),
     }
-    if standing.scope in CAPS:
-        bound.update(scope=standing.scope, subject=standing.subject)
+    if account.scope in CAPS:
+        bound.update(scope=account.scope, subject=account.subject)
     return bound
 
 
-def binding_of(standings: Sequence[Standing], price: Price) -> dict[str, Any]:
+def binding_of(balances: Sequence[AccountBalance], price: Price) -> dict[str, Any]:
     """The cap that binds: of those that refuse, the one with least left."""
     refused = min(
-        (one for one in standings if not one.admitted),
+        (one for one in balances if not one.admitted),
         key=lambda one: (filters.largest_epsilon(one.totals, cap_of(one), 0), one.account_id),
     )
     return binding(refused, price)
 
 
-def refusal(standings: Sequence[Standing], price: Price) -> BudgetExhausted:
+def refusal(balances: Sequence[AccountBalance], price: Price) -> BudgetExhausted:
     """The refusal that names the cap that binds."""
     _refusals.inc()
-    bound = binding_of(standings, price)
+    bound = binding_of(balances, price)
     whose = {"tenant": "the cap on the tenant binds: ", "principal": f"the cap on {bound.get('subject')} binds: "}
     return BudgetExhausted(
         bound,

@@ -70,26 +70,26 @@ async def price(
     require(principal, *SUBMITTERS)
     planned = await services.planner.plan(services.database, principal, problem, privacy, seed)
     total = planned.plan.total
-    standings, reusable, key = [], [], planned.texts.release_key
+    balances, reusable, key = [], [], planned.texts.release_key
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
             reusable = [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
-            found = await ledger.standings(connection, [*planned.accounts, *caps])
-        standings = [
+            found = await ledger.balances(connection, [*planned.accounts, *caps])
+        balances = [
             replace(one, admitted=bool(filters.admits(one.totals, total, budgets.cap_of(one))))
             for one in found.values()
         ]
     body: dict[str, Any] = {
         "plan": plan_view(planned.plan),
         "price": price_view(total),
-        "admitted": all(one.admitted for one in standings),
+        "admitted": all(one.admitted for one in balances),
         "reusable": reusable,
     }
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
     if not body["admitted"]:
-        body["binding"] = budgets.binding_of(standings, total)
+        body["binding"] = budgets.binding_of(balances, total)
     return body
 
 
@@ -181,8 +181,8 @@ async def submit(
     if found.outcome == "dataset_gone":
         raise planning.no_dataset(str(order.dataset_id))
     if found.outcome == "refused":
-        await _tell_exhausted(services, principal, found.standings)
-        raise budgets.refusal(found.standings, total)
+        await _tell_exhausted(services, principal, found.balances)
+        raise budgets.refusal(found.balances, total)
     if found.row is not None:
         log.info("job accepted", job=found.job_id, kind=problem.kind)
         return found.row
@@ -195,11 +195,13 @@ def _budget(budget: Budget) -> dict[str, str]:
     return {"epsilon": str(budget.epsilon), "delta": str(budget.delta)}
 
 
-async def _tell_exhausted(services: Services, principal: Principal, standings: tuple[ledger.Standing, ...]) -> None:
+async def _tell_exhausted(
+    services: Services, principal: Principal, balances: tuple[ledger.AccountBalance, ...]
+) -> None:
     """Webhooks hear of every account that let a request not pass, at most once an hour. The refused request itself
     has written nothing, so this is a transaction of its own."""
     async with services.database.transaction(principal.tenant_id) as connection:
-        for one in standings:
+        for one in balances:
             if not one.admitted:
                 await webhooks.announce(
                     connection,

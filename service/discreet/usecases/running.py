@@ -382,13 +382,13 @@ async def _filters_passed(connection: Any, held: Claim) -> list[str]:
     ]
     if not accounts:
         return []
-    standings = await ledger.standings(connection, accounts)
+    balances = await ledger.balances(connection, accounts)
     return [
         one.name
         for one in filters.FILTERS
         if all(
-            filters.holds(one, standing.totals, Price.zero(), cap_of(standing))
-            for standing in standings.values()
-            if standing.scope not in CAPS
+            filters.holds(one, balance.totals, Price.zero(), cap_of(balance))
+            for balance in balances.values()
+            if balance.scope not in CAPS
         )
     ]

@@ -51,5 +51,5 @@ async def check_readiness(request: Request, services: CurrentServices) -> Respon
 @router.get("/metrics", response_class=Response, **operation("read_metrics", roles=None, answers={200: "text/plain"}))
 async def read_metrics(request: Request) -> Response:
     """Prometheus metrics of this process and of the installation; nothing in them names a tenant."""
-    await request.app.state.standing.refresh()
+    await request.app.state.metrics.refresh()
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

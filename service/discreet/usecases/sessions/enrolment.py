@@ -170,8 +170,8 @@ async def _agent_account(connection: Any, tenant_id: str, request: Enrolment, ca
     account = str(known[0]["id"])
     if known[0]["unit"] != request.unit:
         raise Conflict(f"the account of this agent counts in the unit {known[0]['unit']}", code="unit_differs")
-    standing = (await ledger.standings(connection, [account]))[account]
-    if budgets.cap_of(standing) != cap and not await ledger.grant(
+    balance = (await ledger.balances(connection, [account]))[account]
+    if budgets.cap_of(balance) != cap and not await ledger.grant(
         connection, account, cap=amounts, filters=limits, actor=request.fingerprint, reason="announced by the agent"
     ):
         raise Conflict("more than the announced cap is spent already", code="cap_below_spent")

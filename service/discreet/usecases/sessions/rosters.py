@@ -87,7 +87,7 @@ async def approve(
         if charges(problem, plan):
             accounts = [one["account_id"] for one in rows]
             caps = await ledger.caps(connection, principal.tenant_id, row["principal"])
-            standings = await ledger.reserve(
+            balances = await ledger.reserve(
                 connection,
                 job_id,
                 [*accounts, *caps],
@@ -95,8 +95,8 @@ async def approve(
                 events=[event.model_dump(mode="json") for event in plan.events],
                 actor=row["principal"],
             )
-            if not all(one.admitted for one in standings):
-                raise budgets.refusal(standings, total)
+            if not all(one.admitted for one in balances):
+                raise budgets.refusal(balances, total)
         await sessions.approve(
             connection,
             job_id,
