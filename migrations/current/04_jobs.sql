@@ -123,13 +123,28 @@ ALTER TABLE idempotent_requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON idempotent_requests USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, DELETE ON idempotent_requests TO discreet_app;
 
--- Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, with jobs of equal cost.
+-- What a job's release takes, whatever the data.
+CREATE FUNCTION planned_seconds(_plan jsonb) RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$
+-- What a job's release takes, whatever the data: whole seconds, at least 1.
+SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}')::float8, 0))::integer)
+$$;
+
+-- Who holds a worker's place for long never holds them all.
+CREATE FUNCTION queue_of(_queue text, _plan jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+-- Jobs planned to take more than a minute have a queue of their own, from which a worker fills all places but one.
+SELECT CASE WHEN planned_seconds(_plan) > 60 THEN _queue || '-long' ELSE _queue END
+$$;
+
+-- Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, by the time that jobs are planned to take.
 CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
 LANGUAGE plpgsql SET enable_sort = off AS $$
--- The start tag of a tenant's next job: one more than that of the tenant's last, but at least the virtual time. Small tags
--- run first. The virtual time is the largest tag that has been started: it only grows, whatever long jobs still run, so that
--- nobody who comes is served before those who have waited. A tenant's last is the last that has been, or waits to be, started:
--- jobs that were cancelled before have cost nobody a turn. It looks at the tags of all tenants, in the system's scope.
+-- The start tag of a tenant's next job: that of the tenant's last and the seconds which that is planned to take, but at
+-- least the virtual time. Small tags run first. The virtual time is the largest tag that has been started: it only grows,
+-- whatever long jobs still run, so that nobody who comes is served before those who have waited. A tenant's last is the last
+-- that has been, or waits to be, started: jobs that were cancelled before have cost nobody a turn. It looks at the tags of
+-- all tenants, in the system's scope.
 DECLARE
   scope text := current_setting('discreet.tenant', true);
   virtual_time integer;
@@ -137,10 +152,10 @@ DECLARE
 BEGIN
   PERFORM set_config('discreet.tenant', '*', true);
   SELECT j.fair_tag INTO virtual_time FROM jobs AS j WHERE j.started_at IS NOT NULL ORDER BY j.fair_tag DESC LIMIT 1;
-  SELECT j.fair_tag INTO own FROM jobs AS j
+  SELECT j.fair_tag + planned_seconds(j.plan) INTO own FROM jobs AS j
     WHERE j.tenant_id = _tenant AND (j.started_at IS NOT NULL OR j.state = 'queued') ORDER BY j.fair_tag DESC LIMIT 1;
   PERFORM set_config('discreet.tenant', scope, true);
-  RETURN greatest(coalesce(virtual_time, 0), coalesce(own, 0) + 1);
+  RETURN greatest(coalesce(virtual_time, 0), coalesce(own, 1));
 END
 $$;
 
@@ -261,7 +276,7 @@ BEGIN
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[
-        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
+        ROW(queue_of(_queue, one -> 'plan'), _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
     ELSE
       INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
         VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');
@@ -275,7 +290,7 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION fair_tag(text), jobs_no_turn(), reusable_jobs(text, bytea),
+REVOKE ALL ON FUNCTION planned_seconds(jsonb), queue_of(text, jsonb), fair_tag(text), jobs_no_turn(), reusable_jobs(text, bytea),
   accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fair_tag(text), reusable_jobs(text, bytea),
+GRANT EXECUTE ON FUNCTION planned_seconds(jsonb), queue_of(text, jsonb), fair_tag(text), reusable_jobs(text, bytea),
   accept_jobs(text, text, text[], text, text, jsonb) TO discreet_app;

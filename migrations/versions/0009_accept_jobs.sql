@@ -92,7 +92,7 @@ BEGIN
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[
-        ROW(_queue, _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
+        ROW(queue_of(_queue, one -> 'plan'), _task, -tag, NULL, job, jsonb_build_object('job_id', job), NULL)]::procrastinate_job_to_defer_v1[]);
     ELSE
       INSERT INTO sessions (job_id, id, tenant_id, terms, budget)
         VALUES (job, session, _tenant, one -> 'terms', one -> 'budget');

@@ -1,4 +1,4 @@
-"""What a job released is kept as long as its result, so that other questions can be asked of it.
+"""What a job released is kept as long as its result, so that other questions can be asked of it; turns are by time.
 
 A worker of the version before would drop a release with the end of its job, and not know what to do with a job that
 asks again, so it must be replaced before it works on.
@@ -63,8 +63,13 @@ DROP INDEX jobs_released;
 ALTER TABLE releases DROP COLUMN wrapped_key, DROP COLUMN terms, DROP COLUMN digest;
 ALTER TABLE jobs DROP COLUMN released_by, DROP COLUMN release_key;
 """
+LONG_JOBS_GO = """
+UPDATE procrastinate_jobs SET queue_name = 'jobs' WHERE queue_name = 'jobs-long';
+DROP FUNCTION queue_of(text, jsonb), planned_seconds(jsonb);
+"""
 GRANTS = """
 GRANT UPDATE (wrapped_key) ON releases TO {role};
+GRANT EXECUTE ON FUNCTION planned_seconds(jsonb), queue_of(text, jsonb) TO {role};
 GRANT EXECUTE ON FUNCTION reusable_jobs(text, bytea), accept_jobs(text, text, text[], text, text, jsonb) TO {role};
 """
 GRANTS_BEFORE = """
@@ -92,6 +97,7 @@ def grant(statements: str) -> None:
 def upgrade() -> None:
     execute_script(UPGRADE)
     execute_script(REUSABLE_JOBS)
+    execute_script(script("0009_fair_tag"))
     execute_script(script("0009_accept_jobs"))
     grant(GRANTS)
 
@@ -100,5 +106,7 @@ def downgrade() -> None:
     """Comments stay. Releases go, also of jobs that have not ended: nobody has seen these, and they are made again."""
     execute_script(DOWNGRADE)
     execute_script(script("0008_accept_jobs"))
+    execute_script(script("0005_fairness").partition("CREATE FUNCTION jobs_no_turn")[0])
+    execute_script(LONG_JOBS_GO)
     execute_script("REVOKE ALL ON FUNCTION accept_jobs(text, text, text[], text, text, jsonb) FROM PUBLIC")
     grant(GRANTS_BEFORE)

@@ -45,7 +45,12 @@ class Settings(BaseSettings):
         default=None, description="JSON file of secrets; unset: secrets.json in the state folder"
     )
     workers: int = Field(default=1, ge=0, le=64, description="Worker processes that `discreet up` starts")
-    worker_concurrency: int = Field(default=2, ge=1, le=64, description="Jobs that one worker process runs at once")
+    worker_concurrency: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Jobs that one worker process runs at once; one of two or more places is for short jobs alone",
+    )
     lease_seconds: float = Field(default=15.0, gt=0, description="A worker that is silent for so long has lost its job")
     max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
     job_cpu_seconds: int = Field(default=3600, ge=1, description="Processor time that one child process may take")

@@ -1,4 +1,4 @@
-"""Whose turn it is: tenants that come late, often, or cancel, against one that has filled the queue.
+"""Whose turn it is: tenants that come late, often, or cancel, against one that has filled the queue or sends long jobs.
 
 Counted, not timed: a queued job waits for so many starts of other jobs. The queue is the real one; a start is its fetch
 and the worker's claim.
@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import acceptance, jobs, tenants
 from discreet.storage.database import SYSTEM, Database
+from discreet.storage.queue import LONG_QUEUE, QUEUE, enqueue
+from discreet.worker.places import PlacedJobs
 
 HEAVY = 1500
 TENANTS = ("heavy", "steady", "seldom", "late")
@@ -40,7 +44,9 @@ class Queue:
             registered = await connection.execute(text("SELECT * FROM procrastinate_register_worker_v1()"))
             self.worker = registered.scalar_one()
 
-    async def submit(self, tenant: str, count: int = 1, **more: Any) -> list[str]:
+    async def submit(self, tenant: str, count: int = 1, seconds: float | None = None, **more: Any) -> list[str]:
+        """`seconds`: what the plan gives to a release; None: no plan that says so."""
+        plan = {} if seconds is None else {"resources": {"release_quantum_seconds": seconds}}
         made = []
         for _ in range(count):
             job = f"job_{tenant}_{next(self.numbers)}"
@@ -51,7 +57,7 @@ class Queue:
                 dataset_id=None,
                 kind="routing",
                 problem="{}",
-                plan="{}",
+                plan=json.dumps(plan),
                 seed=None,
                 steps=1,
                 price=Price.zero().to_json(),
@@ -155,5 +161,49 @@ def test_what_was_cancelled_or_waits_for_agents_took_no_turn(settings: Settings)
         await queue.submit("late", 5)
         turns = Counter([await queue.start() for _ in range(15)])
         assert turns == {"heavy": 5, "seldom": 5, "late": 5}
+
+    run(settings, work)
+
+
+def test_a_turn_costs_the_seconds_that_a_job_is_planned_to_take(settings: Settings) -> None:
+    """Short jobs of others pass a tenant's next long one until they have had the seconds of its last."""
+
+    async def work(queue: Queue) -> None:
+        await queue.submit("heavy", 3, seconds=30.0)
+        assert await queue.start() == "heavy"
+        await queue.submit("late", 100, seconds=0.3125)
+        turns = [await queue.start() for _ in range(70)]
+        assert [place for place, tenant in enumerate(turns) if tenant == "heavy"] == [30, 61]
+
+    run(settings, work)
+
+
+def test_long_jobs_of_whoever_leave_a_place_of_every_worker_free(settings: Settings) -> None:
+    async def work(queue: Queue) -> None:
+        app = App(connector=PsycopgConnector(conninfo=queue.database.url))
+        both = [LONG_QUEUE, QUEUE]
+        async with app.open_async():
+
+            async def fetched(placed: PlacedJobs) -> Any:
+                job = await placed.fetch_job(both, queue.worker)
+                return None if job is None else job.queueing_lock
+
+            two, one = PlacedJobs(app.connector, 2), PlacedJobs(app.connector, 1)
+            long = await queue.submit("heavy", 4, seconds=1800.0)
+            assert await fetched(two) == long[0]
+            assert await fetched(two) is None  # though three wait, and a place is free
+            assert await fetched(one) == long[1]  # all of one place is for all
+            short = await queue.submit("late", 1, seconds=60.0)
+            assert await fetched(two) == short[0]
+            entry = text("SELECT id FROM procrastinate_jobs WHERE queueing_lock = :job")
+            async with queue.database.transaction(SYSTEM) as connection:
+                held = (await connection.execute(entry, {"job": long[0]})).scalar_one()
+                two.ended(held)
+                await connection.execute(
+                    text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :job"), {"job": long[0]}
+                )
+                await enqueue(connection, long[0], priority=1)  # as one that is handed back: where it was
+            assert await fetched(two) == long[0]
+            assert await fetched(two) is None
 
     run(settings, work)

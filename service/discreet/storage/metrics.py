@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from discreet.storage.database import SYSTEM, Database
-from discreet.storage.queue import QUEUE
+from discreet.storage.queue import LONG_QUEUE, QUEUE
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ async def figures(database: Database) -> Figures:
     """By index, or by PostgreSQL's own statistics: the cost does not grow with what has ended."""
     async with database.transaction(SYSTEM, snapshot=True) as connection:
         active = (await connection.execute(_ACTIVE)).all()
-        row = (await connection.execute(_WAITING, {"queue": QUEUE})).mappings().one()
+        row = (await connection.execute(_WAITING, {"queues": [QUEUE, LONG_QUEUE]})).mappings().one()
     return Figures(
         jobs={(kind, state): count for kind, state, count, _ in active},
         queued=row["queued"],
@@ -46,7 +46,8 @@ _ACTIVE = text(
 _WAITING = text(
     """
     SELECT
-      (SELECT count(*) FROM procrastinate_jobs WHERE queue_name = :queue AND status = 'todo') AS queued,
+      (SELECT count(*) FROM procrastinate_jobs
+       WHERE queue_name = ANY(CAST(:queues AS text[])) AND status = 'todo') AS queued,
       (SELECT greatest(0, CAST(c.reltuples AS bigint), s.n_live_tup) FROM pg_class AS c
        JOIN pg_stat_user_tables AS s ON s.relid = c.oid WHERE c.oid = 'ledger_entries'::regclass) AS entries,
       (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '30 seconds') AS workers

@@ -14,20 +14,24 @@ RUN_JOB = "discreet.run_job"
 """The task's name: use cases enqueue by name and never import the worker."""
 
 QUEUE = "jobs"
+LONG_QUEUE = "jobs-long"
+"""Of jobs planned to take more than a minute, as `queue_of` in the database says: see `worker.places`."""
 
 WAKE_WORKERS = dict.fromkeys(
     (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"), '{"type": "job_inserted", "job_id": 0}'
 )
-"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no more than the type."""
+"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no more than the type,
+and look at both queues."""
 
 # Never opened: it only words the insertions, which run on the caller's own connection.
 _deferrer = App(connector=PsycopgConnector())
 
 
 async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> None:
-    """Put a job on the queue in this transaction. Higher priority runs first."""
+    """Put a job on its queue in this transaction. Higher priority runs first."""
+    name = (await connection.execute(_QUEUE_OF, {"queue": QUEUE, "job": job_id})).scalar_one()
     task = _deferrer.configure_task(
-        RUN_JOB, queue=QUEUE, priority=priority, queueing_lock=job_id, connection=await raw(connection)
+        RUN_JOB, queue=name, priority=priority, queueing_lock=job_id, connection=await raw(connection)
     )
     await task.defer_async(job_id=job_id)
 
@@ -64,4 +68,5 @@ _WORKERS = text(
     FROM procrastinate_workers ORDER BY last_heartbeat, id
     """
 )
+_QUEUE_OF = text("SELECT queue_of(:queue, plan) FROM jobs WHERE id = :job")
 _WAITS = text("SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')")

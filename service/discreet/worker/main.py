@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 import structlog
-from procrastinate import App, PsycopgConnector
+from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
@@ -15,10 +15,11 @@ from discreet.isolation.children import Zygote
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
-from discreet.storage.queue import QUEUE, RUN_JOB
+from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
 from discreet.usecases import erasure, metrics, running, webhooks
 from discreet.usecases.services import Services, open_services
+from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 
 log = structlog.get_logger()
@@ -32,10 +33,14 @@ GRACE_SECONDS = 8.0
 def queue_app(services: Services, runner: Runner) -> App:
     """procrastinate's app with our one task."""
     app = App(connector=PsycopgConnector(conninfo=services.database.url, min_size=1, max_size=4))
+    app.job_manager = placed = PlacedJobs(app.connector, services.settings.worker_concurrency)
 
-    @app.task(name=RUN_JOB, queue=QUEUE)
-    async def run_job(job_id: str) -> None:
-        await runner.run(job_id)
+    @app.task(name=RUN_JOB, queue=QUEUE, pass_context=True)
+    async def run_job(context: JobContext, job_id: str) -> None:
+        try:
+            await runner.run(job_id)
+        finally:
+            placed.ended(context.job.id)
 
     # procrastinate watches its side tasks only while a periodic task is registered: without one, a worker whose
     # database went away for a moment stays up and deaf.
@@ -80,7 +85,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     try:
         async with app.open_async(), beating(settings.watchdog_seconds):
             await app.run_worker_async(
-                queues=[QUEUE],
+                queues=[QUEUE, LONG_QUEUE],
                 concurrency=settings.worker_concurrency,
                 delete_jobs="always",
                 fetch_job_polling_interval=1.0,
