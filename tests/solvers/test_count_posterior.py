@@ -7,7 +7,15 @@ import pytest
 from scipy import stats
 
 from discreet.solvers.estimation import count_posterior
-from discreet.solvers.estimation.count_posterior import CountPosterior, GroupedPosterior, Kind, Known, draw_counts
+from discreet.solvers.estimation.count_posterior import (
+    GUIDES,
+    CountPosterior,
+    GroupedPosterior,
+    Kind,
+    Known,
+    _searched,
+    draw_counts,
+)
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
@@ -161,3 +169,19 @@ def test_draws_of_nothing_but_zeros_cannot_be_moved() -> None:
     assert np.isfinite(drawn).all()
     assert (drawn.sum(axis=1) == 0).any()
     assert np.median(drawn.sum(axis=1)) == pytest.approx(3)
+
+
+def test_many_draws_are_those_of_a_search_for_each() -> None:
+    """The table of where to begin changes nothing, at the ends of its parts and of the distributions neither."""
+    rng = np.random.default_rng(5)
+    cumulated = np.cumsum(rng.dirichlet(np.full(40, 0.05), 7), axis=1)
+    cumulated[0, -1] = 1 - 1e-12  # as rounding leaves it
+    group = rng.integers(0, 7, 500)
+    u = rng.random((64, 500))
+    u[0], u[1], u[2] = 0.0, np.arange(500) % 256 / 256, 1 - 2.0**-53
+    assert u.size > 4 * GUIDES * len(cumulated) > u[:4].size
+    expected = [[np.searchsorted(cumulated[g], one) for g, one in zip(group, row, strict=True)] for row in u]
+    for part in (u, u[:4]):
+        found = _searched(cumulated, part, group)
+        ends = (part == 0) | (part > 1 - 1e-9)  # where one value's distribution touches the next one's
+        assert (np.abs(found - expected[: len(part)]) <= ends).all()
