@@ -18,6 +18,7 @@ ALL = (
     "projection",
     "linearly_solvable_mdp",
     "off_policy_evaluation",
+    "uncertainty",
     "saddle_point",
     "paillier",
     "processes",

@@ -55,15 +55,15 @@ def cases() -> Iterator[Case]:
         # As full as with the table's own trips of an hour, whatever the number of trips.
         factor = trips / PERIODS / table.sum() if network is city else trips / PERIODS / 20_000
         problem = Routing.model_validate(
-            {"kind": "routing", "dataset": "dst_x", "network": _body(network, factor), **fields}
+            {"kind": "routing", "dataset": "dst_x", "network": network_body(network, factor), **fields}
         )
         for epsilon in EPSILONS:
             budget = Privacy.model_validate({"epsilon": epsilon, "delta": 1e-6 if persons else 0}).budget
             plan = problem.plan(public, budget)
-            yield Case("routing", "counts", name, epsilon, problem, public, plan, _content(total, persons))
+            yield Case("routing", "counts", name, epsilon, problem, public, plan, trips_content(total, persons))
 
 
-def _body(network: Network, factor: float) -> dict[str, Any]:
+def network_body(network: Network, factor: float) -> dict[str, Any]:
     ends = zip(network.tail.tolist(), network.head.tolist(), network.free_flow_time, network.capacity, strict=True)
     return {
         "nodes": network.nodes,
@@ -74,7 +74,7 @@ def _body(network: Network, factor: float) -> dict[str, Any]:
     }
 
 
-def _content(total: Ints, clip: int | None) -> dict[str, Ints]:
+def trips_content(total: Ints, clip: int | None) -> dict[str, Ints]:
     """All trips, evenly over the periods; of persons with up to `clip` trips of one pair each: none is cut."""
     period, origin, destination = np.indices((PERIODS, *total.shape)).reshape(3, -1)
     counts = (total // PERIODS)[origin, destination] + (period < (total % PERIODS)[origin, destination])
