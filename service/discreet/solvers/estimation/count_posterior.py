@@ -317,7 +317,8 @@ def _searched(cumulated: Floats, u: Floats, group: Ints) -> Ints:
         while left.size:
             found[left] += 1
             left = left[ends[found[left]] < sought[left]]
-    return found.reshape(u.shape) - cumulated.shape[1] * group
+    places: Ints = found.reshape(u.shape) - cumulated.shape[1] * group
+    return places
 
 
 def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
