@@ -123,14 +123,19 @@ class CountPosterior:
     def _powers(self) -> Floats:
         """float64[3, values]: the means of (count > 0), of the count and of its square, in scales."""
         means, shapes, w, faint = (np.array(one) for one in zip(*self.points, strict=True))
-        slab, which = np.unique(np.stack([means, shapes], axis=1), axis=0, return_inverse=True)
-        filled = np.stack([self.cells.powers(*one) for one in slab.tolist()], axis=2)[:, :, which.reshape(-1)]
-        least, place = np.unique(faint, return_inverse=True)
-        none = np.zeros((3, len(self.cells.values)))
-        some = np.stack([none if one == 0 else self.cells.powers(*FAINT[one]) for one in least.tolist()], axis=2)
-        found = (1 - w) * filled + w * some[:, :, place.reshape(-1)]  # [3, values, points]
-        mass = found[0] + np.where(faint == 0, w, 0.0) * self.cells.empty[:, None]
-        powers: Floats = (found / np.maximum(mass, 1e-300)) @ self.weight
+        slabs, slab = np.unique(np.stack([means, shapes], axis=1), axis=0, return_inverse=True)
+        faints, place = np.unique(faint, return_inverse=True)
+        filled = np.stack([self.cells.powers(*one) for one in slabs.tolist()])  # [slabs, 3, values]
+        none = np.zeros_like(filled[0])
+        some = np.stack([self.cells.powers(*FAINT[one]) if one else none for one in faints.tolist()])
+        slab = slab.reshape(-1)
+        least = np.where(faint[:, None] == 0, self.cells.empty, some[place, 0])
+        mass = (1 - w)[:, None] * filled[slab, 0] + w[:, None] * least  # [points, values]
+        share = self.weight[:, None] / np.maximum(mass, 1e-300)
+        powers: Floats = np.zeros_like(none)
+        for parts, which, factor in ((filled, slab, 1 - w), (some, place, w)):
+            chosen = which == np.arange(len(parts))[:, None]
+            powers += ((chosen * factor) @ share * parts.transpose(1, 0, 2)).sum(axis=1)
         return powers
 
     def mean(self, known: Known | None = None) -> Floats:
