@@ -58,7 +58,10 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert not any(str(state).encode() in command and b"postgres" in command for command in commands)
 
     file.write_text(json.dumps({**json.loads(file.read_text()), "privacy": {"epsilon": 0.95}}))
-    over = discreet("solve", str(file), "--state", str(state))
+    offered = discreet("solve", str(file), "--state", str(state))
+    assert offered.returncode == 1
+    assert "--anew releases it once more" in offered.stderr
+    over = discreet("solve", str(file), "--anew", "--state", str(state))
     assert over.returncode == 1
     offer, refusal = over.stderr.strip().splitlines()
     job = answer["job"]["id"]
@@ -125,10 +128,16 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     job = json.loads(submitted.stdout)["job"]["id"]
     assert job in discreet("jobs", "--json", **server).stdout
     assert json.loads(discreet("result", job, "--json", **server).stdout) == json.loads(out.read_text())
+    twice = discreet("submit", str(file), **server)  # nobody can be asked whether to pay again
+    assert (twice.returncode, twice.stdout) == (1, "")
+    assert f"discreet ask {job} asks it again at price 0" in twice.stderr
     budgets = json.loads(discreet("ledger", "show", "--json", **server).stdout)
     assert any(budget["spent"]["epsilon"] == 0.1 for budget in budgets)
     account = next(budget["id"] for budget in budgets if budget["spent"]["epsilon"] == 0.1)
     assert "commit" in discreet("ledger", "show", account, **server).stdout
+    nightly = discreet("submit", str(file), "--anew", **server)
+    assert nightly.returncode == 0, nightly.stderr
+    assert nightly.stdout.startswith("job_")
 
     operator = {**server, "DISCREET_KEY": service.operator_key}
     made = discreet("tenant", "create", "road office", "--json", **operator)

@@ -141,7 +141,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     total = json.loads(out.read_text())["result"]["total"]
     interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"
     assert interval in " ".join(said.replace("│", " ").split())
-    discreet(service, "submit", str(file), "--wait", "--epsilon", "5", "--out", str(nearer))
+    discreet(service, "submit", str(file), "--wait", "--epsilon", "5", "--anew", "--out", str(nearer))
     discreet(service, "draw", str(out), "--problem", str(file), "--out", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
     rehearsed = json.loads(discreet(service, "rehearse", str(file), "--epsilon", "1", "--epsilon", "100", "--json"))

@@ -101,6 +101,16 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
 
 
+def plain(value: float, digits: int = 2) -> str:
+    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten only where there would
+    be too many zeros."""
+    if not value or not math.isfinite(value) or not 1e-6 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, places):,.{max(0, places)}f}"
+    return text.rstrip("0").rstrip(".") if places > 0 else text
+
+
 def listed(rows: tuple[int, ...]) -> str:
     """Positions of rows, shortened where there are many."""
     return ", ".join(map(str, rows[:MOST_ROWS])) + (", …" if len(rows) > MOST_ROWS else "")

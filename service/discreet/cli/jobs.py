@@ -7,6 +7,7 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import (
+    AnewFlag,
     EpsilonOption,
     FileArgument,
     JsonFlag,
@@ -39,6 +41,7 @@ def solve(
     file: FileArgument,
     epsilon: EpsilonOption = None,
     preset: PresetOption = None,
+    anew: AnewFlag = False,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -50,9 +53,9 @@ def solve(
     holder = running_server(settings)
     if holder is not None:
         with client_of(state, holder, kept_key(settings)) as client:
-            answer = _submit(client, body, wait=True)
+            answer = _submit(client, body, wait=True, anew=anew)
     else:
-        answer = local.solve(settings, body, progress_bar, offered)
+        answer = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out))
@@ -98,6 +101,7 @@ def submit(
     file: FileArgument,
     epsilon: EpsilonOption = None,
     preset: PresetOption = None,
+    anew: AnewFlag = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
@@ -108,7 +112,7 @@ def submit(
     """Submit a job over HTTP."""
     body = _asked(file, epsilon, preset)
     with client_of(state, server, key) as client:
-        answer = _submit(client, body, wait=wait)
+        answer = _submit(client, body, wait=wait, anew=anew)
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out) if wait else print(answer["id"]))
@@ -272,12 +276,13 @@ def _asked(
     return job_body(body, **given)
 
 
-def _submit(client: Client, body: dict[str, Any], *, wait: bool) -> Mapping[str, Any]:
+def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False) -> Mapping[str, Any]:
     """Register an inline dataset, submit, and wait for the result if asked to."""
     dataset = _dataset_of(body)
     if isinstance(dataset, dict):
         body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
-    offered(client.plan(body)["reusable"])
+    if reusable := client.plan(body)["reusable"]:
+        offered(reusable, client.dataset(_dataset_of(body))["mode"], anew=anew)
     job = client.submit(body, idempotency_key=str(uuid.uuid4()))
     if not wait:
         return job

@@ -22,6 +22,11 @@ EpsilonOption = Annotated[str | None, typer.Option("--epsilon", help="Instead of
 PresetOption = Annotated[
     str | None, typer.Option("--preset", help="Instead of epsilon: strict (0.1), usual (1) or loose (4)")
 ]
+AnewFlag = Annotated[
+    bool,
+    typer.Option("--anew", help="Release and pay also where an earlier job has released the same; without a terminal "
+    "that is refused otherwise"),
+]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 
 

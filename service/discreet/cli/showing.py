@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
+from discreet.errors import DiscreetError
 from discreet_client import intervals
 
 console = Console(stderr=True)
@@ -58,16 +60,18 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-def offered(reusable: Sequence[str]) -> None:
-    """Tell of jobs that have released what is asked, before it is paid for again; at a terminal ask whether to."""
+def offered(reusable: Sequence[str], mode: str, *, anew: bool) -> None:
+    """Tell of jobs that have released what is asked, before it is paid for again. Unless that is wanted (`anew`) or
+    costs nothing (a dataset of mode `simulation`): at a terminal ask whether to, and refuse where nobody can answer."""
     if not reusable:
         return
-    console.print(
-        f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0",
-        highlight=False,
-        soft_wrap=True,
-    )
-    if sys.stdin.isatty() and console.is_terminal:
+    anew = anew or mode == "simulation"
+    says = f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0"
+    at_terminal = sys.stdin.isatty() and console.is_terminal
+    if not (anew or at_terminal):
+        raise DiscreetError(f"{says}; --anew releases it once more, for its price. Nothing was submitted")
+    console.print(says, highlight=False, soft_wrap=True)
+    if not anew:
         typer.confirm("Release it once more, for its price?", abort=True, err=True)
 
 
@@ -100,6 +104,9 @@ def _whole(name: str) -> Column:
 
 def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     guarantee = answer["certificate"]["guarantee"]
+    if "reference_epsilon" in answer["result"]:
+        show_rehearsal(answer["result"], out)
+        return
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     told = {one.name: one for one in intervals.stated(answer["result"])}
     for name, value in answer["result"].items():
@@ -139,21 +146,32 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
 
 
 def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
-    title = f"On {result['data']}; nothing was spent"
-    table = Table("method", "epsilon", title=title)
-    for column in ("quantity", "size", "error", "of 9 in 10", "interval ±", "runs"):
-        table.add_column(column, overflow="fold")
-    for row in result["rows"]:
-        width = "" if row["half_width"] is None else f"{row['half_width']:.3g}"
-        figures = (f"{row[name]:.3g}" for name in ("size", "error", "error_of_nine_in_ten"))
-        noisy = f"{row['runs']}" + (f", {row['mostly_noise']:.0%} mostly noise" if row["mostly_noise"] else "")
-        table.add_row(row["method"], f"{row['epsilon']:g}", row["quantity"], *figures, width, noisy)
+    """A table of each method: of each quantity its errors over the ladder of epsilons."""
     screen = Console()
-    screen.print(table)
+    screen.print(f"Rehearsed on data that are {result['data']}; nothing was spent", highlight=False)
+    for method in dict.fromkeys(row["method"] for row in result["rows"]):
+        rows = [row for row in result["rows"] if row["method"] == method]
+        table = Table(Column("quantity", no_wrap=True), title=f"method {method}", box=box.SIMPLE, padding=(0, 1, 0, 0))
+        for column in ("epsilon", "size", "error", "9 of 10", "interval ±", "noise"):
+            table.add_column(column, no_wrap=True, justify="right")
+        for quantity in dict.fromkeys(row["quantity"] for row in rows):
+            for row in (row for row in rows if row["quantity"] == quantity):
+                width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
+                figures = (intervals.plain(row[name], 3) for name in ("size", "error", "error_of_nine_in_ten"))
+                table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, f"{row['mostly_noise']:.0%}")
+            table.add_section()
+        screen.print(table)
     for one in result["refused"]:
         ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
         screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")
-    screen.print(f"errors are distances to the answer at epsilon {result['reference_epsilon']:g}; of arrays their mean")
+    runs = sorted({row["runs"] for row in result["rows"]})
+    screen.print(
+        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays in the mean, of the"
+        " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the interval that results gave;"
+        f" noise: how many runs called themselves mostly noise. {' to '.join(map(str, sorted({*runs[:1], *runs[-1:]})))} runs"
+        " each",
+        highlight=False,
+    )
     if out is not None:
         screen.print(f"written to {out}")
 

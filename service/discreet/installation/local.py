@@ -32,7 +32,7 @@ OnProgress = Callable[[str, int, int], None]
 Progress = Callable[[], contextlib.AbstractContextManager[OnProgress]]
 Question = Callable[[dict[str, Any]], dict[str, Any]]
 BodyOf = Callable[[Services, Principal], Awaitable[dict[str, Any]]]
-OnOffer = Callable[[Sequence[str]], None]
+OnOffer = Callable[[Sequence[str], str], None]
 
 _JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 _REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
@@ -74,7 +74,8 @@ def rehearse(
 def solve(settings: Settings, body: dict[str, Any], progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
     """Run the job on the state folder's own database: `{job, result, certificate}`.
 
-    `on_offer` hears of jobs that have released what is asked, before it is submitted; `progress` is entered then.
+    `on_offer` hears of jobs that have released what is asked, and of the dataset's mode, before it is submitted;
+    `progress` is entered then.
     """
 
     async def given(services: Services, owner: Principal) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def ask(settings: Settings, job_id: str, question: Question, progress: Progress)
         return question((await jobs.find(services, owner, job_id))["problem"])
 
     with embedded(settings) as ready:
-        return asyncio.run(_solve(ready, asked, progress, lambda reusable: None))
+        return asyncio.run(_solve(ready, asked, progress, lambda reusable, mode: None))
 
 
 async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
@@ -103,7 +104,9 @@ async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_off
         body = await body_of(services, owner)
         request = validate(_JOB, body)
         planned = await jobs.price(services, owner, request.problem, request.privacy, request.seed)
-        on_offer(planned["reusable"])
+        if planned["reusable"]:
+            dataset = await services.planner.dataset(services.database, owner, body["problem"]["dataset"])
+            on_offer(planned["reusable"], dataset.mode)
         job = await jobs.submit(
             services,
             owner,
