@@ -100,6 +100,17 @@ def test_jobs(kind: str, path: str, value: Any, issues: dict[str, str]) -> None:
         assert says in found[pointer]
 
 
+def test_the_true_cause_of_what_is_nothing_and_of_what_is_empty() -> None:
+    assert refused(JOB, loads(b'{"problem": NaN}')) == {"/problem": "a JSON object is needed, not NaN"}
+    assert refused(JOB, loads(b'{"problem": -1e999}')) == {
+        "/problem": "a JSON object is needed, not an infinite number"
+    }
+    body = with_value(with_value(body_of("routing"), "problem/dataset", GONE), "problem/release", [])
+    assert refused(JOB, body) == {"/problem/release": "at least 1 item is needed, not 0"}
+    body = with_value(body_of("routing"), f"{LINK}/tail", 0)
+    assert refused(JOB, body) == {f"/{LINK}/tail": "must be at least 1: nodes are numbered from 1"}
+
+
 def test_a_session_needs_its_terms() -> None:
     body = with_value(with_value(body_of("multi_agent"), "problem/dataset", GONE), "problem/protocol", "federated")
     assert "the terms of the session" in refused(JOB, body)["/problem/federation"]

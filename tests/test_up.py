@@ -123,6 +123,9 @@ def started(state: Path, *arguments: str, user: int | None = None, **more: str) 
         until(lambda: not any(alive(pid) for pid in processes))
 
 
+STOPPING = "discreet up: stopping"
+
+
 def refused(state: Path, *arguments: str, **more: str) -> str:
     """The one line of an `up` that cannot run."""
     done = subprocess.run(
@@ -135,7 +138,7 @@ def refused(state: Path, *arguments: str, **more: str) -> str:
     assert done.returncode == 1
     assert done.stdout == ""
     *before, line = done.stderr.splitlines(keepends=True)
-    assert all(told.startswith("discreet up: waiting for ") for told in before)  # on a slow machine
+    assert all(told.startswith("discreet up: still starting: ") for told in before)  # on a slow machine
     return line
 
 
@@ -342,7 +345,9 @@ def test_sigterm_leaves_nothing_running(service: Service) -> None:
     assert f"http://127.0.0.1:{port}" in out
     assert "owner.key" in out
     # A start that takes long tells what it waits for, and a busy machine makes it long.
-    assert [line for line in errors.splitlines() if not line.startswith("discreet up: waiting for ")] == []
+    *before, last = errors.splitlines()
+    assert [line for line in before if not line.startswith("discreet up: still starting: ")] == []
+    assert last.startswith(f"{STOPPING}; everything is kept in {service.state}")
     assert not any(alive(pid) for pid in processes)
     assert not (service.state / "ready.json").exists()
     with socket.create_server(("127.0.0.1", port)):

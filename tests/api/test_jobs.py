@@ -390,7 +390,7 @@ def known(api_only: Installation) -> Iterator[dict[str, Any]]:
 
 BAD_JOBS = [
     ("/problem/network/links/2/head", 9, "node 9 of 4 nodes"),
-    ("/problem/network/links/2/head", 0, "at least 1"),
+    ("/problem/network/links/2/head", 0, "at least 1: nodes are numbered from 1"),
     ("/problem/network/links/2/head", "two", "integer"),
     ("/problem/network/links/0/tail", 2, "itself"),
     ("/problem/network/links/0/capacity", 0, "greater than 0"),
@@ -401,6 +401,7 @@ BAD_JOBS = [
     ("/problem/network/first_through_node", 7, "4 nodes"),
     ("/problem/network/links", [], "no path leads from zone"),
     ("/problem/dataset", "dst_unknown", "no dataset dst_unknown"),
+    ("/problem/dataset", "trips", "an id is needed, which begins with dst_"),
     ("/problem/kind", "teleport", "routing"),
     ("/problem/method", "magic", "auto"),
     ("/problem/max_trips_per_person", 3, "not a person"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
 
 from discreet import cli
 from discreet.cli import showing
+from discreet.errors import DiscreetError
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
 DATASET = "dst_" + "0123456789abcdefghjkmnpqrs"
@@ -55,6 +57,29 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for text in ("2.5, 0.125", "1 entry", "40 entries"):
         assert text in shown
+
+
+def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"method": "minibatch", "epsilon": 0.1, "size": 134_021.0, "error": 69.2, "error_of_nine_in_ten": 130.4}
+    row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35}
+    rows = [{**row, "quantity": name} for name in ("total_travel_time", "transitions")]
+    result = {"data": "synthetic", "rows": rows, "refused": [], "reference_epsilon": 1000.0, "tables": []}
+    certificate = {"guarantee": {"type": "none"}}
+    showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": certificate}, None)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["total_travel_time", "0.1", "134,000", "69.2", "130", "154", "35%"] in lines
+
+
+def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(DiscreetError, match="--anew releases it once more"):
+        showing.offered([JOB], "private", anew=False)
+    showing.offered([JOB], "private", anew=True)
+    showing.offered([JOB], "simulation", anew=False)  # costs nothing
+    showing.offered([], "private", anew=False)
+    assert capsys.readouterr().err.count(f"discreet ask {JOB}") == 2
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from discreet_client.intervals import stated, with_interval
+from discreet_client.intervals import plain, stated, with_interval
 from discreet_client.results import Answer
 
 NAN = float("nan")
@@ -46,6 +47,30 @@ RESULT: dict[str, Any] = {
     },
     "tables": [],
 }
+
+
+def test_an_answer_of_nothing_but_noise_says_why_it_is_0() -> None:
+    assert with_interval(0.0, None, None, 0.9, noise=True) == "0 (nothing above the noise)"
+    assert with_interval(0.0, -2.0, 2.0, 0.9, noise=True) == "0.0 (-2.0 to 2.0, 90 %, nothing above the noise)"
+    assert with_interval(0.0, None, None, 0.9) == "0"
+    result = {"values": [0.0, 0], "uncertainty": {"values": {}, "noise_dominates": {"values": [True, True]}}}
+    assert [one.text for one in stated(result)] == ["nothing above the noise"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (17432.0, "17,000"),
+        (0.000274, "0.00027"),
+        (0.5, "0.5"),
+        (9.96, "10"),
+        (3e-9, "3e-09"),
+        (0, "0"),
+        (math.inf, "inf"),
+    ],
+)
+def test_figures_of_sentences_are_written_as_people_do(value: float, text: str) -> None:
+    assert plain(value) == text
 
 
 def test_what_is_said_of_fields() -> None:

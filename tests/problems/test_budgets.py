@@ -58,12 +58,32 @@ def test_a_preset_is_the_plan_of_its_figures(kind: str, preset: str) -> None:
     assert chosen.startswith("delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen")
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "begins", "sure"),
+    [
+        (5, None, ""),
+        (6, "hardly any protection", "at most 99.76 %"),
+        (10, "hardly any", "at most 99.9955 %"),
+        (19, "no protection", "may be all but"),
+    ],
+)
+def test_plans_that_protect_nobody_say_so(epsilon: int, begins: str | None, sure: str) -> None:
+    problem, dataset, _ = read_example(KINDS["routing"])
+    assert dataset is not None
+    first = budgeted(problem, dataset.public, Privacy(epsilon=Decimal(epsilon))).plan.advice[0]
+    if begins is None:
+        assert "protection" not in first
+    else:
+        assert first.startswith(f"epsilon {epsilon} is {begins}")
+        assert f"{sure} sure afterwards" in first  # 99.7527, 99.99546: an upper bound
+
+
 def test_a_delta_by_rule_with_an_epsilon_or_a_rho() -> None:
     problem, dataset, _ = read_example(KINDS["multi_agent"])
     assert dataset is not None
     made = budgeted(problem, dataset.public, Privacy.model_validate({"epsilon": 2, "delta": "auto"}))
     assert made.figures == {"epsilon": 2.0, "delta": 1e-6}
-    assert "a thousandth of one in 2" in made.plan.advice[0]
+    assert "at most 1 / (1,000 x 2 units)" in made.plan.advice[0]
     of_rho = budgeted(problem, dataset.public, Privacy.model_validate({"rho": 0.01, "delta": "auto"}))
     assert of_rho.plan.total.rho <= 10**16
     assert of_rho.budget.delta == 10**12
@@ -165,7 +185,7 @@ def test_the_inverse_of_a_named_quantity() -> None:
     problem, public = told(WIDTHS["as noise"])
     assert budgeted(problem, public, asked(within=6.0, quantity="demand")).figures["epsilon"] == pytest.approx(10, 5e-3)
     for said, says, where in (
-        ({"within": "5%", "quantity": "demand"}, "not known without the data: say in trips", "within"),
+        ({"within": "5%", "quantity": "demand"}, "not known without the data: give a number, trips", "within"),
         ({"within": 5, "quantity": "link_flows"}, "there are total_travel_time, demand", "quantity"),
     ):
         with pytest.raises(InvalidInput, match=says) as refused:

@@ -477,8 +477,8 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
         widths.append(list(found.values()))
     assert (np.diff(widths, axis=0) < 0).all()
     assert all("mostly noise" in says for says in planned(0.02).advice[:4])
-    assert planned(0.01).advice[4].endswith("that is every state")
-    assert planned(1).advice[4].startswith(f"a state where less than {8**0.5 * 2:.2g} of 300 participants")
+    assert planned(0.01).advice[5].endswith("that is every state")
+    assert planned(1).advice[5].startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
     assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
 
 
@@ -509,7 +509,10 @@ def test_the_clip_is_chosen_by_expected_error_and_is_the_one_that_is_charged() -
     plan, given = planned(3, DELTA, part, clip="auto", **size), planned(3, DELTA, part, clip=0.25, **size)
     chosen = plan.parameters["clip"]
     assert 0.08 <= chosen < 0.5
-    assert any(says.startswith(f"clip: {chosen:g} is expected") and "next best" in says for says in plan.advice)
+    assert any(
+        says.startswith(f"clip (auto) is {chosen:g}, with an expected error") and "none has" in says
+        for says in plan.advice
+    )
     assert plan.events[0].sensitivity == pytest.approx(chosen / 0.25 * given.events[0].sensitivity)
     bare = planned(3, DELTA, part, **size)
     assert bare.parameters["clip"] is None

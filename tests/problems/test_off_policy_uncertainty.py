@@ -279,6 +279,11 @@ def test_auto_caps_ratios_less_where_there_is_less_noise() -> None:
     assert "next best" in told[0]
     assert planned(1, method="minibatch").parameters["max_importance"] == 10
     chosen = problem().plan(ratios, Budget(epsilon=10**9, delta=DELTA))
+    (default,) = (sentence for sentence in chosen.advice if "max_importance" in sentence)
+    assert default.startswith("max_importance is 10, as the request names none")
+    assert f'"auto" would take {planned(1).parameters["max_importance"]:g}: ' in default
+    given = problem(max_importance=3.0).plan(ratios, Budget(epsilon=10**9, delta=DELTA))
+    assert not any("max_importance" in sentence for sentence in given.advice)
     assert any("auto" in sentence and "topology is public" in sentence for sentence in chosen.advice)
 
 

@@ -220,7 +220,7 @@ def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> Non
     assert "empty roads" in plan.advice[0]
     # Of zones 1 to 3 on their own links, which take 1 + the distance of their numbers: 2, 3, 2, 2, 3, 2.
     deviation = plan.noise[0].standard_deviation / 5
-    assert f"± {1.6449 * deviation * np.sqrt(34):.3g} trips" in plan.advice[0]
+    assert f"± {1.6449 * deviation * np.sqrt(34):.2g} with 90%" in plan.advice[0]
 
 
 def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_auto_takes_the_public_bound_of_a_person_and_nothing_else() -> None:
     asked = Routing.model_validate(bodies.job("dst_x", max_trips_per_person="auto")["problem"])
     plan = asked.plan(part, Budget(epsilon=10**9, delta=0))
     assert (plan.parameters["max_trips_per_person"], plan.events[0].sensitivity) == (8, 8)
-    assert any("max_trips_per_person: 8" in says and "4 would" in says for says in plan.advice)
+    assert any("max_trips_per_person (auto) is 8" in says and "4 would" in says for says in plan.advice)
     with pytest.raises(InvalidInput, match="max_person") as refused:
         asked.plan(part.model_copy(update={"max_person": None}), Budget(epsilon=10**9, delta=0))
     assert refused.value.issues[0].pointer == "/problem/max_trips_per_person"

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
+NOTHING = "nothing above the noise"
+"""Of a number that is 0 because all that was released is noise, and not because it was found to be 0."""
 MOST_ROWS = 12
 """Rows that a sentence names."""
 
@@ -50,7 +52,7 @@ class Stated:
             apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
             said.append(f"{len(widths):,} intervals of {self.level:.0%}: ± {apart}")
         if self.all_noise:
-            said.append("mostly noise")
+            said.append("mostly noise" if any(numbers(self.value)) else NOTHING)
         elif self.rows_of_noise:
             said.append(
                 f"{len(self.rows_of_noise):,} of {self.rows:,} rows are only noise: {listed(self.rows_of_noise)}"
@@ -85,13 +87,14 @@ def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
 
 def with_interval(value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False) -> str:
     """A number with its interval, all with as many digits as the interval's width allows."""
+    says = NOTHING if value == 0 else "mostly noise"
     if lower is None or upper is None:
-        return f"{figure(value)} (mostly noise)" if noise else figure(value)
+        return f"{figure(value)} ({says})" if noise else figure(value)
     decimals = _decimals(upper - lower)
     if isinstance(value, int):
         decimals = min(decimals, 0)
     shown, low, high = (_fixed(one, decimals) for one in (value, lower, upper))
-    return f"{shown} ({low} to {high}, {100 * level:g} %{', mostly noise' if noise else ''})"
+    return f"{shown} ({low} to {high}, {100 * level:g} %{f', {says}' if noise else ''})"
 
 
 def figure(value: float) -> str:
@@ -102,8 +105,8 @@ def figure(value: float) -> str:
 
 
 def plain(value: float, digits: int = 2) -> str:
-    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten only where there would
-    be too many zeros."""
+    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten only where there
+    would be too many zeros."""
     if not value or not math.isfinite(value) or not 1e-6 <= abs(value) < 1e15:
         return f"{value:.{digits}g}"
     places = digits - 1 - math.floor(math.log10(abs(value)))

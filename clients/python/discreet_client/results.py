@@ -160,6 +160,8 @@ class Answer:
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper` (of its interval)
         and `only_noise` (whether it, or its row, is mostly noise) beside it.
+
+        MissingExtra without pandas, which is an extra of this package.
         """
         try:
             import pandas  # noqa: PLC0415 - optional

@@ -24,8 +24,11 @@ PresetOption = Annotated[
 ]
 AnewFlag = Annotated[
     bool,
-    typer.Option("--anew", help="Release and pay also where an earlier job has released the same; without a terminal "
-    "that is refused otherwise"),
+    typer.Option(
+        "--anew",
+        help="Release and pay also where an earlier job has released the same; without a terminal "
+        "that is refused otherwise",
+    ),
 ]
 FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
 

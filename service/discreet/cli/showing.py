@@ -164,12 +164,12 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
     for one in result["refused"]:
         ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
         screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")
-    runs = sorted({row["runs"] for row in result["rows"]})
+    runs = [row["runs"] for row in result["rows"]] or [0]
+    each = " to ".join(map(str, sorted({min(runs), max(runs)})))
     screen.print(
         f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays in the mean, of the"
         " middle run; 9 of 10: that of nine runs in ten; interval ±: half the width of the interval that results gave;"
-        f" noise: how many runs called themselves mostly noise. {' to '.join(map(str, sorted({*runs[:1], *runs[-1:]})))} runs"
-        " each",
+        f" noise: how many runs called themselves mostly noise. {each} runs each",
         highlight=False,
     )
     if out is not None:

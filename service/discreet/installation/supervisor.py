@@ -205,7 +205,7 @@ class Supervisor:
                         self._announce(self._url(listener))
                     elif missing != told and time.monotonic() >= tell_at:
                         told = missing
-                        self._note(f"waiting for {missing}")
+                        self._note(f"still starting: {missing}")
                 due = [part.pause.until - time.monotonic() for part in self.parts if part.process is None]
                 asked: list[Probe | Pulse] = [*waiting.values(), *self.pulses.values()]
                 sockets = [each for asker in asked for each in asker.sockets]
@@ -328,6 +328,8 @@ class Supervisor:
 
     def _stop(self) -> None:
         """Workers, then whoever answers requests, then the database. Asked twice, nobody gets time."""
+        if self.signals.stops:
+            _say(f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the next start")
         self._ready_file.unlink(missing_ok=True)
         workers = [part for part in self.parts if part.spec.arguments[0] == "worker"]
         for group in (workers, [part for part in self.parts if part not in workers], [self.children]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -26,6 +27,8 @@ ALIKE = "alike"
 the location of the last."""
 SAME = ("gt", "ge", "lt", "le", "min_length", "max_length", "pattern", "expected")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
+WHY = "x-why"
+"""In the schema of a field: why its limits are as they are, where people think otherwise."""
 MOST_NAMES = 20
 """A sentence lists no more names than this."""
 NEEDED = {
@@ -104,14 +107,15 @@ def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | N
     are. Takes time in proportion to the number of errors.
     """
     by_path: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
-    for error in errors:
+    for error in map(_told_apart, errors):
         by_path.setdefault(_path(error["loc"], error, body), []).append(error)
     # Of the branches of a union the one that comes further says what is wrong; bad items are not counted as items.
     deeper = {path[:depth] for path in by_path for depth in range(len(path))}
     found: dict[object, list[tuple[object, ...]]] = {}
     for path, several in by_path.items():
         strong = [error for error in several if error["type"] not in WEAK]
-        said = by_path[path] = strong or several
+        # Who sends an empty array means the branch that takes arrays.
+        said = by_path[path] = strong or [error for error in several if error["type"] not in NEEDED] or several
         if strong or path not in deeper:
             alike = tuple(tuple(_alike(error)) for error in said)
             pattern = tuple(None if isinstance(part, int) else part for part in path)
@@ -132,6 +136,14 @@ def issues_of(errors: Iterable[Mapping[str, Any]], body: Any, schema: Schema | N
         others = f"{issues[-1].detail} (there are more mistakes, which are not listed here)"
         issues[-1] = FieldIssue(issues[-1].pointer, others)
     return issues
+
+
+def _told_apart(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is no object has no field that would tell branches of a union apart: that it is none is what is wrong. NaN
+    and Infinity are such values, which pydantic takes for objects, since they have attributes."""
+    if error["type"] == "union_tag_not_found" and not isinstance(error["input"], Mapping):
+        return {**error, "type": "model_type"}
+    return error
 
 
 def _alike(error: Mapping[str, Any]) -> Iterator[object]:
@@ -217,6 +229,8 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
             return f"there is no such field here; did you mean `{near[0]}`?"
         if 0 < len(names) <= MOST_NAMES:
             return f"there is no such field here; there are {', '.join(names)}"
+    if kind in LIMITS and (why := (_at(schema, error["loc"]) or {}).get(WHY)):
+        return f"{sentence(error)}: {why}"
     return sentence(error)
 
 
@@ -241,6 +255,8 @@ def _instead(value: object) -> str:
             return ", not null"
         case bool():
             return f", not {str(value).lower()}"
+        case float() if not math.isfinite(value):
+            return ", not NaN" if math.isnan(value) else ", not an infinite number"
         case int() | float() if len(str(value)) <= MOST_NAMES:
             return f", not {value}"
         case str():

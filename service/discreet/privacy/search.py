@@ -53,7 +53,7 @@ def request(epsilon: int, delta: int) -> tuple[float, float]:
     if epsilon <= 0:
         raise ValueError("epsilon must be positive")
     if not 0 < delta < DELTA_UNIT:
-        raise ValueError("this mechanism needs 0 < delta < 1")
+        raise ValueError("this mechanism needs a delta above 0 and below 1, such as 1e-6")
     return float_below(Fraction(epsilon, EPSILON_UNIT)), delta / DELTA_UNIT * (1 - MARGIN)
 
 

@@ -49,6 +49,7 @@ class Expected:
     within: float
     """Half the width of the interval that is asked for; infinite where the answer would be mostly noise."""
     unit: str
+    """As it follows a number: `in trips a period`."""
     sentence: str
     """For people, in the units of the field: ± what, of how much, and what that is good for."""
     size: float | None = None

@@ -13,6 +13,12 @@ from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
+from discreet_client.intervals import plain
+
+LITTLE, NONE = 5, 10
+"""Epsilons: above the one there is hardly any protection, above the other none. Who is in doubt before is 99.4 % sure
+afterwards with the one, and 99.996 % with the other."""
+MOST_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class Budgeted:
 
 
 def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted:
-    """The plan of what is asked for; its advice begins with what was chosen where that is said in other words.
+    """The plan of what is asked for; its advice begins with what was chosen where that is said in other words, and with
+    what it means where it protects nobody any more.
 
     Sees public figures only. InvalidInput with pointers into the request.
     """
@@ -50,22 +57,25 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted
 
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
-        return Budgeted(make(budget), budget)
+        plan = make(budget)
+        if (epsilon := plan.total.epsilon / EPSILON_UNIT) > LITTLE:
+            plan = plan.model_copy(update={"advice": (_meaning(f"epsilon {epsilon:g}", plan), *plan.advice)})
+        return Budgeted(plan, budget)
     budget = problem.budget(privacy.settled(problem.units(public)))
     chosen: tuple[str, ...] = ()
     if privacy.accuracy is not None:
         found = inverse.smallest(problem, public, privacy.accuracy, budget.delta, make)
         plan, budget = found.plan, found.budget
-        epsilon = f"{budget.epsilon / EPSILON_UNIT:g}"
+        epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
-            f"epsilon {epsilon} is about the smallest with which {found.expected.quantity} is within"
-            f" {found.expected.within:.3g} {found.expected.unit} with {privacy.accuracy.confidence:.0%}",
-            _meaning(f"epsilon {epsilon}", plan, budget),
+            f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
+            f" ± {plain(expected.within, 3)} with {privacy.accuracy.confidence:.0%} ({expected.unit})",
+            _meaning(f"epsilon {epsilon}", plan),
         )
     else:
         plan = _renamed(make, budget, privacy)
         if privacy.preset is not None:
-            chosen = (_meaning(f"{privacy.preset} is epsilon {budget.epsilon / EPSILON_UNIT:g}", plan, budget),)
+            chosen = (_meaning(f"{privacy.preset} is epsilon {budget.epsilon / EPSILON_UNIT:g}", plan),)
     if privacy.delta is None:
         chosen += (_delta(problem, public, plan, budget),)
     return Budgeted(plan.model_copy(update={"advice": (*chosen, *plan.advice)}), budget, in_other_words=True)
@@ -86,15 +96,23 @@ def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:
     return plan
 
 
-def _meaning(what: str, plan: Plan, budget: Budget) -> str:
+def _meaning(what: str, plan: Plan) -> str:
     """What an epsilon means for one unit: the posterior of who finds both neighbours equally likely before."""
-    odds = math.exp(min(700.0, budget.epsilon / EPSILON_UNIT))
-    sure = math.ceil(1000 * odds / (1 + odds)) / 10
-    says = f"is at most {sure:g} % sure afterwards" if sure < 100 else "may be all but sure afterwards"
-    but = f", but for a probability of {budget.delta / DELTA_UNIT:g}" if plan.total.delta else ""
+    epsilon = plan.total.epsilon / EPSILON_UNIT
+    protects = ""
+    if epsilon > LITTLE:
+        protects = " is hardly any protection" if epsilon <= NONE else " is no protection any more"
+    doubt = 100 / (1 + math.exp(min(700.0, epsilon)))
+    decimals = max(1, 1 - math.floor(math.log10(doubt)))
+    doubt = math.floor(doubt * 10**decimals) / 10**decimals
+    says = f"is at most {100 - doubt:.{decimals}f} % sure afterwards"
+    if decimals > MOST_DECIMALS:
+        says = "may be all but sure afterwards"
+    delta = plan.total.delta / DELTA_UNIT
+    but = f", but for a probability of {delta:g}" if delta else ""
     return (
-        f"{what}: whoever finds the data and their neighbours ({plan.neighbours}) equally likely before {says} which of"
-        f" both they are{but}"
+        f"{what}{protects}: whoever finds the data and their neighbours ({plan.neighbours}) equally likely before"
+        f" {says} which of both they are{but}"
     )
 
 
@@ -104,5 +122,5 @@ def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
         return "delta: none is needed, so none is spent"
     units, delta = problem.units(public), f"{budget.delta / DELTA_UNIT:g}"
     if units is None:
-        return f"delta {delta} was chosen, which suffices for a million; no public figure tells how many {plan.unit}s"
-    return f"delta {delta} was chosen: a power of ten of at most 1e-6, and a thousandth of one in {units:,}"
+        return f"delta {delta} was chosen, small enough for a million: no public figure tells how many there are"
+    return f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 x {units:,} units)"

@@ -87,7 +87,7 @@ def _attempt(
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:
         names = ", ".join(one.quantity for one in known)
-        raise InvalidInput(f"of this problem there are {names}", pointer=f"{POINTER}/quantity")
+        raise InvalidInput(f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity")
     return Attempt(budget, plan, expected, expected.within / _asked(accuracy, expected))
 
 
@@ -97,7 +97,7 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
     if part is None:
         return float(accuracy.within)
     if not expected.size:
-        says = f"how large {expected.quantity} is, is not known without the data: say in {expected.unit} how near"
+        says = f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}"
         raise InvalidInput(says, pointer=f"{POINTER}/within")
     return max(part * abs(expected.size), sys.float_info.min)
 
@@ -123,11 +123,12 @@ def _rounded(epsilon: float) -> int:
 
 
 def _unreachable(accuracy: Accuracy, tried: Sequence[Attempt]) -> InvalidInput:
-    asked = f"no epsilon up to {MAX_EPSILON} is expected to bring it within {accuracy.within}"
+    asked = f"no epsilon up to {MAX_EPSILON} is expected to bring"
+    within = f"within {accuracy.within} with {accuracy.confidence:.0%}"
     if not tried:
-        return InvalidInput(asked, pointer=f"{POINTER}/within")
+        return InvalidInput(f"{asked} the answer {within}", pointer=f"{POINTER}/within")
     missed = max(tried, key=lambda one: one.budget.epsilon)
-    expected = missed.expected
-    says = f"{asked} (of {expected.quantity}, in {expected.unit}) with {accuracy.confidence:.0%}"
-    at = missed.budget.epsilon / EPSILON_UNIT
-    return InvalidInput(f"{says}; with epsilon {at:.4g}: {expected.sentence}", pointer=f"{POINTER}/within")
+    expected, at = missed.expected, missed.budget.epsilon / EPSILON_UNIT
+    unit = "" if accuracy.part is not None else f" ({expected.unit})"
+    says = f"{asked} {expected.quantity} {within}{unit}; with epsilon {at:.4g}: {expected.sentence}"
+    return InvalidInput(says, pointer=f"{POINTER}/within")

@@ -48,7 +48,10 @@ MOST_KEPT = 256
 def no_dataset(dataset_id: str) -> NotFound:
     """The tenant has no dataset of this id, which may be any text: its beginning is said."""
     shown = dataset_id if len(dataset_id) <= LONGEST_ID else dataset_id[:LONGEST_ID] + "…"
-    return NotFound(f"there is no dataset {shown}", pointer="/problem/dataset")
+    says = f"there is no dataset {shown}"
+    if not dataset_id.startswith("dst_"):
+        says += ": an id is needed, which begins with dst_; GET /v1/datasets has those of all names"
+    return NotFound(says, pointer="/problem/dataset")
 
 
 @dataclass(frozen=True)

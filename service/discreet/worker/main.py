@@ -65,11 +65,11 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
 
         async def ready() -> None:
             if not zygote.alive:
-                raise Unavailable("the process that starts children does not run")
+                raise Unavailable("the process that jobs run in warms up, or is started again")
 
         figures = metrics.InstallationMetrics(services, installation=False)
         with figures.shown():
-            async with answering(monitor, {**metrics.checks(services), "zygote": ready}):
+            async with answering(monitor, {**metrics.checks(services), "isolation": ready}):
                 await _serve(settings, services, zygote)
 
 

@@ -22,6 +22,7 @@ from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floo
 from discreet.problems.dr_ensemble.intervals import STRETCH
 from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
+from discreet_client.intervals import plain
 
 DRAWS, LEAST_DRAWS = 64, 8
 MOST_WORK = 5_000_000
@@ -34,6 +35,10 @@ MODEL_STEPS = 200
 LOADS = 128
 STICKY = (0.2, 0.5, 0.8, 0.95)
 """How often loads stay, of the records that clips are chosen by."""
+MODEL = (
+    "these figures are of loads that stay in their state half of the time and move evenly to the others; for other "
+    "loads they are mostly half to twice as large"
+)
 USUAL_STEPS = 100
 """Of a record, where the number of steps is not public."""
 NEARLY = 1.25
@@ -102,19 +107,19 @@ def expectations(
     wide = stretch * float(ndtri((1 + confidence) / 2))
     sure = f"with {confidence:.0%}"
     for name, unit, what in (
-        ("transitions", "probability", "each transition's probability"),
-        ("expected_power", POWER, "the expected load of a step"),
-        ("saving", MONEY, "the saving"),
-        ("cost_to_go", MONEY, "the expected cost from a state"),
+        ("transitions", "as a probability", "the probability of a transition"),
+        ("expected_power", f"in {POWER}", "the expected load of a step"),
+        ("saving", f"in {MONEY}", "the saving"),
+        ("cost_to_go", f"in {MONEY}", "the expected cost from a state"),
     ):
         exact, found = (model, drawn) if name == "transitions" else (answer[name][0], moved[name])
         errors = np.sqrt(np.mean((found - exact) ** 2, axis=0))
         within = wide * float(errors[mask].mean() if name == "transitions" else errors.mean())
         size = float(np.abs(model[mask] if name == "transitions" else exact).mean())
-        says = f"{what} within about ± {within:.2g} {sure}, of {size:.2g}, for loads that stay half of the time and "
-        says += "move evenly; mostly half to twice that for others"
+        near = f"± {plain(within)} {sure} (it is some {plain(size)}, {unit})"
+        says = f"{what} within about {near}"
         if share > LARGEST_SHARE or within > 2 * size:
-            says = f"{what}: mostly noise (about ± {within:.2g} {sure}, of {size:.2g})"
+            says = f"{what} is expected to be mostly noise: about {near}"
             within = math.inf
         yield Expected(name, within, unit, says, size)
 
@@ -168,23 +173,23 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
 def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
     """Why that bound, or that one would help."""
     if not found:
-        return (
-            ("clip: auto takes none where the number of participants is not public or states are many",)
-            if asked
-            else ()
-        )
+        none = "clip (auto) is none: bounds help with a delta above 0, a public number of participants and few states"
+        return (none,) if asked else ()
     best, after = found[0], found[1]
     none = next(one for one in found if one.bound is None)
-    said = f"{_named(best)} is expected to leave an error of {best.error:.2g} in the rows of the matrix"
+    error = "expected error of a transition's probability"
     if asked:
-        return (f"clip: {said}, the next best, {_named(after)}, {after.error:.2g}, none {none.error:.2g}",)
+        said = [f"clip (auto) is {_named(best)}, with an {error} of {plain(best.error)}"]
+        other = "the next best" if best.error <= after.error else "which cuts more"
+        said.append(f"{_named(after)}, {other}, has {plain(after.error)}")
+        return ("; ".join([*said, *([] if none in (best, after) else [f"none has {plain(none.error)}"])]),)
     if best.bound is None or best.error > 0.8 * none.error:
         return ()
-    return (f'"clip": "auto" would take {best.bound:g}: {said}, where it is {none.error:.2g} without',)
+    return (f'"clip": "auto" would take {best.bound:g}: an {error} of {plain(best.error)}, not {plain(none.error)}',)
 
 
 def _named(clip: Clip) -> str:
-    return "no clip" if clip.bound is None else f"{clip.bound:g}"
+    return "none" if clip.bound is None else f"{clip.bound:g}"
 
 
 def _records(public: DrEnsemblePublic) -> Floats:
@@ -206,11 +211,6 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     """From which count on a row can be told from noise."""
     width = int(public.mask().sum(axis=1).max())
     least = deviation * math.sqrt(width)
-    if public.participants is None:
-        return (
-            f"the row of a state where all participants' time adds up to less than {least:.2g} of them is mostly noise"
-        )
-    says = (
-        f"a state where less than {least:.2g} of {public.participants} participants' time is spent has a row of noise"
-    )
-    return says + (": that is every state" if least > public.participants else "")
+    among = "" if public.participants is None else f"of {public.participants} "
+    says = f"a state in which fewer than {plain(least)} {among}participants are on average has a row of mostly noise"
+    return says + (": that is every state" if public.participants is not None and least > public.participants else "")

@@ -25,7 +25,7 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals
-from discreet.problems.dr_ensemble.advice import CLIPS, Clip, clip_advice, clips, expectations, row_advice
+from discreet.problems.dr_ensemble.advice import CLIPS, MODEL, Clip, clip_advice, clips, expectations, row_advice
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import (
     MAX_FIGURE,
@@ -141,7 +141,7 @@ class DrEnsemble(ProblemOnData):
                 event, quantity, assumptions = dirichlet_event(public, budget, self.prior)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            says = f"{error}; a larger epsilon or delta is needed"
+            says = f"{error}" if budget.delta == 0 else f"{error}; a larger epsilon or delta is needed"
             if method == "dirichlet":
                 says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
             raise InvalidInput(says, pointer=pointer) from None
@@ -177,6 +177,8 @@ class DrEnsemble(ProblemOnData):
             },
         )
         advice = [one.sentence for one in self.expected(public, plan, LEVEL)]
+        if advice:
+            advice.append(MODEL)
         if method == "counts":
             advice.append(row_advice(public, plan.noise[0].standard_deviation))
         if not isinstance(self.clip, float):

@@ -19,6 +19,7 @@ from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import intervals
 from discreet_client.expressions import parse
+from discreet_client.intervals import plain
 
 Floats = NDArray[np.float64]
 
@@ -47,11 +48,15 @@ def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -
     parts = 2 * reach / np.maximum(high - low, np.finfo(float).tiny)
     k = int(np.argmax(parts))
     size = float(high[k] - low[k]) if np.isfinite(high[k] - low[k]) else None
-    says = f"± {reach[k]:.3g} on the mean value of constraint {k} with {confidence:.0%}, "
-    says += f"which can be from {low[k]:.3g} to {high[k]:.3g}: "
-    says += "mostly noise" if parts[k] >= 1 else "no other constraint has more noise beside what it can be"
+    says = f"the mean value of constraints[{k}] within ± {plain(reach[k])} with {confidence:.0%}"
+    if size is not None:
+        says += f", where the agents' ranges allow {plain(low[k])} to {plain(high[k])}"
+    if parts[k] >= 1:
+        says += ": mostly noise"
+    elif len(parts) > 1:
+        says += "; the other constraints have less noise beside their ranges"
     within = float(reach[k]) if parts[k] < 1 else math.inf
-    return Expected("noisy_values", within, "the constraint's own unit", says, size)
+    return Expected("noisy_values", within, "in the constraint's own unit", says, size)
 
 
 def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:

@@ -374,7 +374,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps),
             unit="trajectory",
             neighbours=neighbours,
-            advice=("how much noise follows from the agents' ranges and radii, which they give when they enrol",),
+            advice=(
+                "how much noise there is follows from the agents' ranges and radii, which they give when they enrol",
+            ),
         )
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:

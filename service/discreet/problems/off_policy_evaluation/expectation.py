@@ -22,6 +22,7 @@ from scipy.special import ndtr, ndtri
 from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet_client.intervals import plain
 
 MOST_STATES = 400
 """More are not looked at: a plan takes milliseconds."""
@@ -33,6 +34,8 @@ MODELS = 16
 RATIO_SQUARE = 4.0
 """Mean square of importance ratios in the model, in which they are lognormal of mean 1."""
 CAPS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
+NEARLY = 0.9
+"""Of an error: what is hardly better."""
 MOSTLY_NOISE = 0.7
 """The share of all noise beyond which an answer is called noise."""
 UNEVEN = 1.3
@@ -144,11 +147,12 @@ class Outlook:
         found = []
         for name, what, unit in self._quantities(valued):
             half = self._half(unit, confidence)
-            says = f"{what} within about ± {half:.2g} with {confidence:.0%}, of at most {self.model.size:.3g}"
+            size = f"of at most {plain(self.model.size, 3)} in {REWARD}"
+            says = f"{what} within about ± {plain(half)} with {confidence:.0%}, {size}"
             if drowned:
-                says = f"{what} is expected to be mostly noise, of at most {self.model.size:.3g}"
+                says = f"{what} is expected to be mostly noise, {size}"
             says += self._judged(math.inf if drowned else half, self._half(unit, LEVEL))
-            found.append(Expected(name, math.inf if drowned else half, REWARD, says, self.model.size))
+            found.append(Expected(name, math.inf if drowned else half, f"in {REWARD}", says, self.model.size))
         return tuple(found)
 
     def advice(self, valued: bool) -> tuple[str, ...]:
@@ -156,7 +160,7 @@ class Outlook:
             return tuple(one.sentence for one in self.expected(valued, LEVEL))
         good = GOOD * self.model.size
         return tuple(
-            f"{what} within about ± {good:.2g} with {LEVEL:.0%}, of at most {self.model.size:.3g}, takes some "
+            f"{what} within about ± {plain(good)} with {LEVEL:.0%}, of at most {plain(self.model.size, 3)}, takes some "
             f"{_rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
             for _, what, unit in self._quantities(valued)[:1]
         )
@@ -164,17 +168,34 @@ class Outlook:
     def best_cap(self) -> tuple[float, str]:
         """The cap on ratios of least expected error: the noise it multiplies, and what it cuts off from the ratios of
         the model; with the reason."""
-        errors = {}
-        for cap in CAPS:
-            deviation = math.sqrt(math.log(RATIO_SQUARE))
-            above = math.log(cap) / deviation
-            cut = float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
-            errors[cap] = math.hypot(self._at(cap), cut * self.model.size)
-        best, other = sorted(errors, key=lambda cap: errors[cap])[:2]
+        best, other = sorted(CAPS, key=self._error)[:2]
         return best, (
-            f"max_importance {best:g} (auto): about ± {errors[best]:.2g} of a value by noise and by ratios "
-            f"cut off, were their mean square {RATIO_SQUARE:g}; the next best, {other:g}, gives ± {errors[other]:.2g}"
+            f"max_importance (auto) is {best:g}: values within about ± {plain(self._error(best))} by noise and by what "
+            f"is cut off, if the mean square of ratios is {RATIO_SQUARE:g}; the next best, {other:g}, gives "
+            f"± {plain(self._error(other))}"
         )
+
+    def better_cap(self, cap: float) -> str:
+        """What `auto` would reach instead of this cap on ratios."""
+        best, _ = self.best_cap()
+        if self._error(best) > NEARLY * self._error(cap):
+            return '"auto" would hardly be better'
+        says = f'"max_importance": "auto" would take {best:g}: '
+        if self._error(best) > self.model.size:
+            return (
+                says + f"the error is {plain(self._error(cap) / self._error(best))} times smaller then, and too large"
+            )
+        return says + (
+            f"values within about ± {plain(self._error(best))} instead of ± {plain(self._error(cap))}, by noise and by "
+            f"what is cut off, if the mean square of ratios is {RATIO_SQUARE:g}"
+        )
+
+    def _error(self, cap: float) -> float:
+        """Of a value: the noise, which a cap multiplies, and what it cuts off from the ratios of the model."""
+        deviation = math.sqrt(math.log(RATIO_SQUARE))
+        above = math.log(cap) / deviation
+        cut = float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
+        return math.hypot(self._at(cap), cut * self.model.size)
 
     def _at(self, cap: float) -> float:
         return float(ndtri((1 + LEVEL) / 2)) * self.noise(cap) * UNEVEN * self.model.value
@@ -183,7 +204,7 @@ class Outlook:
         return float(ndtri((1 + confidence) / 2)) * self.noise(self.cap) * unit
 
     def _quantities(self, valued: bool) -> list[tuple[str, str, float]]:
-        values = ("values", "the value of half of all states", UNEVEN * self.model.value)
+        values = ("values", "the value of the median state", UNEVEN * self.model.value)
         return ([("policy_value", "the policy's value", self.model.policy)] if valued else []) + [values]
 
     def _judged(self, half: float, usual: float) -> str:
@@ -194,7 +215,7 @@ class Outlook:
         factor = usual / (GOOD * size)
         says = ": useless" if half > POOR * size else ""
         people, epsilon = _rounded(factor * (self.trajectories or 1)), _rounded(factor * self.epsilon)
-        return f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± {GOOD * size:.2g}"
+        return f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± {plain(GOOD * size)}"
 
 
 def _rounded(number: float) -> float:

@@ -12,10 +12,11 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.answers import Answer
-from discreet.problems.off_policy_evaluation.method import Chosen, Method, coarse
+from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import temporal_difference as td
+from discreet_client.intervals import plain
 
 MAX_STEPS = 10_000_000
 """Of the noisy methods; `gradient` takes one a trajectory, up to so many."""
@@ -97,9 +98,9 @@ class Minibatch(Method):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
-            return ()
+            return (UNCOUNTED,)
         ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
-        says = f"the noise of a step is {ratio:.2g} of the largest gradient that {m} trajectories can give"
+        says = f"the noise of a step is {plain(ratio)} times the largest gradient that {m:,} trajectories can give"
         if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * MOST_NOISE:
             return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
         return self._judged(ratio, says)
@@ -185,7 +186,7 @@ class Gradient(Method):
         return _step_seconds(self, chosen)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
-        return ("one trajectory a step: at epsilon below 1 a constant often predicts better; see the docs",)
+        return ("this method takes one trajectory a step: below epsilon 1 a constant often predicts better",)
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
         steps, scale = chosen["steps"], events[0].scale

@@ -29,6 +29,7 @@ Chosen = dict[str, Any]
 """Public constants of a method: clip, steps, step_size, sampling, each None where it means nothing."""
 
 DEFAULT_MAX_IMPORTANCE = 10.0
+UNCOUNTED = "how large the noise is beside the data cannot be told: the number of trajectories is not public"
 COARSE_BITS = 22
 DRAW_SECONDS = 1.7e-6
 """Of one number by the exact samplers, at most."""
@@ -126,8 +127,12 @@ class Method(ABC):
     def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
         """The cap on importance ratios that `auto` stands for, and why."""
         return DEFAULT_MAX_IMPORTANCE, (
-            f"max_importance {DEFAULT_MAX_IMPORTANCE:g} (auto): of this method no public figure tells a better one"
+            f"max_importance (auto) is {DEFAULT_MAX_IMPORTANCE:g}: no public figure tells a better one here"
         )
+
+    def better_cap(self, event: Event, epsilon: float) -> str:
+        """What another cap than the one that holds would do."""
+        return "a smaller one takes less noise and cuts off more"
 
     def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
         """What the mechanisms let out."""

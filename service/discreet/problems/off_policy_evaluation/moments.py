@@ -17,7 +17,7 @@ from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, distribution, seeded
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, Outlook, model_of
-from discreet.problems.off_policy_evaluation.method import Chosen, Method
+from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind, Known
@@ -26,6 +26,7 @@ from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation import visit_counts
 from discreet.solvers.evaluation.noised_solution import error_of_solution
 from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values, mean_rewards
+from discreet_client.intervals import plain
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
@@ -101,6 +102,12 @@ class TabularMoments(_Moments):
         if outlook is None or self.public.trajectories is None:
             return super().best_cap(event, epsilon)
         return outlook.best_cap()
+
+    def better_cap(self, event: Event, epsilon: float) -> str:
+        outlook = self.outlook(event, epsilon, 1.0)
+        if outlook is None or self.public.trajectories is None:
+            return super().better_cap(event, epsilon)
+        return outlook.better_cap(self.max_ratio)
 
     def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
         # Bounds of rewards and ratios are kept by the sums themselves.
@@ -253,11 +260,11 @@ class StackedMoments(_Moments):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
-            return ()
+            return (UNCOUNTED,)
         # Ratios have a mean of 1: however large they may be, the sums are not longer than without them.
         longest = min(chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0))
         ratio = event.deviation() * math.sqrt(self.numbers()) / (longest * m)
-        says = f"the noise of all {self.numbers()} sums together is {ratio:.2g} of what {m} trajectories can add up to"
+        says = f"the noise of all {self.numbers()} sums is {plain(ratio)} times what {m:,} trajectories can add up to"
         return self._judged(ratio, says)
 
     def _sums(self) -> int:

@@ -35,6 +35,7 @@ from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resourc
 from discreet.problems.results import Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
+from discreet_client.intervals import plain
 
 RELEASED, AUTO = "released", "auto"
 FEW_STATES, FEW_FEATURES = 8, 10
@@ -132,7 +133,8 @@ class OffPolicyEvaluation(ProblemOnData):
             event, quantity, count = method.events(chosen, budget, neighbours)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            raise InvalidInput(f"{error}; {method.name} needs a larger epsilon or delta", pointer=pointer) from None
+            more = "" if budget.delta == 0 else f"; {method.name} needs a larger epsilon or delta"
+            raise InvalidInput(f"{error}{more}", pointer=pointer) from None
         resources = Resources.padded(
             0.5,
             work=method.seconds(chosen),
@@ -156,10 +158,15 @@ class OffPolicyEvaluation(ProblemOnData):
             cap, why = method.best_cap(event, epsilon)
             told.append(why)
             method = self._method(public, method.name, cap)
+        elif self.max_importance is None and public.off_policy:
+            told.append(
+                f"max_importance is {method.max_ratio:g}, as the request names none: larger ratios count as that; "
+                + method.better_cap(event, epsilon)
+            )
         if self.clip == AUTO:
             told.append(
-                f"clip {chosen['clip']:.3g} (auto): for features of this norm, by synthetic data; half of it would "
-                "halve the noise of a sum, and cut off more"
+                f"clip (auto) is {plain(chosen['clip'], 3)}, tried on synthetic data with features of this norm; half "
+                "of it would halve the noise of a sum, and cut off more"
             )
         steps = chosen["steps"] or 0
         return Plan.priced(
@@ -209,9 +216,10 @@ class OffPolicyEvaluation(ProblemOnData):
                 why = f"the topology is public: noise is on its {len(public.topology)} transitions only"
             else:
                 why = f"noise is on {method.numbers()} numbers once; minibatch has it in each step"
-            return f"method moments (auto): {why}; the next best is minibatch"
+            return f"method (auto) is moments, since {why}; the next best is minibatch"
         says = (
-            f"method minibatch (auto): moments would have noise on {self._method(public, 'moments').numbers()} numbers"
+            "method (auto) is minibatch, since moments would have noise on "
+            f"{self._method(public, 'moments').numbers():,} numbers"
         )
         return says + ("; with a public topology it would be the better one" if self._tabular else "")
 

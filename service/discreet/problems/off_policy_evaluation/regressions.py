@@ -22,6 +22,7 @@ from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPubl
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
+from discreet_client.intervals import plain
 
 LEAST_PENALTY = 1e-6
 """Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
@@ -61,7 +62,7 @@ class _Regression(Method):
         told = tuple(one.sentence for one in self.expected(event, epsilon, LEVEL))
         return (
             *told,
-            "the error of this method depends on the data; `moments` is usually orders better",
+            "the error of this method depends on the data; that of `moments` is usually smaller by orders of magnitude",
         )
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
@@ -97,9 +98,10 @@ class _Regression(Method):
         size = self.public.largest_value(self.asked.discount)
         if not math.isfinite(half) or self.public.trajectories is None:
             return ()
-        says = f"the value of each state within ± {half:.2g} with {confidence:.0%}, of at most {size:.3g}"
+        largest = f"of at most {plain(size, 3)} in {REWARD}"
+        says = f"the value of each state within ± {plain(half)} with {confidence:.0%}, {largest}"
         says += ": mostly noise" if half >= size / 2 else ""
-        return (Expected("values", half if half < size / 2 else math.inf, REWARD, says, size),)
+        return (Expected("values", half if half < size / 2 else math.inf, f"in {REWARD}", says, size),)
 
     @abstractmethod
     def _most_sensitive(self) -> float:

@@ -26,11 +26,14 @@ from discreet.problems.numbers import Budget
 from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
+from discreet_client.intervals import plain
 
 Floats = NDArray[np.float64]
 
 ROUNDS = 40
 SEARCH_STEPS = 30
+TRIPS = "in trips a period"
+TRAVEL_TIME = "in the time unit of free_flow_time, summed over the trips of a period"
 MOST_WORK = 2_000_000
 """Zones times nodes of all rounds together, for which a second is enough; of a larger network of one round nothing is
 said of what takes shortest paths."""
@@ -66,37 +69,44 @@ def expectations(
     sure = f"with {confidence:.0%}"
     if roads is not None:
         width = max(spread * roads.norm, reach * roads.most)
-        says = f"total travel time within ± {width:.3g} trips times time {sure}, "
+        says = f"total travel time within ± {plain(width)} {sure} ({TRAVEL_TIME}), "
         if bound is None:
-            says += "on empty roads, and more on full ones: the dataset has no public max_total to tell from"
+            says += "on empty roads, and wider on full ones: how full they are can only be told from a public max_total"
+            says += " of the dataset"
         elif width < roads.total:
             part = width / roads.total
-            says += f"about {part:.2g} of its {roads.total:.3g} if max_total trips were spread evenly over the pairs"
+            about = "less than 0.001" if part < 1e-5 else f"about {plain(100 * part)}"
+            says += (
+                f"{about}% of the {plain(roads.total, 3)} that it is where max_total trips are spread evenly over all"
+            )
+            says += " pairs of zones"
         else:
-            says += f"which is more than the {roads.total:.3g} that max_total trips would take: mostly noise"
+            says += f"more than the {plain(roads.total, 3)} that it is where max_total trips are spread evenly over all"
+            says += " pairs of zones: mostly noise"
         size = roads.total if bound else None
         within = width if size is not None and width < size else math.inf
-        yield Expected("total_travel_time", within, "trips a period times the unit of free_flow_time", says, size)
+        yield Expected("total_travel_time", within, TRAVEL_TIME, says, size)
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
     near = reach + 0.5 / public.periods
-    says = f"± {near:.3g} trips a period on each pair of zones {sure}"
+    says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
-        says += f", of at most {mean:.3g} in the mean of all pairs"
-    says += f"; a pair with fewer than {2 * near:.3g} cannot be told from one without any"
-    yield Expected("demand", near, "trips a period", says, mean)
+        says += f", of at most {plain(mean, 3)} in the mean of all pairs"
+    says += f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one without any"
+    yield Expected("demand", near, TRIPS, says, mean)
     if roads is not None:
         width = max(spread * math.sqrt(roads.pairs), reach)
-        says = f"± {width:.3g} trips a period {sure} on the link that most pairs lead over, and less on others"
-        yield Expected("link_flows", width, "trips a period", says, roads.flow if bound else None)
+        says = f"the flow of the link that most pairs of zones lead over within ± {plain(width)} trips a period {sure}"
+        says += ", that of other links nearer"
+        yield Expected("link_flows", width, TRIPS, says, roads.flow if bound else None)
 
 
 def expected_shares(event: Event, confidence: float) -> Expected:
     """Of the method gradient."""
     reach = event.reach(confidence)
-    says = f"± {reach:.3g} of a trip on each pair's share of each link with {confidence:.0%}"
+    says = f"the share of a pair's trips that take a link within ± {plain(reach)} with {confidence:.0%}"
     if reach >= 0.5:
-        says += ", which is as much as there is: mostly noise"
-    return Expected("unit_flows", reach if reach < 0.5 else math.inf, "share of a pair's trips", says, 1.0)
+        says += ", and shares lie between 0 and 1: mostly noise"
+    return Expected("unit_flows", reach if reach < 0.5 else math.inf, "as a share of a pair's trips", says, 1.0)
 
 
 @lru_cache(maxsize=8)
@@ -177,8 +187,10 @@ def _loaded(network: Network, cost: Floats) -> tuple[Floats, Floats]:
 
 def clip_advice(trips: int) -> tuple[str, ...]:
     """Why `max_trips_per_person: "auto"` is what it is, and what the next best would do."""
-    says = f"max_trips_per_person: {trips}, the dataset's public max_person, with which no trip is left out"
-    return (f"{says}; {max(1, trips // 2)} would take half the noise, and cut the trips of those who have more",)
+    says = f"max_trips_per_person (auto) is {trips}, the dataset's public max_person, so no trip is left out"
+    if trips > 1:
+        says += f"; {trips // 2} would halve the noise, and leave out further trips of whoever has more"
+    return (says,)
 
 
 def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> tuple[str, ...]:
@@ -186,7 +198,7 @@ def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> t
     if trips == 1:
         return ()
     if budget.delta == 0:
-        return ("with a delta, max_norm_per_person asks for less noise where a person's trips are of many pairs",)
+        return ("max_norm_per_person with a delta above 0 takes less noise where a person's trips are of many pairs",)
     try:
         one = calibration.discrete_gaussian(1000, budget.epsilon, budget.delta, neighbours="x").deviation() / 1000
     except ValueError:  # of more noise than can be drawn
@@ -197,7 +209,7 @@ def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> t
             return ()
         says = "max_norm_per_person"
     elif norm is not None:
-        return (f"max_norm_per_person makes the noise less below {least} only; here it does nothing but cut trips",)
+        return (f"max_norm_per_person takes less noise only below {least}; as it is, it does no more than cut trips",)
     else:
         says = f"max_norm_per_person below {least}"
-    return (f"{says} makes the noise less: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)
+    return (f"{says} takes less noise: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)

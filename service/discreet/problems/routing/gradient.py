@@ -43,10 +43,11 @@ def gradient_plan(
         )
     except ValueError as error:
         pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-        raise InvalidInput(f"{error}; gradient needs a larger epsilon or delta", pointer=pointer) from None
-    advice = ["the method counts routes the same trips at the same price with far less loss"]
+        more = "" if budget.delta == 0 else "; gradient needs a larger epsilon or delta"
+        raise InvalidInput(f"{error}{more}", pointer=pointer) from None
+    advice = ["method counts routes the same trips at the same price, and loses far less"]
     if event.scale * math.sqrt(network.tail.size) > 1:
-        advice.append("the noise is larger than the routing: the policy tells little but the noise")
+        advice.append("the noise is larger than the shares of trips: the policy will be mostly noise")
     # Ten times what a step of all pairs takes here, about 5 ns for each number of the factorization.
     seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
     if seconds > LONGEST_SECONDS:

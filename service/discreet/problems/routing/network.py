@@ -9,9 +9,12 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from discreet.errors import FieldIssue
+from discreet.intake.field_issues import WHY
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
+
+Node = Annotated[int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes are numbered from 1"})]
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -20,8 +23,8 @@ class Link:
 
     # No model: that takes five times as much memory as these four figures, and networks have many links.
 
-    tail: Annotated[int, Field(strict=True, ge=1)]
-    head: Annotated[int, Field(strict=True, ge=1)]
+    tail: Node
+    head: Node
     free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
     capacity: Annotated[Real, Field(gt=0, le=1e12)]
 
