@@ -68,10 +68,13 @@ def plan(
     preset: PresetOption = None,
     within: Annotated[
         str | None,
-        typer.Option("--within", help="Instead of epsilon, how near the answer shall be: a number in its unit, or 5%"),
+        typer.Option(
+            "--within", help="Instead of epsilon, how near the answer shall be: ± a number in its unit, or 5%"
+        ),
     ] = None,
     quantity: Annotated[
-        str | None, typer.Option("--quantity", help="With --within: of what; the kind's first by default")
+        str | None,
+        typer.Option("--quantity", help="With --within: which field of the result; by default the kind's first"),
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="With --within: with what probability")] = 0.9,
     state: StateOption = None,
@@ -109,7 +112,7 @@ def submit(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Submit a job over HTTP."""
+    """Submit a job to a server. What an earlier job has released already is offered first, at price 0."""
     body = _asked(file, epsilon, preset)
     with client_of(state, server, key) as client:
         answer = _submit(client, body, wait=wait, anew=anew)
@@ -125,7 +128,11 @@ def ask(
     ],
     fields: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Another value: JSON or text, or @FILE; may be repeated"),
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the problem with another value, JSON or text, or @FILE; may be repeated",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
@@ -235,7 +242,7 @@ def draw(
     coordinates: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="JSON [[x, y], …] of the nodes, or an object whose `nodes` are that"
+            exists=True, dir_okay=False, help="JSON pairs x, y of the nodes, or an object whose `nodes` are that"
         ),
     ] = None,
 ) -> None:

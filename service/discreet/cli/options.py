@@ -18,7 +18,7 @@ PublicKeyOption = Annotated[
     list[str] | None,
     typer.Option("--public-key", help="The key that must have signed (base64); after a rotation, again for each"),
 ]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", help="Instead of what FILE says of epsilon")]
+EpsilonOption = Annotated[str | None, typer.Option("--epsilon", help="Epsilon, instead of what FILE says")]
 PresetOption = Annotated[
     str | None, typer.Option("--preset", help="Instead of epsilon: strict (0.1), usual (1) or loose (4)")
 ]
@@ -30,7 +30,10 @@ AnewFlag = Annotated[
         "that is refused otherwise",
     ),
 ]
-FileArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Body of POST /v1/jobs as JSON")]
+FileArgument = Annotated[
+    Path,
+    typer.Argument(exists=True, dir_okay=False, help="A job as JSON, {problem, privacy}: what POST /v1/jobs takes"),
+]
 
 
 def number(text: str, option: str) -> Decimal:

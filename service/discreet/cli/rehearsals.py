@@ -20,10 +20,13 @@ app = typer.Typer()
 def rehearse(
     file: FileArgument,
     epsilon: Annotated[
-        list[str] | None, typer.Option("--epsilon", help="Of the ladder; again for each (default 0.1, 0.3, 1, 3)")
+        list[str] | None, typer.Option("--epsilon", help="An epsilon to try; may be repeated (default 0.1, 0.3, 1, 3)")
     ] = None,
-    units: Annotated[int | None, typer.Option("--units", help="How many units the synthetic data have")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of data and noise")] = 0,
+    units: Annotated[
+        int | None,
+        typer.Option("--units", help="Of how many units the synthetic data are, where their number is not public"),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the synthetic data and of the noise")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the whole result to this file")] = None,
     state: StateOption = None,
     server: ServerOption = None,
