@@ -58,8 +58,8 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
         plan = make(budget)
-        if (epsilon := plan.total.epsilon / EPSILON_UNIT) > LITTLE:
-            plan = plan.model_copy(update={"advice": (_meaning(f"epsilon {epsilon:g}", plan), *plan.advice)})
+        if (charged := plan.total.epsilon / EPSILON_UNIT) > LITTLE:
+            plan = plan.model_copy(update={"advice": (_meaning(f"epsilon {charged:g}", plan), *plan.advice)})
         return Budgeted(plan, budget)
     budget = problem.budget(privacy.settled(problem.units(public)))
     chosen: tuple[str, ...] = ()

@@ -173,8 +173,8 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
 def clip_advice(found: list[Clip], asked: bool) -> tuple[str, ...]:
     """Why that bound, or that one would help."""
     if not found:
-        none = "clip (auto) is none: bounds help with a delta above 0, a public number of participants and few states"
-        return (none,) if asked else ()
+        says = "clip (auto) is none: bounds help with a delta above 0, a public number of participants and few states"
+        return (says,) if asked else ()
     best, after = found[0], found[1]
     none = next(one for one in found if one.bound is None)
     error = "expected error of a transition's probability"
