@@ -135,7 +135,7 @@ def test_the_plan_says_which_bound_suits() -> None:
         return made.noise[0].standard_deviation, " ".join(made.advice)
 
     plain, says = noise(1, 1e-6)
-    assert "max_norm_per_person below 167 makes the noise less" in says
+    assert "max_norm_per_person below 167 takes less noise" in says
     shorter, says = noise(1, 1e-6, max_norm_per_person=112)
     assert "max_norm_per_person" not in says
     assert shorter == pytest.approx(112 * 4.2247, rel=1e-3)
