@@ -123,11 +123,12 @@ ALTER TABLE idempotent_requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON idempotent_requests USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, DELETE ON idempotent_requests TO discreet_app;
 
--- What a job's release takes, whatever the data.
+-- The cost of a turn.
 CREATE FUNCTION planned_seconds(_plan jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
--- What a job's release takes, whatever the data: whole seconds, at least 1.
-SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}')::float8, 0))::integer)
+-- What a job's release takes, whatever the data, and what its plan says of the result: whole seconds, at least 1.
+SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}')::float8, 0)
+  + coalesce((_plan #>> '{resources,result_seconds}')::float8, 0))::integer)
 $$;
 
 -- Who holds a worker's place for long never holds them all.

@@ -2,8 +2,9 @@
 
 CREATE FUNCTION planned_seconds(_plan jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
--- What a job's release takes, whatever the data: whole seconds, at least 1.
-SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}')::float8, 0))::integer)
+-- What a job's release takes, whatever the data, and what its plan says of the result: whole seconds, at least 1.
+SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}')::float8, 0)
+  + coalesce((_plan #>> '{resources,result_seconds}')::float8, 0))::integer)
 $$;
 
 CREATE FUNCTION queue_of(_queue text, _plan jsonb) RETURNS text

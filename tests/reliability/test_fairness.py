@@ -18,6 +18,7 @@ from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 
 from discreet.privacy.units import Price
+from discreet.problems.rehearsals.job import Rehearsal
 from discreet.settings import Settings
 from discreet.storage import acceptance, jobs, tenants
 from discreet.storage.database import SYSTEM, Database
@@ -174,6 +175,20 @@ def test_a_turn_costs_the_seconds_that_a_job_is_planned_to_take(settings: Settin
         await queue.submit("late", 100, seconds=0.3125)
         turns = [await queue.start() for _ in range(70)]
         assert [place for place, tenant in enumerate(turns) if tenant == "heavy"] == [30, 61]
+
+    run(settings, work)
+
+
+def test_what_follows_the_release_counts_where_the_plan_knows_it(settings: Settings) -> None:
+    """A rehearsal costs nobody anything and holds a place for a minute."""
+    asked = Rehearsal.model_validate(Rehearsal.example()["problem"])
+    plans = (asked.plan(None, asked.budget(None)).model_dump(mode="json"), {}, {"resources": {"result_seconds": 0.5}})
+
+    async def work(queue: Queue) -> None:
+        cost = text("SELECT planned_seconds(CAST(:plan AS jsonb)), queue_of('jobs', CAST(:plan AS jsonb))")
+        async with queue.database.transaction(SYSTEM) as connection:
+            found = [(await connection.execute(cost, {"plan": json.dumps(plan)})).one() for plan in plans]
+        assert [tuple(one) for one in found] == [(61, LONG_QUEUE), (1, QUEUE), (1, QUEUE)]
 
     run(settings, work)
 

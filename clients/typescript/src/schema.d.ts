@@ -2616,6 +2616,12 @@ export interface components {
              */
             release_quantum_seconds: number;
             /**
+             * Result Seconds
+             * @description What follows the release takes about this, where it is known before; counts in turns
+             * @default 0
+             */
+            result_seconds?: number;
+            /**
              * Steps
              * @description Steps that progress counts to
              */

@@ -39,6 +39,9 @@ class Resources(Frozen):
         description="Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"
     )
     opening_seconds: float = Field(default=OPENING_SECONDS, description="Of that, opening the content takes this")
+    result_seconds: float = Field(
+        default=0.0, description="What follows the release takes about this, where it is known before; counts in turns"
+    )
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
 

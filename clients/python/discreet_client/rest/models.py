@@ -705,6 +705,11 @@ class Resources(TypedDict):
     """Of that, opening the content takes this; default `0.0625`"""
     release_quantum_seconds: float
     """Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …"""
+    result_seconds: NotRequired[float]
+    """
+    What follows the release takes about this, where it is known before; counts in turns;
+    default `0.0`
+    """
     steps: int
     """Steps that progress counts to"""
 

@@ -123,6 +123,7 @@ class Rehearsal(Problem):
             iterations={"runs": len(runs)},
             resources=Resources(
                 release_quantum_seconds=0.0625,
+                result_seconds=SECONDS,
                 memory_bytes=max(1 << 29, reference.plan.resources.memory_bytes),
                 steps=MOST_RUNS,
             ),
