@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from discreet.reproduce.networks import sioux_falls
-from discreet.solvers.traffic.sensitivity import derivative
+from discreet.solvers.traffic.sensitivity import _moves, derivative
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, Objective, assign
 
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
@@ -63,3 +64,22 @@ def test_nobody_travels() -> None:
     one = np.eye(552)[0]
     assert found.flows(one).sum() > 0
     assert found.total[0] == pytest.approx(found.flows(one) @ network.free_flow_time)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 9, 60])
+def test_many_equal_and_dependent_detours_are_as_few_independent_ones(columns: int) -> None:
+    """`M = I - V (V'DV)^+ V'D` with NumPy's pseudoinverse, of fewer detours than links and of more, all of them several
+    times, in both directions, and made of seven."""
+    rng = np.random.default_rng(columns)
+    some = rng.integers(-1, 2, (7, 20))
+    picked = rng.integers(0, 7, columns)
+    detours = np.concatenate([one := some[picked], -one[: columns // 2]]).astype(float)
+    if columns == 60:  # more different ones than links
+        detours = np.unique(np.clip(detours[:, None] + some, -1, 1).reshape(-1, 20), axis=0)
+        assert len(detours) > 40
+    slope = rng.uniform(0.1, 3, 20)
+    left, right = _moves(csr_array(detours), slope)
+    V, D = detours.T, np.diag(slope)
+    expected = V @ np.linalg.pinv(V.T @ D @ V, hermitian=True) @ V.T @ D
+    assert left @ right.toarray() == pytest.approx(expected, abs=1e-6)
+    assert left.shape[1] == (20 if columns == 60 else np.linalg.matrix_rank(V))

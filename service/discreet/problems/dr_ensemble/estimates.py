@@ -84,6 +84,7 @@ class NoisyCounts(Estimate):
     posterior: GroupedPosterior | None = None
     known: Known | None = None
     seed: int = 0
+    """Of draws, from the release: the same of one version of NumPy, which certificates name (NEP 19)."""
 
     @classmethod
     def of(cls, public: DrEnsemblePublic, plan: Plan, released: Released) -> NoisyCounts:

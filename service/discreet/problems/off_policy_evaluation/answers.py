@@ -126,7 +126,10 @@ def _known(numbers: Floats, noise: Marks) -> list[Any]:
 
 
 def seeded(released: Released) -> np.random.Generator:
-    """Draws that are the same whenever the same release is finished, for they follow from it."""
+    """Draws that are the same whenever the same release is finished, for they follow from it.
+
+    Of one version of NumPy, which certificates name: another may draw differently from the same seed (NEP 19).
+    """
     digest = hashlib.sha256()
     for name in sorted(name for name in released if not name.startswith("true_")):
         digest.update(np.ascontiguousarray(released[name]).tobytes())
