@@ -24,19 +24,24 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     at = "2026-11-21T18:00:00.000000Z"
-    job = {"id": JOB, "kind": "off_policy_evaluation", "state": "awaiting_agents", "price": {"epsilon": 0.1}}
-    showing.show_jobs([{**job, "created_at": at}])
+    job = {"id": JOB, "kind": "off_policy_evaluation", "state": "succeeded", "price": {"epsilon": 0.1}}
+    waiting = {**job, "kind": "multi_agent", "state": "awaiting_agents"}
+    for one in (job, waiting):
+        showing.show_jobs([{**one, "created_at": at}])
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
-    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": "trips"}], "unit": "request", **figures}])
+    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": "trips"}], "unit": "trajectory", **figures}])
     price = {"epsilon": "100000000"}
     showing.show_entries([{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}])
-    one = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
-    showing.show_datasets([{**one, "created_at": at}])
+    dataset = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
+    showing.show_datasets([{**dataset, "created_at": at}])
     showing.show_dataset(
-        {**one, "public": {}, "account": ACCOUNT, "created_at": at, "expires_at": None, "delete_after_job": True}
+        {**dataset, "public": {}, "account": ACCOUNT, "created_at": at, "expires_at": None, "delete_after_job": True}
     )
     shown = capsys.readouterr().out
-    assert shown.count(JOB) == 2
+    assert "…" not in shown
+    for word in ("off_policy_evaluation", "awaiting_agents", "simulation", "reserved", "largest", "trajectory"):
+        assert word in shown
+    assert shown.count(JOB) == 3
     assert shown.count(ACCOUNT) == 2
     assert shown.count(DATASET) == 2
 

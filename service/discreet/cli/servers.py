@@ -45,5 +45,7 @@ def client_of(state: Path | None, server: str | None, key: str | None, role: str
     settings = settings_of(state)
     address = server or running_server(settings)
     if address is None:
-        raise NotFound(f"no server: set DISCREET_URL, or run `discreet up` on {settings.state}")
+        raise NotFound(
+            f"no server: set DISCREET_URL, or run `discreet up` on {settings.state} and wait until it is ready"
+        )
     return Client(address, key or kept_key(settings, role))

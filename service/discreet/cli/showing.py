@@ -91,8 +91,10 @@ def show_plan(answer: Mapping[str, Any]) -> None:
         out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
     out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
     out.print(f"protects: {answer['plan']['neighbours']}")
-    for sentence in answer["plan"]["advice"]:
-        out.print(f"expect: {sentence}")
+    if advice := answer["plan"]["advice"]:
+        out.print("what to expect, from public figures:")
+    for sentence in advice:
+        out.print(f"- {sentence}")
     if not answer.get("admitted", True):
         out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
 
@@ -100,6 +102,17 @@ def show_plan(answer: Mapping[str, Any]) -> None:
 def _whole(name: str) -> Column:
     """A column of ids, which are there to be copied: never shortened, however narrow the terminal."""
     return Column(name, no_wrap=True, min_width=ID_LETTERS)
+
+
+def _narrow(*columns: Column | str) -> Table:
+    """A table that has room on 80 columns for the words that it is made of; only columns given as such are wrapped."""
+    whole = [one if isinstance(one, Column) else Column(one, no_wrap=True) for one in columns]
+    return Table(*whole, box=box.SIMPLE, padding=0, pad_edge=False, show_edge=False)
+
+
+def _minute(time: str) -> str:
+    """Month, day and minute of a time, which break between day and hour."""
+    return time[5:16].replace("T", " ")
 
 
 def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
@@ -110,14 +123,15 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     table = Table("field", "value", title=f"Job {answer['job']['id']}")
     told = {one.name: one for one in intervals.stated(answer["result"])}
     for name, value in answer["result"].items():
-        if name == "uncertainty":
+        if name == "uncertainty" or value == []:
             continue
         if name in told and isinstance(value, int | float):
             table.add_row(name, told[name].text)
         elif isinstance(value, int | float | str):
             table.add_row(name, f"{value}")
         elif isinstance(value, list) and len(value) <= FEW and all(isinstance(one, int | float) for one in value):
-            table.add_row(name, ", ".join(f"{one:.6g}" for one in value))
+            noise = f" ({told[name].text})" if name in told and told[name].all_noise else ""
+            table.add_row(name, ", ".join(f"{one:.6g}" for one in value) + noise)
         elif value:
             how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
             table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
@@ -177,16 +191,17 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
 
 
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(_whole("id"), "kind", "state", "epsilon", "created")
+    table = _narrow(_whole("id"), "kind", "state", "epsilon", Column("created", min_width=7))
     for job in found:
-        table.add_row(job["id"], job["kind"], job["state"], f"{job['price']['epsilon']}", job["created_at"][:16])
+        figures = f"{job['price']['epsilon']:.9g}", _minute(job["created_at"])
+        table.add_row(job["id"], job["kind"], job["state"], *figures)
     Console().print(table)
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(_whole("id"), "name", "kind", "mode", "registered")
+    table = _narrow(_whole("id"), Column("name", overflow="fold"), "kind", "mode", Column("since", min_width=5))
     for one in found:
-        table.add_row(one["id"], one["name"], one["kind"], one["mode"], one["created_at"][:16].replace("T", " "))
+        table.add_row(one["id"], one["name"], one["kind"], one["mode"], _minute(one["created_at"]))
     Console().print(table)
 
 
@@ -212,19 +227,21 @@ def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(_whole("id"), "datasets", "unit", "cap", "spent", "reserved", "largest request")
+    of, largest = Column("datasets", overflow="fold", min_width=8), Column("largest request", min_width=7)
+    table = _narrow(_whole("id"), of, "unit", "cap", "spent", "reserved", largest)
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
-        table.add_row(budget["id"], names, budget["unit"], *(f"{figure}" for figure in figures))
+        table.add_row(budget["id"], names, budget["unit"], *(f"{figure:.9g}" for figure in figures))
     Console().print(table)
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:
-    table = Table("seq", "kind", _whole("job"), "epsilon (1e-9)", "at", "hash")
+    epsilon, at = Column("epsilon (1e-9)", min_width=9), Column("at", min_width=10)
+    table = _narrow("seq", "kind", _whole("job"), epsilon, at, "hash")
     for entry in entries:
-        price = entry["price"].get("epsilon", "")
-        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, entry["at"][:19], entry["hash"][:12])
+        price, time = entry["price"].get("epsilon", ""), entry["at"][:19].replace("T", " ")
+        table.add_row(str(entry["seq"]), entry["kind"], entry["job"] or "", price, time, entry["hash"][:12])
     Console().print(table)
 
 

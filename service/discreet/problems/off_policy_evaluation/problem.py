@@ -213,9 +213,9 @@ class OffPolicyEvaluation(ProblemOnData):
         """Why `auto` stands for this method."""
         if method.name == "moments":
             if public.topology is not None:
-                why = f"the topology is public: noise is on its {len(public.topology)} transitions only"
+                why = f"the topology is public, so noise is on its {len(public.topology)} transitions only"
             else:
-                why = f"noise is on {method.numbers()} numbers once; minibatch has it in each step"
+                why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
             return f"method (auto) is moments, since {why}; the next best is minibatch"
         says = (
             "method (auto) is minibatch, since moments would have noise on "
