@@ -12,10 +12,10 @@ from discreet.solvers.estimation.count_posterior import (
     CountPosterior,
     GroupedPosterior,
     Kind,
-    Known,
     _searched,
     draw_counts,
 )
+from discreet.solvers.estimation.known_sums import Known
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:

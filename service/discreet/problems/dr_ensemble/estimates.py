@@ -20,7 +20,8 @@ from discreet.problems.contents import Released
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
-from discreet.solvers.estimation.count_posterior import GroupedPosterior, Kind, Known
+from discreet.solvers.estimation.count_posterior import GroupedPosterior, Kind
+from discreet.solvers.estimation.known_sums import Known
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammainc, gammaln, logit
 
+from discreet.solvers.estimation.known_sums import Known, conditioned
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["laplace", "gaussian"]
@@ -34,8 +36,6 @@ Point = tuple[float, float, float, int]
 
 MAX_CELLS = 50_000
 """More are not taken. Beside the draws, the work grows with the different values among the cells: at most some 700."""
-MOST_CONDITIONED = 2_000_000
-"""Numbers of the cells' weights in what is known, of all draws that are moved together to meet it."""
 REACH = {"laplace": 16.0, "gaussian": 7.0}
 """Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
 PIECES = 160
@@ -54,21 +54,8 @@ NEAR, GROUPED = 16.0, 0.03
 """Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's posterior is moved."""
 GUIDES = 256
 """Parts of [0, 1] in the tables for many draws."""
-REPAIRS = 8
 EVIDENT = 2e-3
 """Points of less weight than this part of the largest are left out."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of linear functions of the counts: `weights` @ counts is `target`, up to a normal error.
-
-    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for what is known exactly.
-    """
-
-    weights: Floats
-    target: Floats
-    deviation: Floats
 
 
 @dataclass(frozen=True)
@@ -142,7 +129,7 @@ class CountPosterior:
         """float64[cells]: the mean of each count, moved to meet what is known as that of a normal posterior would be,
         and kept from falling below 0."""
         mean, variance = self.moments
-        return mean if known is None else _conditioned(mean[None], variance, known, None)[0]
+        return mean if known is None else conditioned(mean[None], variance, known, None)[0]
 
     def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
         """Counts float64[draws, cells], each draw moved to meet what is known."""
@@ -154,7 +141,7 @@ class CountPosterior:
             drawn = self.cells.draw(self.points[point], self.group, rows.size, rng)
             counts[rows] = np.where(drawn > 0, np.maximum(drawn + self.moved, 0.0), 0.0)
         counts *= self.scale
-        return counts if known is None else _conditioned(counts, self.filled_variance, known, rng)
+        return counts if known is None else conditioned(counts, self.filled_variance, known, rng)
 
 
 @dataclass(frozen=True)
@@ -178,7 +165,7 @@ class GroupedPosterior:
     def mean(self, known: Known | None = None) -> Floats:
         """As that of `CountPosterior`."""
         mean, variance = self._moments
-        return mean if known is None else _conditioned(mean[None], variance, known, None)[0]
+        return mean if known is None else conditioned(mean[None], variance, known, None)[0]
 
     def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
         """As that of `CountPosterior`."""
@@ -190,7 +177,7 @@ class GroupedPosterior:
         variance = np.empty(counts.shape[1])
         for own, part in zip(self.cells, self.parts, strict=True):
             variance[own] = part.filled_variance
-        return _conditioned(counts, variance, known, rng)
+        return conditioned(counts, variance, known, rng)
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
@@ -379,36 +366,6 @@ def _evidence(cells: _Cells, size: Floats, axes: list[Floats], faint: Floats) ->
     logs[..., 0] += math.log(NONE / (1 - NONE) * (len(FAINT) - 1))
     evidence: Floats = np.exp(logs - logs.max())
     return evidence
-
-
-def _conditioned(counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None) -> Floats:
-    """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain (conditioning by kriging).
-
-    Without `rng` the counts are means, and so is what comes of them.
-    """
-    target = np.broadcast_to(known.target, (len(counts), known.target.size))
-    if rng is not None:
-        target = target + known.deviation * rng.standard_normal(target.shape)
-    some = max(1, MOST_CONDITIONED // known.weights.size)
-    parts = [slice(first, first + some) for first in range(0, len(counts), some)]
-    return np.concatenate([_met(counts[part], variance, known, target[part]) for part in parts])
-
-
-def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floats:
-    """`_conditioned` of a few draws, each with its own target: float64[draws, cells]."""
-    A = known.weights
-    spread = np.where(counts > 0, variance, 0.0)[:, None] * A
-    covariance = np.matmul(spread, A.T)
-    # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far below a count.
-    ridge = 1e-9 * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3) * np.eye(target.shape[-1])
-    missing = np.linalg.solve(covariance + np.diag(known.deviation**2) + ridge, (target - counts @ A.T)[..., None])
-    counts = counts + np.matmul(missing.mT, spread)[:, 0]
-    met = counts @ A.T
-    counts = np.maximum(counts, 0.0)
-    for _ in range(REPAIRS):  # what was cut at 0 is made up for elsewhere
-        missing = np.linalg.solve(covariance + ridge, (met - counts @ A.T)[..., None])
-        counts = np.maximum(counts + np.matmul(missing.mT, spread)[:, 0], 0.0)
-    return counts
 
 
 def _log_noise(noise: Floats, kind: Kind) -> Floats:
