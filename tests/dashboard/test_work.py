@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet import cli
 from discreet.dashboard import pages
+from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
 from discreet.usecases import access, audits, verification
 from discreet.usecases.services import open_services
@@ -38,6 +43,52 @@ def registered(browser: Browser, **values: Any) -> Page:
     assert "Step 2 of 2" in page.text, page.text
     content = json.dumps(body["content"]).encode()
     return browser.submit(page, "/datasets/upload", files={"content": ("trips.json", content)})
+
+
+OWN: list[tuple[str, dict[str, Any]]] = [
+    ("routing", {"unit": "request", "zones": 7, "periods": 5, "period_minutes": 60}),
+    ("routing", {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}),
+    ("dr_ensemble", {"unit": "participant", "states": 5, "participants": 30, "steps": 9}),
+    ("dr_ensemble", {"unit": "row", "states": 3, "row_change": 0.02, "min_probability": 0.1}),
+    ("off_policy_evaluation", {"unit": "trajectory", "states": 12, "reward_bound": 3, "horizon": 6}),
+    ("off_policy_evaluation", {"unit": "trajectory", "features": 2, "reward_bound": 1, "horizon": 4}),
+    ("off_policy_evaluation", {"unit": "trajectory", "features": 12, "reward_bound": 1, "horizon": 4}),
+    (
+        "multi_agent",
+        {
+            "unit": "trajectory",
+            "agents": [
+                {"name": f"pump_{number}", "lower": -2, "upper": 6, "radius": 0.1, **extra}
+                for number, extra in enumerate(({}, {"lower": 1}, {"upper": 0}))
+            ],
+        },
+    ),
+]
+"""Public parts that no kind's own example has."""
+
+
+@pytest.mark.parametrize(("kind", "public"), OWN, ids=[f"{kind}-{number}" for number, (kind, _) in enumerate(OWN)])
+def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: str, public: dict[str, Any]) -> None:
+    """The example that the page offers for a dataset is one of that dataset: planned and accepted as it stands."""
+    dataset, synthesis = DATASETS[kind], KINDS[kind].synthesis
+    assert synthesis is not None
+    read = dataset.read_public(public)
+    columns = synthesis.columns(read, np.random.default_rng(7), dataset.most_units(read))
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    file.seek(0)
+    body = {"kind": kind, "name": "own", "public": public, "cap": {"epsilon": 0.5, "delta": 1e-4}}
+    if kind == "dr_ensemble" and "row_change" in public:
+        body["cap"] = {"epsilon": 5, "delta": 1e-4}
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        own = client.upload(body, file, "own.parquet")
+        for address in (f"/jobs/new?dataset={own['id']}", f"/budgets/{own['account']}"):
+            page = browser.get(address)
+            priced = browser.submit(page, "/jobs/new", action="price")
+            assert "Nothing was spent by asking" in priced.text, priced.text
+        job = browser.submit(priced, "/jobs/new", action="submit")
+        assert client.job(id_in(job, "job"))["dataset"] == own["id"]
+        assert 0 < client.budget(own["account"])["reserved"]["epsilon"] <= body["cap"]["epsilon"] / 2
 
 
 def next_month() -> str:

@@ -10,8 +10,9 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.budgets import budgeted
 from discreet.problems.contents import canonical_bytes
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.rehearsal import read_example
 from discreet.problems.rehearsals import job as rehearsals
 from discreet.problems.rehearsals.charts import charts_of
@@ -138,3 +139,13 @@ def test_what_is_too_large_is_refused_in_words(
 def test_a_kind_without_datasets_is_refused() -> None:
     with pytest.raises(InvalidInput, match="coupled_qp has no datasets"):
         Rehearsal(problem={"kind": "coupled_qp"}, public={}).plan(None, NOTHING)
+
+
+@pytest.mark.parametrize("kind", DATASETS)
+def test_an_example_fits_every_public_part(kind: str) -> None:
+    """A plan is made of it, and another one where less is left to spend."""
+    for public in publics(kind):
+        body = KINDS[kind].example_for(public)
+        problem = KINDS[kind].model_validate({**body["problem"], "dataset": "example"})
+        if getattr(public, "zones", 2) > 1:  # trips within one zone use no link
+            budgeted(problem, public, Privacy.model_validate(body["privacy"]))

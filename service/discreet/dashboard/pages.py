@@ -132,6 +132,7 @@ environment.filters.update(
     pretty=pretty,
     event_words=words.event,
     kind=words.kind,
+    made_up=words.made_up,
     words=lambda text: str(text).replace("_", " "),
     who=words.who,
     distribution=distribution,

@@ -10,27 +10,37 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from discreet.dashboard import rounding
 from discreet.errors import DiscreetError
-from discreet.problems import KINDS
+from discreet.problems import DATASETS, KINDS
 from discreet.usecases.requests import JobRequest
 from discreet.web import bodies
 from discreet.web.problem_details import of_error
 
 NO_DATASET = "dst_…"
+SMALL = 1e-4
+"""Of an epsilon that is left: too small to be asked for."""
 
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
-def example(kind: str, dataset_id: str | None) -> dict[str, Any]:
-    """The kind's own example as the body of a job on a registered dataset."""
+def example_text(kind: str) -> str:
+    """The kind's own example, as long as there is no dataset of it."""
     body = copy.deepcopy(KINDS[kind].example())
     if isinstance(body["problem"].get("dataset"), dict):
-        body["problem"]["dataset"] = dataset_id or NO_DATASET
-    return body
+        body["problem"]["dataset"] = NO_DATASET
+    return as_text(body)
 
 
-def example_text(kind: str, dataset_id: str | None) -> str:
-    return as_text(example(kind, dataset_id))
+def example_on(dataset: Mapping[str, Any], largest: float) -> str:
+    """An example that fits the public part of a registered dataset; it asks for no more than half of the largest
+    epsilon that still passes."""
+    kind = KINDS[dataset["kind"]]
+    body = kind.example_for(DATASETS[dataset["kind"]].read_public(dataset["public"]))
+    problem, privacy = dict(body["problem"]), dict(body["privacy"])
+    if SMALL < largest < 2 * privacy["epsilon"]:
+        privacy["epsilon"] = float(rounding.down(largest / 2))
+    return as_text({"problem": {"kind": problem.pop("kind"), "dataset": dataset["id"], **problem}, "privacy": privacy})
 
 
 def again_text(problem: Mapping[str, Any], job_id: str) -> str:

@@ -67,6 +67,11 @@ def kind(name: str) -> str:
     return JOBS[name].title if name in JOBS else name.replace("_", " ")
 
 
+def made_up(name: str) -> str:
+    """What a user has to replace in the example of a kind."""
+    return KINDS[name].made_up if name in KINDS else ""
+
+
 def title(entry_kind: str) -> str:
     return ENTRIES[entry_kind][0]
 

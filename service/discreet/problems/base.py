@@ -62,6 +62,8 @@ class Problem(Frozen):
     """The fields of its results, as the contract publishes them."""
     synthesis: ClassVar[Synthesis | None] = None
     """How data of its datasets are made up for rehearsals; None: they are not."""
+    made_up: ClassVar[str] = ""
+    """For people: what in `example_for` stands for what only they know; a whole sentence, or nothing."""
     asked_again: ClassVar[Mapping[str, str]] = {}
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
     words (`free` then says it of one problem). All other fields were fixed at the release."""
@@ -89,6 +91,14 @@ class Problem(Frozen):
     @abstractmethod
     def example(cls) -> dict[str, Any]:
         """A small job body `{problem, privacy}` with its synthetic dataset inside; it really runs."""
+
+    @classmethod
+    def example_for(cls, public: Any) -> dict[str, Any]:
+        """A small job body `{problem, privacy}`, without `dataset`, of which a plan is made on any dataset of this
+        public part. A kind that says nothing else has its example, which fits the example's own dataset."""
+        body = cls.example()
+        body["problem"].pop("dataset", None)
+        return body
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

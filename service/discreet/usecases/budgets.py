@@ -196,6 +196,14 @@ async def one_budget(
     return found
 
 
+async def largest_request(services: Services, principal: Principal, account_id: str) -> float:
+    """The largest epsilon, at delta 0, that this account and every cap on who asks still let pass."""
+    own = {principal.tenant_id, principal.name}
+    found = await all_budgets(services, principal)
+    binding = (one for one in found if one["id"] == account_id or (one["scope"] in CAPS and one["subject"] in own))
+    return min((float(one["largest_request"]["epsilon"]) for one in binding), default=0.0)
+
+
 async def grant(services: Services, principal: Principal, account_id: str, cap: Cap, reason: str) -> dict[str, Any]:
     """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already."""
     require(principal, "owner")

@@ -93,8 +93,9 @@ async def _page(
     living = [one for one in budget["datasets"] if not one["deleted"]]
     proposal = None
     if living and viewer.may("owner", "analyst"):
-        dataset = datasets.view(await datasets.find(services, viewer.principal, living[-1]["id"]))
-        proposal = submissions.example_text(dataset["kind"], dataset["id"])
+        dataset = await datasets.find(services, viewer.principal, living[-1]["id"])
+        largest = await budgets.largest_request(services, viewer.principal, account_id)
+        proposal = await anyio.to_thread.run_sync(submissions.example_on, dataset, largest)
     return render(
         request,
         "budget.html",

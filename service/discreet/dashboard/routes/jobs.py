@@ -19,7 +19,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, Res
 from discreet.problems import DATASETS, KINDS
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import datasets, jobs, rehearsals
+from discreet.usecases import budgets, datasets, jobs, rehearsals
 from discreet.usecases.requests import RehearsalRequest, SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
@@ -134,8 +134,12 @@ async def show_form(
         kind = rows[0]["kind"] if rows else next(iter(KINDS))
     if chosen is None:
         chosen = next((row for row in rows if row["kind"] == kind), None)
-    text = submissions.example_text(kind, None if chosen is None else chosen["id"])
-    return _form(request, kind=kind, dataset=chosen, rows=rows, text=text)
+    if chosen is None:
+        text = submissions.example_text(kind)
+    else:
+        largest = await budgets.largest_request(services, viewer.principal, chosen["account_id"])
+        text = await anyio.to_thread.run_sync(submissions.example_on, chosen, largest)
+    return _form(request, kind=kind, dataset=chosen, rows=rows, text=text, example=True)
 
 
 @router.post("/jobs/new")
@@ -190,11 +194,13 @@ def _form(
     refused: DiscreetError | None = None,
     changed: bool = False,
     again: str | None = None,
+    example: bool = False,
 ) -> Response:
     return render(
         request,
         "job_new.html",
         again=again,
+        example=example,
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
         kinds=list(KINDS),

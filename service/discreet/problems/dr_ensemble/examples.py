@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from discreet.errors import InvalidInput
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
-from discreet.problems.numbers import Budget
+from discreet.problems.numbers import Budget, Privacy
+
+HOURS = 24
+MOST_CELLS = 1_000_000
+"""Of the policy of an example: steps times transitions."""
+PRIORS = (0, 1, 10, 100, 1000)
 
 
 def example() -> dict[str, Any]:
@@ -30,6 +37,29 @@ def example() -> dict[str, Any]:
         },
         "privacy": {"epsilon": 1},
     }
+
+
+def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]:
+    """Power by the number of the state, dear in the middle of a day; a prior where draws of rows need one."""
+    horizon = max(2, min(public.steps or HOURS, HOURS, 1 + MOST_CELLS // int(public.mask().sum())))
+    dear = range(horizon // 3, horizon - horizon // 3)
+    problem = {
+        "kind": "dr_ensemble",
+        "power": [float(state) for state in range(public.states)],
+        "price": [0.6 if step in dear else 0.1 for step in range(horizon)],
+        "discomfort_weight": 1.0,
+        "initial": "released",
+    }
+    privacy = {"epsilon": 1, "delta": "auto"}
+    if public.row_change is None:
+        return {"problem": problem, "privacy": privacy}
+    budget = Privacy.model_validate(privacy).settled(DrEnsembleDataset.most_units(public)).budget
+    for prior in PRIORS:
+        asked = {**problem, "prior": prior} if prior else problem
+        with suppress(InvalidInput):
+            kind.model_validate({**asked, "dataset": "example"}).plan(public, budget)
+            return {"problem": asked, "privacy": privacy}
+    return {"problem": problem, "privacy": privacy}
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:

@@ -69,6 +69,10 @@ class DrEnsemble(ProblemOnData):
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
+    made_up: ClassVar[str] = (
+        "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "
+        "own in their place."
+    )
     asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             *("power", "price", "utility", "discomfort_weight", "initial"),
@@ -114,6 +118,10 @@ class DrEnsemble(ProblemOnData):
     @classmethod
     def example(cls) -> dict[str, Any]:
         return examples.example()
+
+    @classmethod
+    def example_for(cls, public: DrEnsemblePublic) -> dict[str, Any]:
+        return examples.example_for(cls, public)
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

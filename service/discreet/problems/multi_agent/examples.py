@@ -16,6 +16,14 @@ from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 
 
+MADE_UP = (
+    "The constraints are made up: put those that your agents share in their place, each an expression that is to be at "
+    "most 0, and step sizes that fit."
+)
+MOST_IN_A_SUM = 100
+"""Agents of one constraint of an example: so many names fit in its text."""
+
+
 def example() -> dict[str, Any]:
     """Two synthetic neighbours share a feeder: each wants power, together they may take 4."""
     return {
@@ -39,6 +47,19 @@ def example() -> dict[str, Any]:
         },
         "privacy": {"epsilon": 1, "delta": 1e-3},
     }
+
+
+def example_for(public: MultiAgentPublic) -> dict[str, Any]:
+    """Agents together stay below three quarters of the way up their ranges, in groups that a constraint has room for."""
+    body = example()
+    del body["problem"]["dataset"]
+    constraints = []
+    for first in range(0, len(public.agents), MOST_IN_A_SUM):
+        group = public.agents[first : first + MOST_IN_A_SUM]
+        most = sum(agent.lower + 0.75 * (agent.upper - agent.lower) for agent in group)
+        constraints.append(f"{' + '.join(agent.name for agent in group)} {'-' if most >= 0 else '+'} {abs(most):.6g}")
+    problem = {**body["problem"], "constraints": constraints}
+    return {"problem": problem, "privacy": {"epsilon": 1, "delta": "auto"}}
 
 
 def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:

@@ -100,6 +100,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     Fields: ClassVar[Any] = MultiAgentResult
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
+    made_up: ClassVar[str] = examples.MADE_UP
 
     kind: Literal["multi_agent"]
     constraints: Annotated[tuple[Text, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)] = Field(
@@ -122,6 +123,10 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     @classmethod
     def example(cls) -> dict[str, Any]:
         return examples.example()
+
+    @classmethod
+    def example_for(cls, public: MultiAgentPublic) -> dict[str, Any]:
+        return examples.example_for(public)
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

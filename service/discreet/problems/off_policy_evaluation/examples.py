@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,9 @@ from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+
+FEW_COORDINATES = 3
+"""Up to so many an example has Fourier features, of which there are two to the power of them."""
 
 
 def example() -> dict[str, Any]:
@@ -52,6 +56,21 @@ def example() -> dict[str, Any]:
         },
         "privacy": {"epsilon": 1},
     }
+
+
+def example_for(kind: Any, public: OffPolicyPublic) -> dict[str, Any]:
+    """Features that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
+    problem: dict[str, Any] = {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0.9}
+    if public.features is not None:
+        size = public.features
+        problem["features"] = {"type": "identity", "bound": float(math.ceil(math.sqrt(size)))}
+        if size <= FEW_COORDINATES:
+            problem["features"] = {"type": "fourier", "order": 1, "low": [0.0] * size, "high": [1.0] * size}
+        problem["initial"] = [[0.5] * size]
+    else:
+        told = kind.model_validate({**problem, "dataset": "example"}).tells_visits(public)
+        problem["initial"] = "released" if told else [1 / (public.states or 1)] * (public.states or 1)
+    return {"problem": problem, "privacy": {"epsilon": 1, "delta": "auto"}}
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:

@@ -58,6 +58,10 @@ class OffPolicyEvaluation(ProblemOnData):
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
+    made_up: ClassVar[str] = (
+        "Features, discount and where people begin (`initial`) are made up: coordinates are taken to lie between 0 "
+        "and 1. Put what holds of your own in their place."
+    )
     asked_again: ClassVar[Mapping[str, str]] = {
         "initial": ALWAYS,
         "uncertainty": ALWAYS,
@@ -102,6 +106,10 @@ class OffPolicyEvaluation(ProblemOnData):
     @classmethod
     def example(cls) -> dict[str, Any]:
         return examples.example()
+
+    @classmethod
+    def example_for(cls, public: OffPolicyPublic) -> dict[str, Any]:
+        return examples.example_for(cls, public)
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
@@ -230,6 +238,10 @@ class OffPolicyEvaluation(ProblemOnData):
         return method(
             self._asked(), self.features.solver_form(public), (cap or asked) if public.off_policy else 1.0, public
         )
+
+    def tells_visits(self, public: OffPolicyPublic) -> bool:
+        """Whether what is released tells how often each state was visited, so that `initial` may be `released`."""
+        return self._method(public, self._name(public)).visits
 
     def _asked(self) -> Asked:
         clip = self.clip if isinstance(self.clip, float) else None

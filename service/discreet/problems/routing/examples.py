@@ -7,6 +7,10 @@ from typing import Any
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
+from discreet.problems.routing.synthesis import trips_a_period
+
+TRIPS_A_PERSON = 10
+"""That count, where nothing says how many a person has."""
 
 
 def example() -> dict[str, Any]:
@@ -37,6 +41,29 @@ def example() -> dict[str, Any]:
         },
         "privacy": {"epsilon": 0.1},
     }
+
+
+def example_for(public: RoutingPublic) -> dict[str, Any]:
+    """The zones of this dataset on a ring around a hub, with room for about what they may have; of two zones the
+    example's own network."""
+    body = example()
+    problem = body["problem"]
+    del problem["dataset"]
+    if public.zones > 2:
+        hub, room = public.zones + 1, max(1, trips_a_period(public) // public.zones)
+        rim = [(zone, zone % public.zones + 1, 5.0) for zone in range(1, hub)]
+        roads = [*rim, *((zone, hub, 4.0) for zone in range(1, hub))]
+        problem["network"] = {
+            "nodes": hub,
+            "links": [
+                {"tail": tail, "head": head, "free_flow_time": time, "capacity": room}
+                for one, other, time in roads
+                for tail, head in ((one, other), (other, one))
+            ],
+        }
+    if public.unit == "person":
+        problem["max_trips_per_person"] = TRIPS_A_PERSON if public.max_person is None else "auto"
+    return {**body, "privacy": {**body["privacy"], "delta": "auto"}}
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:

@@ -79,6 +79,7 @@ class Routing(ProblemOnData):
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
     Fields: ClassVar[Any] = RoutingResult
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
+    made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
     asked_again: ClassVar[Mapping[str, str]] = {
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
@@ -108,6 +109,10 @@ class Routing(ProblemOnData):
     @classmethod
     def example(cls) -> dict[str, Any]:
         return examples.example()
+
+    @classmethod
+    def example_for(cls, public: RoutingPublic) -> dict[str, Any]:
+        return examples.example_for(public)
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

@@ -19,7 +19,7 @@ TRIPS_A_PERSON = 3
 def rows(public: RoutingPublic, units: int | None) -> int:
     """Cells that may have trips, or the trips of persons."""
     if public.unit == "person":
-        return _total(public, units) * public.periods
+        return trips_a_period(public, units) * public.periods
     return public.periods * public.zones * (public.zones - 1)
 
 
@@ -28,7 +28,7 @@ def columns(public: RoutingPublic, generator: np.random.Generator, units: int | 
     weight = generator.lognormal(0.0, 1.0, public.zones)
     pairs = np.outer(weight, weight)
     np.fill_diagonal(pairs, 0.0)
-    mean = _total(public, units) * pairs / max(pairs.sum(), 1e-300)
+    mean = trips_a_period(public, units) * pairs / max(pairs.sum(), 1e-300)
     counts = generator.poisson(mean, (public.periods, *mean.shape))
     if public.max_pair is not None:
         counts = np.minimum(counts, public.max_pair)
@@ -45,7 +45,7 @@ def columns(public: RoutingPublic, generator: np.random.Generator, units: int | 
     return {**each, "count": np.ones_like(each["count"]), "person": generator.integers(0, persons, each["count"].size)}
 
 
-def _total(public: RoutingPublic, units: int | None) -> int:
+def trips_a_period(public: RoutingPublic, units: int | None = None) -> int:
     """Trips of one period in the mean."""
     if units is None or (public.max_total is not None and units >= public.max_total * public.periods):
         units = TRIPS_A_PAIR * public.zones * (public.zones - 1) * public.periods
