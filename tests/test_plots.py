@@ -309,13 +309,15 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     found = by_name(result_charts(problem, plan, {**result, "uncertainty": marked}))
     (veil,) = found["transitions"].figure["layout"]["shapes"]
     assert (veil["y0"], veil["y1"]) == (0.5, 1.5)
-    assert "1 rows behind grey" in found["transitions"].caption
+    assert "The 1 row behind grey is mostly noise." in found["transitions"].caption
     noisy = [row[0] for row in found["transitions"].table.rows if row[3] == "mostly noise"]
     assert set(noisy) == {"1"}
     (band,) = [trace for trace in found["load"].figure["data"] if trace["name"] == "90 % interval"]
     assert band["y"] == [2.0] * 8 + [1.0] * 8
     whiskers = found["cost"].figure["data"][0]["error_y"]
     assert whiskers["array"][0] is None
+    axis = found["cost"].figure["layout"]["xaxis"]
+    assert (axis["tick0"], axis["dtick"]) == (0, 1)  # no state -0.5
     assert whiskers["array"][1] == pytest.approx(9 - result["cost_to_go"][1], rel=1e-4)
 
 

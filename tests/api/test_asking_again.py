@@ -12,12 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
+from discreet.cli.showing import offered, show_answer
 from discreet.ledger.certificates import check, check_followed, is_signed
 from discreet.problems import KINDS
 from discreet_client.client import ApiError, Client
 from discreet_client.errors import Conflict, InvalidInput, NotFound
 from tests import bodies
 from tests.conftest import Installation
+from tests.dashboard.browsing import Browser
 
 
 def solved(client: Client, body: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +163,32 @@ def test_what_was_fixed_is_refused_by_name(service: Installation) -> None:
             assert pointers(absent.value) == ["/problem/release"]
 
 
-def test_several_releases_combine(service: Installation) -> None:
+def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the plan, on the page and in commands; the list of jobs has a mark, for who may see results."""
+    with service.client() as client:
+        dataset = client.register(bodies.dataset())
+        body = bodies.job(dataset["id"])
+        lost = solved(client, bodies.job(dataset["id"], 1e-5))["job"]["id"]
+        offer = client.plan(body)
+        assert (offer["reusable"], offer["reusable_noise"]) == ([lost], [lost])
+        good = solved(client, bodies.job(dataset["id"], 0.4))["job"]["id"]
+        both = client.plan(body)
+        assert (both["reusable"], both["reusable_noise"]) == ([good, lost], [lost])
+    offered(offer, "private", anew=True)
+    assert "its answer is mostly noise" in " ".join(capsys.readouterr().err.split())
+    offered(both, "private", anew=True)
+    assert "mostly noise" not in " ".join(capsys.readouterr().err.split())
+    with Browser.logged_in(service) as visitor:
+        page = visitor.submit(visitor.get("/jobs/new"), "/jobs/new", body=json.dumps(body), action="price")
+        assert "mostly noise, and so may be what follows from it" in " ".join(page.text.split())
+        rows = visitor.get("/jobs").response.text.split("</tr>")
+        (marked,), (plain,) = ([row for row in rows if f'id="{one}"' in row] for one in (lost, good))
+        assert ("mostly noise" in marked, "mostly noise" in plain) == (True, False)
+    with Browser.logged_in(service, service.key_of("auditor")) as auditor:
+        assert "mostly noise" not in auditor.get("/jobs").text
+
+
+def test_several_releases_combine(service: Installation, capsys: pytest.CaptureFixture[str]) -> None:
     with service.client() as client:
         dataset = client.register(bodies.dataset())
         accurate, rough = (solved(client, bodies.job(dataset["id"], epsilon)) for epsilon in (0.4, 0.1))
@@ -175,6 +202,11 @@ def test_several_releases_combine(service: Installation) -> None:
         deviations = np.array([one["standard_deviation"] for one in single])
         assert gained["least_alone"] == pytest.approx(deviations[0])
         assert gained["standard_deviation"] == pytest.approx((deviations**-2.0).sum() ** -0.5)
+        said = f"2 releases: their noise together has standard deviation {gained['standard_deviation']:.3g}"
+        with Browser.logged_in(service) as visitor:
+            assert said in visitor.get(f"/jobs/{answer['job']['id']}").text
+        show_answer(answer, None)
+        assert " ".join(said.split()[:6]) in " ".join(capsys.readouterr().out.replace("│", " ").split())
         weights = deviations**-2.0 / (deviations**-2.0).sum()
         demands = np.array([one["result"]["demand"] for one in (accurate, rough)])
         assert (demands.sum(axis=0) > 0).any()

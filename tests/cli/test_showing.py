@@ -66,13 +66,16 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"method": "minibatch", "epsilon": 0.1, "size": 134_021.0, "error": 69.2, "error_of_nine_in_ten": 130.4}
-    row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35}
+    row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35, "no_better_than_zero": False}
     rows = [{**row, "quantity": name} for name in ("total_travel_time", "transitions")]
+    rows.append({**rows[0], "epsilon": 1.0, "error": 140_000.0, "no_better_than_zero": True})
     result = {"data": "synthetic", "rows": rows, "refused": [], "reference_epsilon": 1000.0, "tables": []}
     certificate = {"guarantee": {"type": "none"}}
     showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": certificate}, None)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["total_travel_time", "0.1", "134,000", "69.2", "130", "154", "35%"] in lines
+    assert ["total_travel_time", "1", "134,000", "140,000", "130", "154", "35%*"] in lines
+    assert "* no better than an answer of 0".split() in lines
 
 
 def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
@@ -80,10 +83,10 @@ def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     with pytest.raises(DiscreetError, match="--anew releases it once more"):
-        showing.offered([JOB], "private", anew=False)
-    showing.offered([JOB], "private", anew=True)
-    showing.offered([JOB], "simulation", anew=False)  # costs nothing
-    showing.offered([], "private", anew=False)
+        showing.offered({"reusable": [JOB]}, "private", anew=False)
+    showing.offered({"reusable": [JOB]}, "private", anew=True)
+    showing.offered({"reusable": [JOB]}, "simulation", anew=False)  # costs nothing
+    showing.offered({"reusable": []}, "private", anew=False)
     assert capsys.readouterr().err.count(f"discreet ask {JOB}") == 2
 
 

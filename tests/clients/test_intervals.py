@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet_client.intervals import plain, stated, with_interval
+from discreet_client.intervals import combined, plain, stated, with_interval
 from discreet_client.results import Answer
 
 NAN = float("nan")
@@ -81,6 +81,15 @@ def test_what_is_said_of_fields() -> None:
         "flows": "mostly noise",
     }
     assert list(stated({"count": 12})) == []
+    one = {"part": [1.0], "uncertainty": {"values": {"part": {"lower": [0.5], "upper": [1.5]}}}}
+    assert [said.text for said in stated(one)] == ["1 interval of 90%: ± 0.5"]
+
+
+def test_what_several_releases_brought_is_a_sentence() -> None:
+    gained = {"combined": {"releases": 3, "standard_deviation": 1.5, "least_alone": 2.0}}
+    said = "3 releases: their noise together has standard deviation 1.5, 25% less than 2 of the most accurate alone"
+    assert combined(gained) == said
+    assert combined({}) == ""
 
 
 def test_an_answer_tells_its_intervals() -> None:

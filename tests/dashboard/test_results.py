@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.dashboard import results
+from discreet.dashboard import results, words
+from discreet.dashboard.routes.jobs import _read
 from discreet.problems import KINDS
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
@@ -89,6 +90,20 @@ def test_a_policy_in_a_table_is_looked_up_there() -> None:
     found = results._paths_of_table(file.getvalue(), 1, 2)
     assert found == [{"links": [0], "share": 0.25}, {"links": [1, 2], "share": 0.75}]
     assert results._paths_of_table(file.getvalue(), 2, 3) == []
+
+
+def test_fields_and_rows_are_called_as_people_call_them() -> None:
+    assert words.field("cost_to_go", "dr_ensemble") == "cost to go"
+    assert words.field("total_travel_time", "routing") == "Total travel time of a period"
+    links = [{"tail": 6, "head": 8}, {"tail": 8, "head": 6}]
+    problem = {"kind": "routing", "network": {"nodes": 8, "links": links}}
+    said = {"values": {}, "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7}}
+    text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
+    _, told = _read(text, problem)
+    assert {name: shown for name, shown, _ in told} == {
+        "link_flows": "1 of 2 rows is only noise: 1 (8 \u2192 6)",
+        "demand": "1 of 8 rows is only noise: zone 1",
+    }
 
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:

@@ -142,6 +142,7 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert f"/jobs/new?release={job}" in done.links
         offered = browser.submit(browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price")
         assert f"/jobs/new?release={job}" in offered.links
+        assert "mostly noise" not in offered.text
         question = browser.get(f"/jobs/new?release={job}")
         asked = question.form("/jobs/new")["fields"]["body"].replace("system_optimum", "user_equilibrium")
         free = browser.submit(question, "/jobs/new", body=asked, action="price")

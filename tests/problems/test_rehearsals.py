@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import colorsys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
+from discreet.figures.style import ON_DARK
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.budgets import budgeted
@@ -86,6 +88,49 @@ def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one["method"] for one in result["refused"]} >= {"gradient", "dp_lsl"}
     charts = {chart.title: chart for chart in charts_of(asked.model_dump(mode="json"), {}, result)}
     assert {line["name"] for line in charts["Error of policy value"].figure["data"]} >= rows.keys()
+
+
+def test_a_row_is_the_same_whatever_else_is_on_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsals, "MOST_RUNS", 2)
+    _, ladder = rehearsed("off_policy_evaluation", epsilons=[1, 3])
+    _, alone = rehearsed("off_policy_evaluation", epsilons=[3])
+    assert [row for row in ladder["rows"] if row["epsilon"] == 3] == alone["rows"]
+
+
+def test_methods_have_colours_of_their_own_and_what_tells_nothing_says_so() -> None:
+    """An answer of 0 is as good as the last method's; the first has one interval, at one epsilon."""
+    row = {"quantity": "value", "delta": 0.0, "size": 2.0, "error_of_nine_in_ten": 1.0, "mostly_noise": 0.0, "runs": 3}
+    rows = [
+        {**row, "method": method, "epsilon": epsilon, "error": error, "half_width": width}
+        for method, epsilon, error, width in (
+            *(("moments", 1, 0.5, None), ("moments", 3, 0.1, 0.2)),
+            *(("minibatch", 1, 0.6, None), ("minibatch", 3, 0.3, None)),
+            *(("dp_lsw", 1, 2.4, None), ("dp_lsw", 3, 1.9, None)),
+        )
+    ]
+    for one in rows:
+        one["no_better_than_zero"] = one["method"] == "dp_lsw"
+    (chart,) = charts_of({}, {}, {"rows": rows})
+    lines = {line["name"]: line["line"] for line in chart.figure["data"]}
+    assert len({lines[name]["color"] for name in ("moments", "minibatch", "dp_lsw", "answering 0")}) == 4
+    # One hue each: the blue of the first is not next to another blue, on a light page or a dark one.
+    hues = [colorsys.rgb_to_hsv(*bytes.fromhex(one["color"][1:]))[0] for one in lines.values() if one["width"] == 2]
+    dark = [ON_DARK[one["color"]] for one in lines.values() if one["width"] == 2]
+    hues_on_dark = [colorsys.rgb_to_hsv(*bytes.fromhex(colour[1:]))[0] for colour in dark]
+    for found in (hues, hues_on_dark):
+        apart = [
+            min(abs(one - other), 1 - abs(one - other)) for one in set(found) for other in set(found) if one < other
+        ]
+        assert min(apart) > 0.1
+    assert "One mark alone: moments gave intervals at epsilon 3 and at no other." in chart.caption
+    assert [("no better than 0" in line[6]) for line in chart.table.rows] == [False] * 4 + [True] * 2
+
+
+def test_an_error_as_large_as_what_is_sought_is_named() -> None:
+    said = {"method": "m", "epsilon": 1.0, "delta": 0.0}
+    for answer, named in ((0.0, True), (1.0, False), (2.0, False), (5.0, True)):
+        (row,) = rehearsals._rows(said, ["value"], {"value": 2.0}, [{"value": answer}])
+        assert row["no_better_than_zero"] is named, answer
 
 
 def test_errors_fall_with_epsilon() -> None:

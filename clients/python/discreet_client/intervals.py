@@ -7,7 +7,7 @@ shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the answer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,25 +44,41 @@ class Stated:
     @property
     def text(self) -> str:
         """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or of an array how far its numbers may be moved."""
+        return self.words(None)
+
+    def words(self, names: Sequence[str] | None) -> str:
+        """The same, with rows called by their names instead of their positions."""
         if is_number(self.value):
             return with_interval(self.value, self.lower, self.upper, self.level, noise=self.all_noise)
         widths, said = self.half_widths, []
         if widths:
             middle, largest = (f"{one:,.3g}" for one in (widths[len(widths) // 2], widths[-1]))
             apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
-            said.append(f"{len(widths):,} intervals of {self.level:.0%}: ± {apart}")
+            many = "1 interval" if len(widths) == 1 else f"{len(widths):,} intervals"
+            said.append(f"{many} of {self.level:.0%}: ± {apart}")
         if self.all_noise:
             said.append("mostly noise" if any(numbers(self.value)) else NOTHING)
         elif self.rows_of_noise:
-            said.append(
-                f"{len(self.rows_of_noise):,} of {self.rows:,} rows are only noise: {listed(self.rows_of_noise)}"
-            )
+            few, are = len(self.rows_of_noise), "is" if len(self.rows_of_noise) == 1 else "are"
+            said.append(f"{few:,} of {self.rows:,} rows {are} only noise: {listed(self.rows_of_noise, names)}")
         return "; ".join(said) or "no interval can be told"
 
 
 def is_mostly_noise(result: Mapping[str, Any]) -> bool:
     """Whether the result says of itself that it is mostly noise."""
     return bool((result.get("uncertainty") or {}).get("mostly_noise"))
+
+
+def combined(result: Mapping[str, Any]) -> str:
+    """What it brought to ask several releases together; empty where only one was asked."""
+    said = result.get("combined")
+    if not said:
+        return ""
+    less = 1 - said["standard_deviation"] / said["least_alone"]
+    return (
+        f"{said['releases']} releases: their noise together has standard deviation {said['standard_deviation']:.3g},"
+        f" {less:.0%} less than {said['least_alone']:.3g} of the most accurate alone"
+    )
 
 
 def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
@@ -114,9 +130,10 @@ def plain(value: float, digits: int = 2) -> str:
     return text.rstrip("0").rstrip(".") if places > 0 else text
 
 
-def listed(rows: tuple[int, ...]) -> str:
-    """Positions of rows, shortened where there are many."""
-    return ", ".join(map(str, rows[:MOST_ROWS])) + (", …" if len(rows) > MOST_ROWS else "")
+def listed(rows: Sequence[int], names: Sequence[str] | None = None) -> str:
+    """Positions of rows, or their names, shortened where there are many."""
+    called = [str(row) if names is None else names[row] for row in rows[:MOST_ROWS]]
+    return ", ".join(called) + (", …" if len(rows) > MOST_ROWS else "")
 
 
 def is_number(value: Any) -> bool:

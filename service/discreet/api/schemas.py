@@ -119,6 +119,9 @@ class PlanAnswer(BaseModel):
     )
     binding: Binding | None = None
     reusable: list[str] = Field(default_factory=list, description=REUSABLE)
+    reusable_noise: list[str] = Field(
+        default_factory=list, description="Those of `reusable` whose own answers are mostly noise"
+    )
 
 
 class JobProgress(BaseModel):

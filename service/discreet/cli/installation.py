@@ -19,7 +19,7 @@ import typer
 from discreet.cli.files import read_json
 from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
-from discreet.cli.showing import tell
+from discreet.cli.showing import counted, tell
 from discreet.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def backup(
 
     made = write_backup(settings_of(state), folder)
     entries = sum(head["seq"] for head in made["heads"])
-    told = f"{folder}: schema {made['schema']}, {entries} ledger entries; it holds all keys"
+    told = f"{folder}: schema {made['schema']}, {counted(entries, 'ledger entry', 'ledger entries')}; it holds all keys"
     tell(made, as_json, lambda: print(told))
 
 
@@ -159,7 +159,7 @@ def restore(
 
     def show() -> None:
         entries = sum(one["entries"] for one in found["ledgers"])
-        print(f"restored as of {found['created_at']}: {entries} ledger entries verified")
+        print(f"restored as of {found['created_at']}: {counted(entries, 'ledger entry', 'ledger entries')} verified")
         if found["ended_jobs"]:
             print(f"{found['ended_jobs']} jobs that had not ended were ended, and charged: they may have run since")
         if forget_spending:
@@ -197,7 +197,8 @@ def adopt(
             return sum(one.entries for one in verified), await restoring.end_unfinished(services)
 
     entries, ended = asyncio.run(go())
-    told = f"{entries} ledger entries verified; {ended} jobs that had not ended were ended, and charged"
+    verified = counted(entries, "ledger entry", "ledger entries")
+    told = f"{verified} verified; {ended} jobs that had not ended were ended, and charged"
     tell({"entries": entries, "ended_jobs": ended, "heads": len(kept)}, as_json, lambda: print(told))
 
 

@@ -288,8 +288,9 @@ def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = Fa
     dataset = _dataset_of(body)
     if isinstance(dataset, dict):
         body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}
-    if reusable := client.plan(body)["reusable"]:
-        offered(reusable, client.dataset(_dataset_of(body))["mode"], anew=anew)
+    planned = client.plan(body)
+    if planned["reusable"]:
+        offered(planned, client.dataset(_dataset_of(body))["mode"], anew=anew)
     job = client.submit(body, idempotency_key=str(uuid.uuid4()))
     if not wait:
         return job

@@ -60,13 +60,15 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield on_progress
 
 
-def offered(reusable: Sequence[str], mode: str, *, anew: bool) -> None:
+def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
     """Tell of jobs that have released what is asked, before it is paid for again. Unless that is wanted (`anew`) or
     costs nothing (a dataset of mode `simulation`): at a terminal ask whether to, and refuse where nobody can answer."""
+    reusable = planned["reusable"]
     if not reusable:
         return
     anew = anew or mode == "simulation"
     says = f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at price 0"
+    says += _warning(planned)
     at_terminal = sys.stdin.isatty() and console.is_terminal
     if not (anew or at_terminal):
         raise DiscreetError(f"{says}; --anew releases it once more, for its price. Nothing was submitted")
@@ -75,11 +77,17 @@ def offered(reusable: Sequence[str], mode: str, *, anew: bool) -> None:
         typer.confirm("Release it once more, for its price?", abort=True, err=True)
 
 
+def _warning(planned: Mapping[str, Any]) -> str:
+    """What is to be known of the first job that a plan offers to ask again."""
+    noisy = planned["reusable"][0] in planned.get("reusable_noise", ())
+    return "; its answer is mostly noise, and so may be what follows from it" if noisy else ""
+
+
 def show_plan(answer: Mapping[str, Any]) -> None:
     if reusable := answer.get("reusable"):
         Console().print(
             f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": "{reusable[0]}"'
-            " instead of the dataset, asks it again at price 0",
+            f" instead of the dataset, asks it again at price 0{_warning(answer)}",
             highlight=False,
         )
     table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
@@ -125,7 +133,9 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     for name, value in answer["result"].items():
         if name == "uncertainty" or value == []:
             continue
-        if name in told and isinstance(value, int | float):
+        if name == "combined":
+            table.add_row(name, intervals.combined(answer["result"]))
+        elif name in told and isinstance(value, int | float):
             table.add_row(name, told[name].text)
         elif isinstance(value, int | float | str):
             table.add_row(name, f"{value}")
@@ -172,9 +182,12 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
             for row in (row for row in rows if row["quantity"] == quantity):
                 width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
                 figures = (intervals.plain(row[name], 3) for name in ("size", "error", "error_of_nine_in_ten"))
-                table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, f"{row['mostly_noise']:.0%}")
+                noise = f"{row['mostly_noise']:.0%}" + ("*" if row["no_better_than_zero"] else "")
+                table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, noise)
             table.add_section()
         screen.print(table)
+    if any(row["no_better_than_zero"] for row in result["rows"]):
+        screen.print("* no better than an answer of 0")
     for one in result["refused"]:
         ladder = ", ".join(f"{epsilon:g}" for epsilon in one["epsilons"])
         screen.print(f"not with {one['method']} at epsilon {ladder}: {one['why']}")

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.dashboard import assets, cookies, rounding, words
 from discreet.figures.charts import distribution
+from discreet_client import intervals
 
 MENU = (
     ("/", "Budgets", ("owner", "analyst", "auditor")),
@@ -139,6 +140,7 @@ environment.filters.update(
     iterations=words.iterations,
     field=words.field,
     factor=rounding.factor,
+    gained=intervals.combined,
     with_code=with_code,
     first_up=lambda text: text[:1].upper() + text[1:],
 )

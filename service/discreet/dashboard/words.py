@@ -43,7 +43,9 @@ NORMS = {
 def field(name: str, kind: str) -> str:
     """A field of a result in words."""
     known = properties_of(JOBS[kind].Fields) if kind in JOBS else {}
-    return str(known.get(name, {}).get("title", name.replace("_", " ")))
+    plain = name.replace("_", " ")
+    title = str(known.get(name, {}).get("title", plain))
+    return plain if title == plain.title() else title  # a title that nobody gave is the name in capitals
 
 
 COUNTED = {name: text for problem in KINDS.values() for name, text in problem.words.items()}

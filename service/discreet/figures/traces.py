@@ -157,6 +157,12 @@ def figure(
     return {"data": list(data), "layout": {**base, **axes, **layout}}
 
 
+def counting(count: int) -> dict[str, Any]:
+    """The layout of an axis of the numbers 0, 1, …, count - 1: its ticks are whole numbers, 15 at most."""
+    sizes = (digit * 10**power for power in range(10) for digit in (1, 2, 5))
+    return {"tick0": 0, "dtick": next(size for size in sizes if count <= 15 * size)}
+
+
 def matrix_axes() -> dict[str, Any]:
     """The layout of a matrix whose first row is above."""
     axis = {"type": "category", "showgrid": False, "zeroline": False}

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -32,7 +32,7 @@ OnProgress = Callable[[str, int, int], None]
 Progress = Callable[[], contextlib.AbstractContextManager[OnProgress]]
 Question = Callable[[dict[str, Any]], dict[str, Any]]
 BodyOf = Callable[[Services, Principal], Awaitable[dict[str, Any]]]
-OnOffer = Callable[[Sequence[str], str], None]
+OnOffer = Callable[[Mapping[str, Any], str], None]
 
 _JOB: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 _REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
@@ -95,7 +95,7 @@ def ask(settings: Settings, job_id: str, question: Question, progress: Progress)
         return question((await jobs.find(services, owner, job_id))["problem"])
 
     with embedded(settings) as ready:
-        return asyncio.run(_solve(ready, asked, progress, lambda reusable, mode: None))
+        return asyncio.run(_solve(ready, asked, progress, lambda planned, mode: None))
 
 
 async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_offer: OnOffer) -> dict[str, Any]:
@@ -106,7 +106,7 @@ async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_off
         planned = await jobs.price(services, owner, request.problem, request.privacy, request.seed)
         if planned["reusable"]:
             dataset = await services.planner.dataset(services.database, owner, body["problem"]["dataset"])
-            on_offer(planned["reusable"], dataset.mode)
+            on_offer(planned, dataset.mode)
         job = await jobs.submit(
             services,
             owner,

@@ -183,7 +183,8 @@ def check_inclusion(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str
             entry["events"] != body.get("events") or entry["price"] != body.get("price")
         ):
             return Check(name, False, f"account {entry['account']} reserved for other events or another price")
-    return Check(name, True, f"{len(named)} ledger entries with these hashes, for the same events and price")
+    counted = "1 ledger entry with this hash" if len(named) == 1 else f"{len(named)} ledger entries with these hashes"
+    return Check(name, True, f"{counted}, for the same events and price")
 
 
 def followed_jobs(body: Mapping[str, Any]) -> list[str]:

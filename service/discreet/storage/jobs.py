@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
-from discreet.storage.tables import IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
+from discreet.storage.tables import Dataset, IdempotentRequest, Job, JobEvent, JobResult, Release, ResultTable
 
 _REPAIR_LOCK = 7_365_208_515
 
@@ -59,9 +59,10 @@ async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None =
 async def page(
     connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Jobs of a tenant, newest first, without problem and plan, which may be large."""
+    """Jobs of a tenant, newest first, without problem and plan, which may be large; `dataset_mode`: of its dataset."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
-    statement = select(*brief).where(Job.tenant_id == tenant_id)
+    statement = select(*brief, Dataset.mode.label("dataset_mode")).where(Job.tenant_id == tenant_id)
+    statement = statement.outerjoin(Dataset, Dataset.id == Job.dataset_id)
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:
@@ -74,6 +75,14 @@ async def result(connection: AsyncConnection, job_id: str) -> tuple[bytes, dict[
     statement = select(JobResult.result, JobResult.certificate).where(JobResult.job_id == job_id)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (bytes(row[0]), row[1])
+
+
+async def mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> dict[str, bool]:
+    """Of those of these jobs that have a result, whether it says of itself that it is mostly noise. The results, which
+    may be large, stay where they are; no text in one holds quotes that are not escaped."""
+    said = func.position(literal(b'"mostly_noise":true').op("IN")(JobResult.result)) > 0
+    statement = select(JobResult.job_id, said).where(JobResult.job_id.in_(job_ids))
+    return {row[0]: row[1] for row in await connection.execute(statement)}
 
 
 async def certificate(connection: AsyncConnection, job_id: str) -> dict[str, Any] | None:

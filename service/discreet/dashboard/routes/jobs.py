@@ -17,6 +17,7 @@ from discreet.dashboard.pages import environment, go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_logged_in
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, ResultAltered, Unavailable
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.charts import charts_module
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
 from discreet.usecases import budgets, datasets, jobs, rehearsals
@@ -57,7 +58,7 @@ async def show_jobs(
     return render(
         request,
         "jobs.html",
-        jobs=[_view(row, found) for row in rows[:PAGE]],
+        jobs=await _views(services, viewer, rows[:PAGE], found),
         names=_names(found),
         more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
         states=STATES,
@@ -79,7 +80,8 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
                 changed.clear()
                 rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
                 found = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-                now = {row["id"]: _row(_view(row, found), _names(found)) for row in reversed(rows)}
+                views = await _views(services, viewer, rows, found)
+                now = {one["id"]: _row(one, _names(found)) for one in reversed(views)}
                 for job_id, html in now.items():
                     if shown.get(job_id) != html:
                         yield event("row", {"id": job_id, "html": html})
@@ -102,10 +104,21 @@ def _names(found: list[dict[str, Any]]) -> dict[str, str]:
     return {row["id"]: row["name"] for row in found}
 
 
+async def _views(
+    services: Services, viewer: Viewer, rows: list[dict[str, Any]], found: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Jobs as a list shows them; that a result is mostly noise is for who may see results."""
+    noise: frozenset[str] = frozenset()
+    if viewer.may(*jobs.SUBMITTERS):
+        ended = [row["id"] for row in rows if row["state"] == "succeeded"]
+        noise = await jobs.mostly_noise(services, viewer.principal, ended)
+    return [{**_view(row, found), "mostly_noise": row["id"] in noise} for row in rows]
+
+
 def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
     """The job as the API shows it, and whether it is a simulation: then nothing is charged."""
     declared = {one["id"]: one["mode"] for one in found}
-    mode = declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
+    mode = row.get("dataset_mode") or declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
     return {**jobs.view(row), "release": row["released_by"] or [], "simulation": mode == "simulation"}
 
 
@@ -298,7 +311,7 @@ async def _job_page(
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         try:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
-            result, told = await anyio.to_thread.run_sync(_read, text)
+            result, told = await anyio.to_thread.run_sync(_read, text, row["problem"])
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise
@@ -333,7 +346,9 @@ async def _job_page(
     )
 
 
-def _read(text: bytes) -> tuple[dict[str, Any], list[tuple[str, str, bool]]]:
+def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str, bool]]]:
     """A result, and what it says of its uncertainty: the field, that in words, and whether it is a number alone."""
     result: dict[str, Any] = json.loads(text)
-    return result, [(one.name, one.text, intervals.is_number(one.value)) for one in intervals.stated(result)]
+    called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, field: None)
+    told = intervals.stated(result)
+    return result, [(one.name, one.words(called(problem, one.name)), intervals.is_number(one.value)) for one in told]

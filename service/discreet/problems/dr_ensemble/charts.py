@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
-from discreet.figures.traces import bars, curve, figure, heat, matrix_axes, rounded
+from discreet.figures.traces import bars, counting, curve, figure, heat, matrix_axes, rounded
 from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
@@ -37,7 +37,13 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 title="Expected cost by first state",
                 caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
                 f"by the released transitions.{says}",
-                figure=figure([bars("cost to go", states, cost, interval=ends)], x="state", y="cost to go", height=300),
+                figure=figure(
+                    [bars("cost to go", states, cost, interval=ends)],
+                    x="state",
+                    y="cost to go",
+                    height=300,
+                    xaxis=counting(len(cost)),
+                ),
                 table=Table.of(("state", "cost to go"), list(zip(states, cost, strict=True))),
             )
         )
@@ -81,7 +87,8 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
         for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
         if noise.size and noise[low:high].mean() >= 0.5
     ]
-    says = f" The {int(noise.sum())} rows behind grey are mostly noise." if veils else ""
+    many = "1 row behind grey is" if noise.sum() == 1 else f"{int(noise.sum())} rows behind grey are"
+    says = f" The {many} mostly noise." if veils else ""
     rows = [
         (*cell, "mostly noise" if noise.size and noise[cell[0]] else "")[: 4 if noise.any() else 3]
         for cell in largest(matrix)

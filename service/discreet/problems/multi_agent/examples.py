@@ -15,7 +15,6 @@ from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 
-
 MADE_UP = (
     "The constraints are made up: put those that your agents share in their place, each an expression that is to be at "
     "most 0, and step sizes that fit."
@@ -50,7 +49,7 @@ def example() -> dict[str, Any]:
 
 
 def example_for(public: MultiAgentPublic) -> dict[str, Any]:
-    """Agents together stay below three quarters of the way up their ranges, in groups that a constraint has room for."""
+    """Agents together stay below three quarters of their ranges, in groups that a constraint has room for."""
     body = example()
     del body["problem"]["dataset"]
     constraints = []

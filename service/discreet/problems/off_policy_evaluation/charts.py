@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import Floats, field
 from discreet.figures.style import QUIET
-from discreet.figures.traces import WHISKERS, bars, curve, figure, heat, rounded
+from discreet.figures.traces import WHISKERS, bars, counting, curve, figure, heat, rounded
 from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = "value of each state, or the value function of Fourier features in one or two coordinates; weights"
@@ -40,7 +40,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             name="weights",
             title="Weights of the features",
             caption="The released weights of the linear value function, one a feature.",
-            figure=figure([bars("weight", numbers, weights)], x="feature", y="weight", height=300),
+            figure=figure(
+                [bars("weight", numbers, weights)], x="feature", y="weight", height=300, xaxis=counting(len(weights))
+            ),
             table=Table.of(("feature", "weight"), list(zip(numbers, weights, strict=True))),
         )
     )
@@ -64,10 +66,11 @@ def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
     if noise.any():
         drowned = curve("mostly noise", states[noise].tolist(), values[noise])
         traces.append({**drowned, "mode": "markers", "marker": {"symbol": "x", "size": 7, "color": QUIET}})
-        told += f" The {int(noise.sum())} grey states are mostly noise."
+        told += f" The {'grey state is' if noise.sum() == 1 else f'{int(noise.sum())} grey states are'} mostly noise."
         columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
     table = Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True)))
-    return Chart("values", "Value of each state", told, figure(traces, x="state", y="value"), table)
+    drawn = figure(traces, x="state", y="value", xaxis=counting(len(values)))
+    return Chart("values", "Value of each state", told, drawn, table)
 
 
 def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:

@@ -9,14 +9,18 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from discreet.figures.charts import Chart, Table
+from discreet.figures.style import QUIET
 from discreet.figures.traces import curve, figure
 
 SHOWN = "the error of each number against epsilon"
 CAPTION = (
-    "Lines: the error of the middle run, on synthetic data; dashed: half the width of the interval that results give."
-    " Both axes are logarithmic. Errors are means over the numbers of a field, of size {size:.4g} in the mean."
+    "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the width of the interval"
+    " that results give; dotted: the error of answering 0, {size:.4g}, above which nothing is told. Both axes are"
+    " logarithmic. Of a field of several numbers errors are means.{alone}"
 )
 COLUMNS = ("method", "epsilon", "delta", "error", "of nine in ten", "interval ±", "mostly noise", "runs")
+COLOURS = (0, 1, 3, 4, 2)
+"""Places of methods among the colours of curves, those first that no eye takes for each other."""
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -24,17 +28,24 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     charts = []
     for number, (quantity, rows) in enumerate(_quantities(result)):
         lines, methods = [], list(dict.fromkeys(row["method"] for row in rows))
+        size, ladder, alone = rows[0]["size"], sorted({row["epsilon"] for row in rows}), ""
         for place, method in enumerate(methods):
             mine = [row for row in rows if row["method"] == method]
             for name, field, dashed in ((method, "error", False), (f"{method}, interval ±", "half_width", True)):
                 points = [(row["epsilon"], row[field]) for row in mine if row[field]]
                 if points:
                     x, y = zip(*points, strict=True)
-                    lines.append(curve(name, x, y, place, dashed=dashed))
+                    lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
+                if dashed and len(points) == 1 < len(mine):
+                    alone += f" One mark alone: {method} gave intervals at epsilon {points[0][0]:g} and at no other."
+        if size:
+            ends = [ladder[0] / 1.2, ladder[-1] * 1.2]
+            zero = {"line": {"color": QUIET, "width": 1.5, "dash": "dot"}, "mode": "lines", "hoverinfo": "skip"}
+            lines.append({**curve("answering 0", ends, [size, size]), **zero})
         drawn = figure(lines, x="epsilon", y="error", xaxis={"type": "log"}, yaxis={"type": "log"})
         table = Table.of(COLUMNS, [_cells(row) for row in rows])
         title = f"Error of {quantity.replace('_', ' ')}"
-        caption = CAPTION.format(size=rows[0]["size"])
+        caption = CAPTION.format(size=size, alone=alone)
         charts.append(Chart(f"error-{number}", title, caption, drawn, table))
     return charts
 
@@ -54,7 +65,7 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     width = "none" if row["half_width"] is None else row["half_width"]
-    shares = f"{row['mostly_noise']:.0%} of runs"
+    shares = f"{row['mostly_noise']:.0%} of runs" + ("; no better than 0" if row.get("no_better_than_zero") else "")
     return (
         row["method"],
         row["epsilon"],

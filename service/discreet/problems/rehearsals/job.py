@@ -8,6 +8,7 @@ noise. So an error is the cost of privacy and, between methods, also that of the
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ MOST_RUNS = 20
 SECONDS = 60.0
 """Processor time after which no further run begins."""
 ASSUMPTION = "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
+NOTHING_TOLD = 0.9
+"""An error of so much of the size is about that of answering 0."""
 REFERENCE = MAX_EPSILON
 """The epsilon at which a method's answer is taken for the one without noise."""
 
@@ -156,13 +159,12 @@ class Rehearsal(Problem):
         ]
         names = list(_numeric(truth))
         found: list[list[dict[str, Any]]] = [[] for _ in runs]
-        began, seed = time.process_time(), self.seed
+        began = time.process_time()
         for number in range(MOST_RUNS):
-            for place, (_, one, made) in enumerate(runs):
+            for place, (said, one, made) in enumerate(runs):
                 if number and time.process_time() - began > SECONDS:
                     break
-                seed += 1
-                found[place].append(_answer(one, known, made, content, seed))
+                found[place].append(_answer(one, known, made, content, self._seed_of(said, number)))
             progress(number + 1, MOST_RUNS)
         rows = [
             row for (said, _, _), answers in zip(runs, found, strict=True) for row in _rows(said, names, truth, answers)
@@ -174,6 +176,11 @@ class Rehearsal(Problem):
             "reference_epsilon": float(REFERENCE),
         }
         return Result.of(self.Fields, values)
+
+    def _seed_of(self, said: dict[str, Any], number: int) -> int:
+        """Of a run: its method, its epsilon and its number, so that no row depends on what else is on the ladder."""
+        text = f"{self.seed} {said['method']} {said['epsilon']!r} {number}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 def _synthesis(problem: Problem) -> Synthesis:
@@ -229,16 +236,18 @@ def _rows(
             widths.append(float(np.nanmean((upper - lower) / 2)) if np.isfinite(upper - lower).any() else math.nan)
         if errors:
             known = [one for one in widths if math.isfinite(one)]
+            error, size = float(np.median(errors)), float(np.abs(true).mean())
             noise = [bool((answer.get("uncertainty") or {}).get("mostly_noise")) for answer in answers]
             yield {
                 "method": said["method"],
                 "epsilon": said["epsilon"],
                 "delta": said["delta"],
                 "quantity": name,
-                "size": float(np.abs(true).mean()),
-                "error": float(np.median(errors)),
+                "size": size,
+                "error": error,
                 "error_of_nine_in_ten": float(np.quantile(errors, 0.9)),
                 "half_width": float(np.median(known)) if known else None,
                 "mostly_noise": float(np.mean(noise)),
+                "no_better_than_zero": error > 0 and error >= NOTHING_TOLD * size,
                 "runs": len(errors),
             }

@@ -16,6 +16,7 @@ ROWS = (
     "error_of_nine_in_ten",
     "half_width",
     "mostly_noise",
+    "no_better_than_zero",
     "runs",
 )
 
@@ -29,8 +30,9 @@ class RehearsalResult(ResultFields, total=False):
             list[dict[str, Any]],
             shown(
                 "By method, epsilon and quantity: `size` of the quantity, `error` of the middle run and of nine in ten,"
-                " `half_width` of its interval (null without one), the share of runs that were `mostly_noise`, `runs`;"
-                " of arrays the mean over their numbers",
+                " `half_width` of its interval (null without one), the share of runs that were `mostly_noise`,"
+                " whether 0 would have been about as good an answer (`no_better_than_zero`), `runs`; of arrays the"
+                " mean over their numbers",
                 title="Errors",
             ),
         ]

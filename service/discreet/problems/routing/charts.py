@@ -50,6 +50,16 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return charts
 
 
+def row_names(problem: dict[str, Any], field: str) -> list[str] | None:
+    """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at their ends."""
+    if field == "demand":
+        return [f"zone {zone}" for zone in range(1, problem["network"]["nodes"] + 1)]  # the first nodes are the zones
+    if field == "link_flows":
+        links = problem["network"]["links"]
+        return [f"{place} ({link['tail']} \u2192 {link['head']})" for place, link in enumerate(links)]
+    return None
+
+
 def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
     """The number of zones of a result; its policy has every ordered pair."""
     pairs = result.get("policy", ())
@@ -212,7 +222,7 @@ def _hover(
         "showlegend": False,
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
-            f"link {link}: node {a + 1} to {b + 1}<br>flow {flow[link]:,.6g}"
+            f"link {link} ({a + 1} \u2192 {b + 1})<br>flow {flow[link]:,.6g}"
             + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
             + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
             for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
