@@ -2406,6 +2406,11 @@ export interface components {
              * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
              */
             reusable?: string[];
+            /**
+             * Reusable Noise
+             * @description Those of `reusable` whose own answers are mostly noise
+             */
+            reusable_noise?: string[];
         };
         /**
          * PlanBody

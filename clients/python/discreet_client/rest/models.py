@@ -1590,6 +1590,8 @@ class PlanAnswer(TypedDict):
     Jobs, at most ten, that have released what is asked, least noise first: name one in
     `problem.release` instead of the dataset, and the answer costs nothing
     """
+    reusable_noise: NotRequired[list[str]]
+    """Those of `reusable` whose own answers are mostly noise"""
 
 
 class Results(TypedDict):
