@@ -316,9 +316,23 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     assert band["y"] == [2.0] * 8 + [1.0] * 8
     whiskers = found["cost"].figure["data"][0]["error_y"]
     assert whiskers["array"][0] is None
+    colours = (whiskers["color"], found["cost"].figure["data"][0]["marker"]["color"])
+    assert all(apart(*pair) > 1.5 for pair in (colours, [ON_DARK[colour] for colour in colours]))
     axis = found["cost"].figure["layout"]["xaxis"]
     assert (axis["tick0"], axis["dtick"]) == (0, 1)  # no state -0.5
     assert whiskers["array"][1] == pytest.approx(9 - result["cost_to_go"][1], rel=1e-4)
+
+
+def apart(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG 2.1 defines it."""
+
+    def light(colour: str) -> float:
+        parts = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)
 
 
 def test_a_policy_of_many_states_and_periods_stays_small() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.figures.style import LINES, QUIET, SHADES
+from discreet.figures.style import INK, LINES, QUIET, SHADES
 
 Trace = dict[str, Any]
 Figure = dict[str, Any]
@@ -43,6 +43,8 @@ def rounded(values: ArrayLike, digits: int = 6) -> Any:
 
 
 WHISKERS = {"color": QUIET, "thickness": 1.5, "width": 4}
+ON_BARS = {**WHISKERS, "color": INK}
+"""Half of each lies on a bar, which on a light page is darker than they, and on a dark one as light."""
 
 
 def curve(
@@ -95,7 +97,7 @@ def bars(
         "marker": {"color": LINES[place % len(LINES)]},
     }
     if error is not None:
-        trace["error_y"] = {"type": "data", "array": rounded(error), **WHISKERS}
+        trace["error_y"] = {"type": "data", "array": rounded(error), **ON_BARS}
     if interval is not None:
         below, above = (np.abs(np.subtract(end, y)) for end in interval)
         trace["error_y"] = {
@@ -103,7 +105,7 @@ def bars(
             "symmetric": False,
             "array": rounded(above),
             "arrayminus": rounded(below),
-            **WHISKERS,
+            **ON_BARS,
         }
     return trace
 

@@ -23,6 +23,10 @@ COLOURS = (0, 1, 3, 4, 2)
 """Places of methods among the colours of curves, those first that no eye takes for each other."""
 
 
+ROUNDING = 1e-12
+"""Of the size: what is smaller is 0 but for the arithmetic, and has no place on a logarithmic axis."""
+
+
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     """One chart a quantity."""
     charts = []
@@ -32,7 +36,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         for place, method in enumerate(methods):
             mine = [row for row in rows if row["method"] == method]
             for name, field, dashed in ((method, "error", False), (f"{method}, interval ±", "half_width", True)):
-                points = [(row["epsilon"], row[field]) for row in mine if row[field]]
+                points = [(row["epsilon"], row[field]) for row in mine if (row[field] or 0) > ROUNDING * size]
                 if points:
                     x, y = zip(*points, strict=True)
                     lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
