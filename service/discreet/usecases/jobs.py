@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, planning
+from discreet.usecases import budgets, noise, planning
 from discreet.usecases.access import require
 from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
@@ -31,10 +30,6 @@ from discreet.usecases.services import Services
 log = structlog.get_logger()
 
 SUBMITTERS = ("owner", "analyst")
-MOST_REMEMBERED = 100_000
-
-_is_noise: dict[str, bool] = {}
-"""Of jobs that have a result, whether that is mostly noise: a published result never changes."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +70,11 @@ async def price(
     require(principal, *SUBMITTERS)
     planned = await services.planner.plan(services.database, principal, problem, privacy, seed)
     total = planned.plan.total
-    balances, reusable, noise, key = [], [], set[str](), planned.texts.release_key
+    balances, reusable, noisy, key = [], [], frozenset[str](), planned.texts.release_key
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
             reusable = [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
-            noise = await _mostly_noise(connection, reusable)
+            noisy = await noise.mostly_noise_among(connection, reusable)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
             found = await ledger.balances(connection, [*planned.accounts, *caps])
         balances = [
@@ -91,7 +86,7 @@ async def price(
         "price": price_view(total),
         "admitted": all(one.admitted for one in balances),
         "reusable": reusable,
-        "reusable_noise": [one for one in reusable if one in noise],
+        "reusable_noise": [one for one in reusable if one in noisy],
     }
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
@@ -250,25 +245,6 @@ async def result(services: Services, principal: Principal, job_id: str) -> tuple
         raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
     await require_unaltered(services, job_id, found[1], result=found[0])
     return row, found[0], found[1]
-
-
-async def mostly_noise(services: Services, principal: Principal, job_ids: Sequence[str]) -> frozenset[str]:
-    """Those of these jobs of the tenant whose result is mostly noise."""
-    require(principal, *SUBMITTERS)
-    if all(one in _is_noise for one in job_ids):
-        return frozenset(one for one in job_ids if _is_noise[one])
-    async with services.database.transaction(principal.tenant_id) as connection:
-        return frozenset(await _mostly_noise(connection, job_ids))
-
-
-async def _mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> set[str]:
-    """The same; what a published result says is read once."""
-    if len(_is_noise) > MOST_REMEMBERED:
-        _is_noise.clear()
-    unread = [one for one in job_ids if one not in _is_noise]
-    if unread:
-        _is_noise.update(await jobs.mostly_noise(connection, unread))
-    return {one for one in job_ids if _is_noise.get(one)}
 
 
 async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:

@@ -20,7 +20,7 @@ from discreet.problems import DATASETS, KINDS
 from discreet.problems.charts import charts_module
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import budgets, datasets, jobs, rehearsals
+from discreet.usecases import budgets, datasets, jobs, noise, rehearsals
 from discreet.usecases.requests import RehearsalRequest, SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
@@ -108,11 +108,11 @@ async def _views(
     services: Services, viewer: Viewer, rows: list[dict[str, Any]], found: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Jobs as a list shows them; that a result is mostly noise is for who may see results."""
-    noise: frozenset[str] = frozenset()
+    noisy: frozenset[str] = frozenset()
     if viewer.may(*jobs.SUBMITTERS):
         ended = [row["id"] for row in rows if row["state"] == "succeeded"]
-        noise = await jobs.mostly_noise(services, viewer.principal, ended)
-    return [{**_view(row, found), "mostly_noise": row["id"] in noise} for row in rows]
+        noisy = await noise.mostly_noise(services, viewer.principal, ended)
+    return [{**_view(row, found), "mostly_noise": row["id"] in noisy} for row in rows]
 
 
 def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:

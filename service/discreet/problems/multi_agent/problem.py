@@ -116,8 +116,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     @model_validator(mode="after")
     def _rounds_are_few(self) -> Self:
         if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            says = f"at most {MAX_ROUNDS} with protocol `federated`: each is a round"
-            raise FieldError("schedule/iterations", says)
+            raise FieldError("schedule/iterations", f"at most {MAX_ROUNDS} with protocol `federated`: each is a round")
         return self
 
     @classmethod
@@ -205,8 +204,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 "schedule": self.schedule.model_dump(),
             },
         )
-        sentences = tuple(one.sentence for one in self.expected(public, plan, LEVEL))
-        return plan.model_copy(update={"advice": sentences})
+        return plan.model_copy(update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))})
 
     def expected(self, public: MultiAgentPublic | None, plan: Plan, confidence: float) -> tuple[Expected, ...]:
         """Nothing before the agents have said their ranges."""
