@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,6 +71,8 @@ class Case:
     exact: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None
     """What the intervals are to hold, by quantity, perhaps of the release of a seed; None: what is finished of a
     release without noise."""
+    part: int = 0
+    """Cases of one truth and price that differ in this are told of together."""
 
 
 class Silent(Noise):
@@ -135,7 +138,8 @@ def measured(case: Case, releases: int) -> list[dict[str, Any]]:
         exact = {name: output.value() for name, output in finished(case, Silent()).items()}
     quantities: dict[str, Held] = {}
     noise = 0
-    for seed in range(releases):
+    first = zlib.crc32(f"{case.kind} {case.method} {case.truth} {case.part} {case.epsilon:g}".encode())
+    for seed in range(first, first + releases):  # no two cases have the same noise
         uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
         noise += uncertainty["mostly_noise"]
         of_seed = exact(seed) if callable(exact) else exact

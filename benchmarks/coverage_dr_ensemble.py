@@ -75,19 +75,27 @@ def case(
     if kind == "neighbours only":
         support = [(b, a) for b in range(STATES) for a in range(STATES) if abs(a - b) <= 1]
     extra = {"participants": participants, "steps": STEPS} if known else {}
-    public = DrEnsemblePublic.model_validate({"unit": "participant", "states": STATES, "support": support, **extra})
+    public = {"unit": "participant", "states": STATES, "support": support, **extra}
     rows = trajectories(chain(kind, STATES, rng), participants, STEPS, rng)
+    said = f"{kind}, {participants:,} loads" + (f", delta {delta / 1e18:g}" if delta else "")
+    said += "" if known else ", neither n nor steps public"
+    said += "".join(f", {name} {value}" for name, value in fields.items())
+    return case_of(said, public, rows, epsilon, delta, **fields)
+
+
+def case_of(
+    said: str, part: dict[str, Any], rows: list[list[int]], epsilon: float, delta: int = 0, **fields: Any
+) -> Case:
+    """Of these state sequences."""
+    public = DrEnsemblePublic.model_validate(part)
     content = DrEnsembleDataset.read_rows(public, DrEnsembleContent(trajectories=rows))
-    asked = problem(**fields)
+    asked = problem(**{"states": public.states, "initial": [1 / public.states] * public.states, **fields})
     plan = asked.plan(public, Budget(epsilon=round(epsilon * 1e9), delta=delta))
     released = asked.diagnose(public, plan, content, Noise.seeded(0))
     true = estimates.unnoised(public, plan, released)
     control, start = asked.control(plan), true.visits if asked.initial == "released" else np.array(asked.initial)
     exact = {"transitions": true.transitions}
     exact |= control.answer(true.transitions, control.solve(true.transitions), start)
-    said = f"{kind}, {participants:,} loads" + (f", delta {delta / 1e18:g}" if delta else "")
-    said += "" if known else ", neither n nor steps public"
-    said += "".join(f", {name} {value}" for name, value in fields.items())
     return Case("dr_ensemble", "counts", said, epsilon, asked, public, plan, content, exact)
 
 

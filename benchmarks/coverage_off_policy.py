@@ -89,11 +89,16 @@ def problem(**values: Any) -> OffPolicyEvaluation:
 
 
 def tabular(
-    truth: str, data: tuple[OffPolicyPublic, Content], start: list[float], epsilon: float, delta: float = 0.0
+    truth: str,
+    data: tuple[OffPolicyPublic, Content],
+    start: list[float],
+    epsilon: float,
+    delta: float = 0.0,
+    discount: float = DISCOUNT,
 ) -> Case:
     """What is to be held: the values of the exact histograms, to which no prior is added."""
     public, content = data
-    asked = problem(method="moments", initial=start)
+    asked = problem(method="moments", initial=start, discount=discount)
     plan = asked.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": delta}).budget)
     sums = asked.release(public, plan, content, Silent())["sums"].astype(float)
     states, cells = public.states or 1, public.cells()
@@ -103,7 +108,7 @@ def tabular(
         gained = sums[len(cells) :]
     else:
         gained = np.bincount(cells[:, 0], sums * np.array(public.rewards), minlength=states)
-    values = np.linalg.solve(np.diag(np.maximum(onward.sum(axis=1), 1.0)) - DISCOUNT * onward[:, :states], gained)
+    values = np.linalg.solve(np.diag(np.maximum(onward.sum(axis=1), 1.0)) - discount * onward[:, :states], gained)
     exact = {"values": values, "weights": values, "policy_value": values @ start}
     return Case(KIND, "moments", truth, epsilon, asked, public, plan, content, exact)
 
