@@ -2,9 +2,9 @@
 
 Each case is released many times, with seeded noise, and every release is finished as a job's is. Of each quantity of
 `uncertainty.values`: the part of all its numbers, over all releases, whose interval holds the exact one. Nominal is
-`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 100 --kinds routing"`; a run of 1,000 releases or
-more is kept in `benchmarks/COVERAGE.md`, a section a kind. A kind's cases are a function `cases()` in a file of its
-own, named in `CASES`.
+`accuracy.LEVEL`. On request: `make bench ARGS="coverage --releases 20 --kinds dr_ensemble"`. A run with 1,000 releases
+or more of each kind and method is kept in `benchmarks/COVERAGE.md`, a section a kind. Cases are a function `cases()` in
+files of their own, named in `CASES`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +29,13 @@ from discreet.problems.contents import Content
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output
 
-CASES: tuple[str, ...] = ("coverage_dr_ensemble", "coverage_routing", "coverage_multi_agent", "coverage_off_policy")
+CASES: tuple[str, ...] = (
+    "coverage_dr_ensemble",
+    "coverage_routing",
+    "coverage_multi_agent",
+    "coverage_off_policy",
+    "coverage_random",
+)
 """Modules of this package with a function `cases() -> Iterator[Case]`."""
 RELEASES = 1000
 LEAST_TOLD = 20
@@ -44,6 +51,7 @@ COLUMNS = (
     "method",
     "truth",
     "epsilon",
+    "releases",
     "quantity",
     "numbers",
     "coverage",
@@ -73,6 +81,8 @@ class Case:
     release without noise."""
     part: int = 0
     """Cases of one truth and price that differ in this are told of together."""
+    repeats: int = 1
+    """How often it is released for each release that is asked for: where there are few cases of a method."""
 
 
 class Silent(Noise):
@@ -111,9 +121,16 @@ class Held:
 def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
     """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between."""
     asked = set(filter(None, kinds.split(",")))
-    rows = [row for case in all_cases() if not asked or case.kind in asked for row in measured(case, releases)]
-    if releases >= RELEASES:
-        keep(rows, releases)
+    found: dict[tuple[Any, ...], Pooled] = {}
+    made: Counter[tuple[str, str]] = Counter()
+    for case in all_cases():
+        if not asked or case.kind in asked:
+            key = case.kind, case.method, case.truth, case.epsilon
+            found.setdefault(key, Pooled()).add(case, case.repeats * releases)
+            made[case.kind, case.method] += case.repeats * releases
+    rows = [row for pooled in found.values() for row in pooled.rows()]
+    if min(made.values()) >= RELEASES:
+        keep(rows)
     return [
         {
             "benchmark": f"coverage: {row['kind']} {row['method']}, {row['truth']}, epsilon {row['epsilon']:g}",
@@ -131,37 +148,55 @@ def all_cases() -> Iterator[Case]:
         yield from importlib.import_module(f"benchmarks.{name}").cases()
 
 
+class Pooled:
+    """Cases of one truth and price, told of together."""
+
+    def __init__(self) -> None:
+        self.start: dict[str, Any] = {}
+        self.releases = self.noise = 0
+        self.quantities: dict[str, list[Held]] = {}
+
+    def add(self, case: Case, releases: int) -> None:
+        """Release a case, and look at its intervals."""
+        exact = case.exact
+        if exact is None:
+            exact = {name: output.value() for name, output in finished(case, Silent()).items()}
+        self.start = {"kind": case.kind, "method": case.method, "truth": case.truth, "epsilon": case.epsilon}
+        own: dict[str, Held] = {}
+        first = zlib.crc32(f"{case.kind} {case.method} {case.truth} {case.part} {case.epsilon:g}".encode())
+        for seed in range(first, first + releases):  # no two cases have the same noise
+            uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
+            self.noise += uncertainty["mostly_noise"]
+            of_seed = exact(seed) if callable(exact) else exact
+            for name, interval in uncertainty["values"].items():
+                number = _numbers(of_seed[name])
+                own.setdefault(name, Held(number.size)).add(interval, number)
+        self.releases += releases
+        for name, held in own.items():
+            self.quantities.setdefault(name, []).append(held)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One a quantity that had an interval in any release, and one of all where none had."""
+        start = {**self.start, "releases": self.releases, "noise": self.noise / self.releases}
+        rows = []
+        for name, each in self.quantities.items():
+            given, holding = (np.concatenate([getattr(held, field) for held in each]) for field in ("given", "holding"))
+            widths = [width for held in each for width in held.widths]
+            mean = float(np.mean([held.numbers for held in each]))
+            row = {"quantity": name, "numbers": given.size, "worst": _worst(given, holding)}
+            row["coverage"] = float(holding.sum() / given.sum()) if given.any() else math.nan
+            row["width"] = float(np.median(widths)) if widths else math.nan
+            row["none"] = float(1 - given.sum() / (self.releases * mean))
+            rows.append({**start, **row})
+        nothing = dict.fromkeys(("coverage", "worst", "width"), math.nan)
+        return rows or [{**start, "quantity": "none", "numbers": 0, "none": 1.0, **nothing}]
+
+
 def measured(case: Case, releases: int) -> list[dict[str, Any]]:
-    """One row a quantity that had an interval in any release, and one of all where none had."""
-    exact = case.exact
-    if exact is None:
-        exact = {name: output.value() for name, output in finished(case, Silent()).items()}
-    quantities: dict[str, Held] = {}
-    noise = 0
-    first = zlib.crc32(f"{case.kind} {case.method} {case.truth} {case.part} {case.epsilon:g}".encode())
-    for seed in range(first, first + releases):  # no two cases have the same noise
-        uncertainty = finished(case, Noise.seeded(seed))["uncertainty"].value()
-        noise += uncertainty["mostly_noise"]
-        of_seed = exact(seed) if callable(exact) else exact
-        for name, interval in uncertainty["values"].items():
-            number = _numbers(of_seed[name])
-            quantities.setdefault(name, Held(number.size)).add(interval, number)
-    start = {"kind": case.kind, "method": case.method, "truth": case.truth, "epsilon": case.epsilon}
-    start["noise"] = noise / releases
-    rows = [
-        {
-            **start,
-            "quantity": name,
-            "numbers": held.numbers,
-            "coverage": float(held.holding.sum() / held.given.sum()) if held.given.any() else math.nan,
-            "worst": _worst(held),
-            "width": float(np.median(held.widths)) if held.widths else math.nan,
-            "none": float(1 - held.given.mean() / releases),
-        }
-        for name, held in quantities.items()
-    ]
-    nothing = dict.fromkeys(("coverage", "worst", "width"), math.nan)
-    return rows or [{**start, "quantity": "none", "numbers": 0, "none": 1.0, **nothing}]
+    """The rows of one case alone."""
+    pooled = Pooled()
+    pooled.add(case, releases)
+    return pooled.rows()
 
 
 def finished(case: Case, noise: Noise) -> dict[str, Output]:
@@ -170,23 +205,24 @@ def finished(case: Case, noise: Noise) -> dict[str, Output]:
     return case.problem.finish(case.public, case.plan, released, lambda *_: None).outputs
 
 
-def keep(rows: list[dict[str, Any]], releases: int) -> None:
+def keep(rows: list[dict[str, Any]]) -> None:
     """Write the rows into their kinds' sections of the page, and leave those of other kinds as they are."""
     _, *written = RESULTS.read_text().split("\n## ") if RESULTS.exists() else [""]
     sections = {text.split("\n", 1)[0].strip(): text.split("\n", 1)[1].strip() for text in written}
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        sections[kind] = section([row for row in rows if row["kind"] == kind], releases)
+        sections[kind] = section([row for row in rows if row["kind"] == kind])
     parts = (f"## {kind}\n\n{text}\n" for kind, text in sorted(sections.items()))
     RESULTS.write_text("\n".join((HEAD, *parts)))
 
 
-def section(rows: list[dict[str, Any]], releases: int) -> str:
+def section(rows: list[dict[str, Any]]) -> str:
     """A kind's rows as a table, with the day on which they were measured."""
     cells = [
         (
             row["method"],
             row["truth"],
             f"{row['epsilon']:g}",
+            f"{row['releases']:,}",
             row["quantity"],
             f"{row['numbers']:,}",
             _told(row["coverage"], ".3f"),
@@ -198,13 +234,13 @@ def section(rows: list[dict[str, Any]], releases: int) -> str:
         for row in rows
     ]
     lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *cells)]
-    return f"{datetime.now(UTC).date().isoformat()}, {releases:,} releases a case.\n\n" + "\n".join(lines)
+    return f"{datetime.now(UTC).date().isoformat()}.\n\n" + "\n".join(lines)
 
 
-def _worst(held: Held) -> float:
+def _worst(given: Floats, holding: Floats) -> float:
     """What a twentieth of the numbers, each by itself, are covered less often than."""
-    told = held.given >= LEAST_TOLD
-    return float(np.quantile(held.holding[told] / held.given[told], 0.05)) if told.any() else math.nan
+    told = given >= LEAST_TOLD
+    return float(np.quantile(holding[told] / given[told], 0.05)) if told.any() else math.nan
 
 
 def _numbers(values: Any) -> Floats:

@@ -20,6 +20,8 @@ from discreet.solvers.evaluation import monte_carlo_regression as regression
 KIND = "off_policy_evaluation"
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 TRUTHS = 4
+STACKED_EPSILONS, STACKED_TRUTHS, STACKED_PEOPLE = (0.1, 0.5, 1.0, 2.0, 8.0), 6, 10_000
+POINTS = ("trajectory", "step", "x_0", "x_1", "x_2", "x_next_0", "x_next_1", "x_next_2", "reward", "terminal")
 STATES, PEOPLE, HORIZON, DISCOUNT = 12, 3000, 20, 0.9
 
 
@@ -41,6 +43,9 @@ def cases() -> Iterator[Case]:
     for epsilon in EPSILONS:
         for method in ("dp_lsl", "dp_lsw"):
             yield regressed(method, data, start.tolist(), epsilon)
+    for seed in range(STACKED_TRUTHS):
+        for epsilon in STACKED_EPSILONS:
+            yield stacked(seed, epsilon)
 
 
 def patients(seed: int, rewards: str) -> tuple[dict[str, Any], list[list[int]], np.ndarray]:
@@ -83,6 +88,35 @@ def chain() -> tuple[OffPolicyPublic, Content]:
     return read({name: getattr(rows, name) for name in COLUMNS}, part)
 
 
+def stacked(seed: int, epsilon: float) -> Case:
+    """Walks of points in a square, and moments of two coordinates and a constant: what is to be held is what the same
+    sums say without noise, clipped and regularized alike."""
+    rng = np.random.default_rng([9, seed])
+    steps: dict[str, list[Any]] = {name: [] for name in POINTS}
+    person, x = np.arange(STACKED_PEOPLE), rng.uniform(-0.5, 0.5, (STACKED_PEOPLE, 2))
+    turn, worth = 0.8 * np.linalg.qr(rng.standard_normal((2, 2)))[0], rng.uniform(-0.7, 0.7, 3)
+    for step in range(10):
+        onward = np.clip(x @ turn + 0.2 * rng.standard_normal(x.shape), -0.5, 0.5)
+        reward = np.clip(worth[:2] @ x.T + worth[2] + 0.3 * rng.standard_normal(len(x)), -1, 1)
+        one, ends = np.full(len(x), 0.5), rng.random(len(x)) < 0.1
+        row = (person, np.full(len(x), step), *x.T, one, *onward.T, one, reward, ends)
+        for name, values in zip(POINTS, row, strict=True):
+            steps[name].append(values)
+        person, x = person[~ends], onward[~ends]
+    public = OffPolicyPublic.model_validate(
+        {"unit": "trajectory", "features": 3, "reward_bound": 1, "horizon": 10, "trajectories": STACKED_PEOPLE}
+    )
+    content = OffPolicyDataset.read_table(
+        public, pa.table({name: np.concatenate(each) for name, each in steps.items()})
+    )
+    public = OffPolicyDataset.describe(public, content)
+    initial = [[0.1, 0.1, 0.5], [-0.2, 0.3, 0.5]]
+    asked = problem(method="moments", features={"type": "identity", "bound": 1}, initial=initial)
+    plan = asked.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": 1e-5}).budget)
+    said = f"{STACKED_TRUTHS} walks in a square, 3 features, {STACKED_PEOPLE:,} trajectories"
+    return Case(KIND, "moments, stacked", said, epsilon, asked, public, plan, content, None, seed, 3)
+
+
 def problem(**values: Any) -> OffPolicyEvaluation:
     fixed = {"kind": KIND, "dataset": "benchmark", "features": {"type": "tabular"}, "discount": DISCOUNT}
     return OffPolicyEvaluation.model_validate({**fixed, **values})
@@ -122,4 +156,5 @@ def regressed(method: str, data: tuple[OffPolicyPublic, Content], start: list[fl
         shared["penalty"] = float(PEOPLE)
     found = getattr(regression, method)(transitions_of(content, 1.0), np.eye(STATES), DISCOUNT, **shared).theta
     exact = {"values": found, "weights": found, "policy_value": found @ start}
-    return Case(KIND, method, f"{STATES} states, {PEOPLE:,} trajectories", epsilon, asked, public, plan, content, exact)
+    said = f"{STATES} states, {PEOPLE:,} trajectories"
+    return Case(KIND, method, said, epsilon, asked, public, plan, content, exact, repeats=20)

@@ -58,9 +58,17 @@ class Estimate(ABC):
         """Matrices float64[draws, n, n] and visits float64[draws, n] that may lie behind the release, the same for the
         same release. None where none can be had."""
 
+    def bare(self) -> tuple[Floats, Floats]:
+        """The answer float64[n, n] and its visits float64[n] if no load ever made the moves that may be noise alone."""
+        return self.transitions, self.visits
+
     @abstractmethod
     def noise_dominates(self) -> NDArray[np.bool_]:
         """bool[n]: the rows that are mostly noise."""
+
+    def row_noise(self) -> Floats:
+        """float64[n]: of each row, the deviation of its noise over its sum, at most 1."""
+        return self.noise_dominates().astype(np.float64)
 
     @property
     @abstractmethod
@@ -118,11 +126,22 @@ class NoisyCounts(Estimate):
         drawn = self.posterior.draw(draws, np.random.default_rng(self.seed), self.known)
         return floored(self.public, drawn), self._visits(drawn)
 
+    def bare(self) -> tuple[Floats, Floats]:
+        """Without the counts below a deviation of their noise, in rows that have others."""
+        width = self.public.mask().sum(axis=1)
+        kept = np.where(self.counts >= self.deviation, self.counts, 0.0)
+        cells = np.where(np.repeat(self._row_sums(kept) > 0, width), kept, self.counts)
+        return floored(self.public, cells), self._visits(cells)
+
     def noise_dominates(self) -> NDArray[np.bool_]:
         """Where the deviation of a row's noise is at least its sum. A row of one transition is known."""
-        width = self.public.mask().sum(axis=1)
-        dominates: NDArray[np.bool_] = (self.deviation * np.sqrt(width) >= self._row_sums(self.counts)) & (width > 1)
+        dominates: NDArray[np.bool_] = self.row_noise() >= 1
         return dominates
+
+    def row_noise(self) -> Floats:
+        width, sums = self.public.mask().sum(axis=1), self._row_sums(self.counts)
+        part: Floats = np.minimum(self.deviation * np.sqrt(width) / np.maximum(sums, 1e-300), 1.0)
+        return np.where(width > 1, part, 0.0)
 
     @property
     def share(self) -> float:

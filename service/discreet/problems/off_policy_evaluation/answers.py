@@ -33,28 +33,35 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws float64[draws, d] of a posterior, beside the answer float64[d] that takes the place of their median: in a
-    chain of many rarely visited states each draw takes some of them for traps, and the values of all draws fall
-    together, where those of the mean counts do not."""
+    """Draws float64[draws, d] of a posterior, beside the answer float64[d]: in a chain of many rarely visited states
+    each draw takes some of them for traps, and the values of all draws fall together, where those of the mean counts do
+    not. The interval holds what the draws say, and the same about the answer in the place of their median; where a
+    value may be exactly 0 the answer is beside it, and only the former does.
+
+    bare: the answer float64[d] if nobody was ever in the states that are noise. Such a state is worth 0, which no draw
+    says of many of them at once: the interval is by as much longer as this moves the answer.
+    """
 
     weights: Floats
     draws: Floats
+    bare: Floats
     visits: Floats | None = None
     """Where the policy begins as the data do: draws float64[draws, d] of how often each state was visited."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
-        return self._ends(self.draws @ directions.T, directions @ self.weights)
+        return self._ends(self.draws @ directions.T, directions)
 
     def mean(self, start: Floats) -> tuple[Floats, Floats]:
         if self.visits is None:
             return self.of(start[None])
         found = (distribution(self.visits) * self.draws).sum(axis=1, keepdims=True)
-        return self._ends(found, start[None] @ self.weights)
+        return self._ends(found, start[None])
 
-    @staticmethod
-    def _ends(draws: Floats, answer: Floats) -> tuple[Floats, Floats]:
+    def _ends(self, draws: Floats, directions: Floats) -> tuple[Floats, Floats]:
         lower, middle, upper = np.quantile(draws, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], axis=0)
-        return answer + lower - middle, answer + upper - middle
+        shift, moved = directions @ self.weights - middle, directions @ (self.bare - self.weights)
+        lower, upper = lower + np.minimum(shift, 0.0), upper + np.maximum(shift, 0.0)
+        return lower + np.minimum(moved, 0.0), upper + np.maximum(moved, 0.0)
 
 
 @dataclass(frozen=True)

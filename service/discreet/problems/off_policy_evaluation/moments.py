@@ -162,8 +162,8 @@ class TabularMoments(_Moments):
             "reward_bound": public.reward_bound,
         }
         mean = posterior.mean(known)[None]
-        gained = mean_rewards(gains, rows(mean)[0], scale, kind)[None] if fixed is None else fixed
-        (values,) = draw_values(mean, rewards=gained, **given)
+        expected = mean_rewards(gains, rows(mean)[0], scale, kind)[None] if fixed is None else fixed
+        (values,) = draw_values(mean, rewards=expected, **given)
         begin = distribution(rows(mean)[0]) if start is None else start
 
         def spread() -> Drawn:
@@ -172,7 +172,10 @@ class TabularMoments(_Moments):
             met = rows(counts)
             gained = draw_rewards(gains, met, scale, kind, rng) if fixed is None else fixed
             found = draw_values(counts, rewards=gained, progress=lambda batch: progress(batch, self.steps()), **given)
-            return Drawn(values, found, None if start is not None else met)
+            some = np.where(noise[cells[:, 0]], 0.0, mean)
+            got = gained if fixed is not None else np.where(noise, 0.0, expected)
+            (bare,) = draw_values(some, rewards=got, **given)
+            return Drawn(values, found, bare, None if start is not None else met)
 
         return Answer(values, begin, noise, bool(begin[noise].sum() > 0.5), spread)
 
