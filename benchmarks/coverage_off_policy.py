@@ -20,7 +20,7 @@ from discreet.solvers.evaluation import monte_carlo_regression as regression
 KIND = "off_policy_evaluation"
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 TRUTHS = 4
-STACKED_EPSILONS, STACKED_TRUTHS, STACKED_PEOPLE = (0.1, 0.5, 1.0, 2.0, 8.0), 6, 10_000
+STACKED_EPSILONS, STACKED_TRUTHS, STACKED_PEOPLE = (0.1, 0.5, 1.0, 2.0, 8.0), 2, 3_000
 POINTS = ("trajectory", "step", "x_0", "x_1", "x_2", "x_next_0", "x_next_1", "x_next_2", "reward", "terminal")
 STATES, PEOPLE, HORIZON, DISCOUNT = 12, 3000, 20, 0.9
 
@@ -114,7 +114,7 @@ def stacked(seed: int, epsilon: float) -> Case:
     asked = problem(method="moments", features={"type": "identity", "bound": 1}, initial=initial)
     plan = asked.plan(public, Privacy.model_validate({"epsilon": epsilon, "delta": 1e-5}).budget)
     said = f"{STACKED_TRUTHS} walks in a square, 3 features, {STACKED_PEOPLE:,} trajectories"
-    return Case(KIND, "moments, stacked", said, epsilon, asked, public, plan, content, None, seed, 3)
+    return Case(KIND, "moments, stacked", said, epsilon, asked, public, plan, content, None, seed, 17)
 
 
 def problem(**values: Any) -> OffPolicyEvaluation:
@@ -157,4 +157,4 @@ def regressed(method: str, data: tuple[OffPolicyPublic, Content], start: list[fl
     found = getattr(regression, method)(transitions_of(content, 1.0), np.eye(STATES), DISCOUNT, **shared).theta
     exact = {"values": found, "weights": found, "policy_value": found @ start}
     said = f"{STATES} states, {PEOPLE:,} trajectories"
-    return Case(KIND, method, said, epsilon, asked, public, plan, content, exact, repeats=20)
+    return Case(KIND, method, said, epsilon, asked, public, plan, content, exact, repeats=34)

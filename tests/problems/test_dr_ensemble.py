@@ -417,6 +417,27 @@ def test_flow_balance_allows_a_fleet_that_begins_in_one_state_and_ends_in_anothe
     assert (np.abs(known.weights @ counts.ravel()) <= 1.5 * known.deviation).all()
 
 
+def test_intervals_hold_a_fleet_that_never_turns_back() -> None:
+    """300 vehicles from empty to full: 25 of 36 moves are never made, and hardly any draw makes none of them. Twelve
+    seeded releases; .63 of their loads were held before the interval held the end of what is possible."""
+    rng, state = np.random.default_rng(0), np.zeros(300, dtype=int)
+    rows = [state]
+    for _ in range(24):
+        rows.append(state := np.minimum(state + (rng.random(300) < 0.3), 5))
+    part = DrEnsemblePublic(unit="participant", states=6, participants=300, steps=25)
+    content = read(part, trajectories=np.array(rows).T.tolist())
+    asked = problem(power=[0, 1, 2, 3, 4, 5], initial=[1 / 6] * 6, price=[0.2] * 24)
+    plan = asked.plan(part, Budget(epsilon=3 * EPSILON // 2, delta=0))
+    released = asked.diagnose(part, plan, content, Noise.seeded(0))
+    true = asked.control(plan).load(estimates.unnoised(part, plan, released).transitions, np.full(6, 1 / 6))
+    held = []
+    for seed in range(12):
+        found = asked.finish(part, plan, asked.release(part, plan, content, Noise.seeded(seed)), lambda *_: None)
+        ends: dict[str, Any] = found.to_json()["uncertainty"]["values"]["default_power"]
+        held.append(((np.array(ends["lower"]) <= true + 1e-9) & (true - 1e-9 <= np.array(ends["upper"]))).mean())
+    assert np.mean(held) >= 0.8
+
+
 def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
     widths, errors = [], []
     for steps in (30, None):

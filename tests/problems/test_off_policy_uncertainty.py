@@ -41,6 +41,10 @@ def setting(**part: Any) -> tuple[OffPolicyPublic, Any]:
             state = to
             if ends:
                 break
+    return published(rows, **part)
+
+
+def published(rows: list[dict[str, Any]], **part: Any) -> tuple[OffPolicyPublic, Any]:
     public = OffPolicyPublic.model_validate(
         {"unit": "trajectory", "states": STATES, "reward_bound": 1, "horizon": 12, "topology": TOPOLOGY, **part}
     )
@@ -145,6 +149,22 @@ def test_noise_is_called_noise() -> None:
     (answer,) = (one for one in results(rare, 1, 1, initial=[*START, 0.0]) if not one["uncertainty"]["mostly_noise"])
     assert answer["uncertainty"]["noise_dominates"]["values"] == [False] * 5 + [True]
     assert answer["uncertainty"]["values"]["values"]["lower"][-1] is None
+
+
+def test_intervals_hold_states_that_nobody_was_in() -> None:
+    """A cycle of which half is never reached, each step of which pays 1, publicly: states there are worth 0 without
+    noise, and something in nearly every draw."""
+    states, reached, discount = 24, 12, 0.9
+    rows = [
+        {"trajectory": person, "step": s, "state": s, "next_state": s + 1, "terminal": False, "reward": 1.0}
+        for person in range(600)
+        for s in range(reached)
+    ]
+    onward = [[s, to] for s in range(states) for to in (s, (s + 1) % states)]
+    data = published(rows, states=states, topology=onward, rewards=[0.0, 1.0] * states)
+    truth = (1 - discount**reached) / (1 - discount)
+    found = list(results(data, 3, 20, initial=[1.0] + [0.0] * (states - 1)))
+    assert held(found, "policy_value", truth) >= 0.8
 
 
 def test_a_start_may_be_taken_from_the_release() -> None:
