@@ -7,6 +7,7 @@ knew. The dataset is declared a simulation, so that results show the truth besid
     python examples/demand_response.py > job.json
     discreet plan job.json                      # what to expect, from public figures
     discreet solve job.json --out result.json   # `uncertainty`: intervals, and rows of noise
+    python examples/demand_response.py --table   # advice, intervals, rows of noise, beside the truth
     python examples/demand_response.py --picture load.png
 """
 
@@ -67,6 +68,7 @@ def job() -> dict[str, Any]:
 def solved() -> dict[str, Any]:
     """The result of the job, without a server."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever prints the body needs no service
+    from discreet.problems.dr_ensemble import estimates  # noqa: PLC0415
     from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset  # noqa: PLC0415
     from discreet.problems.dr_ensemble.problem import DrEnsemble  # noqa: PLC0415
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
@@ -79,7 +81,32 @@ def solved() -> dict[str, Any]:
     released = problem.release(dataset.public, plan, content, noise)
     released |= problem.diagnose(dataset.public, plan, content, Noise.seeded(body["seed"]))
     result = problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()
-    return {**result, "advice": list(plan.advice)}
+    true = estimates.unnoised(dataset.public, plan, released).transitions.tolist()
+    return {**result, "advice": list(plan.advice), "true_transitions": true}
+
+
+def table() -> None:
+    """What the plan said, what came, and what is true."""
+    found = solved()
+    told = found["uncertainty"]
+    for sentence in found["advice"]:
+        print(f"the plan said: {sentence}")
+    low, high = told["values"]["saving"].values()
+    print(
+        f"saving of a building: {found['saving']:.1f} ({low:.1f} to {high:.1f}, 90 %); true {found['true_saving']:.1f}"
+    )
+    for name, hour in (("default_power", 12), ("expected_power", 12)):
+        low, high = (told["values"][name][end][hour] for end in ("lower", "upper"))
+        true = found[f"true_{name}"][hour]
+        print(f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true {true:.0f}")
+    rows = zip(KW, told["noise_dominates"]["transitions"], found["transitions"], found["true_transitions"], strict=True)
+    for power, noise, row, true in rows:
+        said = "noise" if noise else "     "
+        print(f"from {power:3.0f} kW {said} {_row(row)}\n        true       {_row(true)}")
+
+
+def _row(shares: list[float]) -> str:
+    return " ".join(f"{share:4.2f}" for share in shares)
 
 
 def main(picture: Path | None) -> None:
@@ -92,4 +119,7 @@ def main(picture: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[2]) if sys.argv[1:2] == ["--picture"] else None)
+    if sys.argv[1:2] == ["--table"]:
+        table()
+    else:
+        main(Path(sys.argv[2]) if sys.argv[1:2] == ["--picture"] else None)

@@ -6,11 +6,16 @@ mornings are SYNTHETIC: of every pair of zones and every morning an independent 
 the table's. Nobody's trips are in them.
 
     python examples/sioux_falls.py
+    python examples/sioux_falls.py --twice                # one release, two objectives, beside the truth
+    python examples/sioux_falls.py --twice roads.png      # and link flows of the second
+
+With a service the second question is `discreet ask JOB --set objective=user_equilibrium`, at price 0.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +68,42 @@ def job() -> dict[str, Any]:
     }
 
 
+def twice(picture: Path | None = None) -> None:
+    """Print both answers to one release, with the plan's advice, and what the exact means would say."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever writes the body needs no service
+    from discreet.problems.numbers import Privacy  # noqa: PLC0415
+    from discreet.problems.reuse import differences  # noqa: PLC0415
+    from discreet.problems.routing.charts import draw  # noqa: PLC0415
+    from discreet.problems.routing.dataset import RoutingDataset  # noqa: PLC0415
+    from discreet.problems.routing.problem import Routing  # noqa: PLC0415
+
+    body = job()
+    dataset = RoutingDataset.model_validate(body["problem"]["dataset"])
+    first = Routing.model_validate({**body["problem"], "dataset": "synthetic", "relative_gap": 1e-6})
+    plan = first.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
+    for sentence in plan.advice:
+        print(f"the plan said: {sentence}")
+    content = dataset.rows()
+    released = first.release(dataset.public, plan, content, Noise.seeded(SEED))
+    exact = {"trips": first.diagnose(dataset.public, plan, content, Noise.seeded(SEED))["true_trips"]}
+    for released_before, objective in enumerate(("system_optimum", "user_equilibrium")):
+        asked = first.model_copy(update={"objective": objective})
+        assert not differences(first, asked, dataset.public, "the first job")  # nothing that the release fixed
+        price = 0 if released_before else body["privacy"]["epsilon"]
+        alone = asked.model_copy(update={"uncertainty": False})
+        result, true = (
+            each.finish(dataset.public, plan, sums, lambda step, total: None).to_json()
+            for each, sums in ((asked, released), (alone, exact))
+        )
+        low, high = result["uncertainty"]["values"]["total_travel_time"].values()
+        print(
+            f"{objective}, price {price}: total travel time {result['total_travel_time']:,.0f} "
+            f"({low:,.0f} to {high:,.0f}, 90 %); without noise {true['total_travel_time']:,.0f}"
+        )
+    if picture is not None:
+        draw(asked.model_dump(mode="json"), result, picture, coordinates=sioux_falls_figures()["nodes"])
+
+
 def main() -> None:
     """Write the body, compact: it is some 26,000 rows."""
     JOB.write_text(json.dumps(job(), separators=(",", ":")) + "\n")
@@ -70,4 +111,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--twice"]:
+        twice(*map(Path, sys.argv[2:3]))
+    else:
+        main()
