@@ -79,7 +79,7 @@ def twice(picture: Path | None = None) -> None:
 
     body = job()
     dataset = RoutingDataset.model_validate(body["problem"]["dataset"])
-    first = Routing.model_validate({**body["problem"], "dataset": "synthetic", "relative_gap": 1e-6})
+    first = Routing.model_validate({**body["problem"], "dataset": "synthetic", "relative_gap": 1e-10})
     plan = first.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget)
     for sentence in plan.advice:
         print(f"the plan said: {sentence}")
