@@ -85,9 +85,8 @@ def solved() -> dict[str, Any]:
     return {**result, "advice": list(plan.advice), "true_transitions": true}
 
 
-def table() -> None:
+def table(found: dict[str, Any]) -> None:
     """What the plan said, what came, and what is true."""
-    found = solved()
     told = found["uncertainty"]
     for sentence in found["advice"]:
         print(f"the plan said: {sentence}")
@@ -120,6 +119,6 @@ def main(picture: Path | None) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
-        table()
+        table(solved())
     else:
         main(Path(sys.argv[2]) if sys.argv[1:2] == ["--picture"] else None)

@@ -119,3 +119,7 @@ def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys:
         lower, upper, true = (np.array(x) for x in (*told["values"][name].values(), result[f"true_{name}"]))
         assert (lower <= true).all()
         assert (true <= upper).all()
+    module.table(result)
+    printed = capsys.readouterr().out
+    assert printed.count(" kW noise ") == 2
+    assert f"true {result['true_saving']:.1f}" in printed
