@@ -26,6 +26,8 @@ RELATIONS: tuple[Literal["add_remove", "replace"], ...] = ("add_remove", "replac
 LEAST_OF_CLIP = 0.05
 """Sampling alone may meet large deltas; noise below this part of the clip is not looked for."""
 LEAST_RATIO, LARGEST_RATIO = 0.999, 1.02
+GRID, LEAST_INTERVAL = 0.02, 3e-6
+"""Width of dp_accounting's grid beside one step's loss. A coarse grid errs upward, which a ratio below 1 would show."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,10 @@ def compare(place: Place) -> Found | None:
 def peer_delta(place: Place, scale: float) -> float:
     """dp_accounting's delta of the whole composition; its multipliers are relative to one unit's clip."""
     replace = place.relation == "replace"
-    # The loss of one step spreads by about rate/scale; the grid is fine beside that and beside epsilon.
+    # The loss of one step spreads by about rate/scale. Its grid is fine beside that, since each step adds to the
+    # variance what the grid's width does, and beside epsilon.
     spread = place.rate * (2 if replace else 1) * min(1 / scale, 3.0)
-    interval = min(1e-4, max(spread * math.sqrt(place.steps) * 1e-4, 3e-6), place.epsilon * 1e-3)
+    interval = min(max(spread * GRID, LEAST_INTERVAL), place.epsilon * 1e-3)
     step = privacy_loss_distribution.from_gaussian_mechanism(
         scale,
         value_discretization_interval=interval,

@@ -160,8 +160,10 @@ def starts(case: Neighbours) -> list[Any]:
 
 
 def step(case: Neighbours, left: Content, right: Content, start: Any) -> float:
-    """How far theta is apart after one step of size 1 on all trajectories, as the method takes them."""
+    """How far theta is apart after one step of size 1 on all trajectories, as the method takes them, in the scales of
+    its coordinates, in which each of them gets the same noise."""
     method = case.problem._method(case.public, case.plan.parameters["method"])  # type: ignore[attr-defined]
+    scale = method._scale() if method.name == "minibatch" else np.ones(2 * method.features.dimension)
     found = []
     for content in (left, right):
         moved = td.bounded(transitions_of(content, method.max_ratio), case.public.reward_bound, method.max_ratio)
@@ -174,9 +176,10 @@ def step(case: Neighbours, left: Content, right: Content, start: Any) -> float:
             step_size=1.0,
             generator=np.random.default_rng(1),
             initial=start,
+            scale=scale,
             **ends,
         )
-        found.append(theta)
+        found.append(theta / scale[: theta.size])
     return float(np.linalg.norm(found[0] - found[1]))
 
 

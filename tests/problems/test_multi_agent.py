@@ -16,7 +16,7 @@ from scipy import stats
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
-from discreet.problems.federation import Member
+from discreet.problems.federation import ROUNDS_ARE_SEEN, Member
 from discreet.problems.multi_agent.dataset import MultiAgentContent, MultiAgentDataset, MultiAgentPublic
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.multi_agent.session import STATE
@@ -133,6 +133,13 @@ def test_more_noise_than_is_drawn_in_time_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(InvalidInput, match="more noise than is drawn") as refused:
         problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
     assert refused.value.issues[0].pointer == "/problem/schedule/iterations"
+
+
+def test_plans_of_sessions_name_what_durations_of_rounds_tell() -> None:
+    asked = problem(dataset=None, protocol="federated", federation={"agents": 3})
+    assert ROUNDS_ARE_SEEN in asked.plan_federation((), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
+    # In one process releases are padded instead.
+    assert ROUNDS_ARE_SEEN not in problem().plan(public(), Budget(epsilon=EPSILON, delta=DELTA)).assumptions
 
 
 def test_the_radius_that_hides_everything_is_named() -> None:

@@ -21,7 +21,7 @@ from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import dataset as off_policy_dataset
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
-from discreet.problems.off_policy_evaluation.gradients import MOST_NOISE, TABULAR_STEP, shorter
+from discreet.problems.off_policy_evaluation.gradients import TABULAR_NOISE, TABULAR_STEP, shorter
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
@@ -445,7 +445,7 @@ def test_a_minibatch_with_too_much_noise_predicts_nothing_rather_than_noise() ->
     assert np.abs(long).max() > 5 * max(VALUES)
     plan = problem(method="minibatch").plan(part, Budget(epsilon=EPSILON, delta=10**13))
     assert "hardly more than predicting 0" in plan.advice[0]
-    factors = [shorter(noise) for noise in (0.0, 1.0, MOST_NOISE, 2 * MOST_NOISE, 1e300)]
+    factors = [shorter(noise, TABULAR_NOISE) for noise in (0.0, 1.0, TABULAR_NOISE, 2 * TABULAR_NOISE, 1e300)]
     assert factors[:3] == [1, 1, 1]
     assert 1 > factors[3] > factors[4] >= 0
 

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from discreet.ledger.certificates import is_signed
 from discreet.problems.coupled_qp.problem import CoupledQp
+from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, QuadraticCost
 from discreet_client.client import ApiError
@@ -107,6 +108,7 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
     assert result["rounds"] == 200
     assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}
     assert is_signed(certificate)
+    assert certificate["assumptions"].count(ROUNDS_ARE_SEEN) == 1
     assert certificate["guarantee"] == {
         "type": "cryptographic",
         "epsilon": None,

@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import text
 
+from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.storage.database import SYSTEM
 from discreet.usecases import endings
 from discreet.usecases.rpc_tls import self_signed
@@ -43,6 +44,8 @@ def test_three_agents_agree(shared: Federation) -> None:
     assert states == ["queued", "awaiting_agents", "running", "succeeded"]
     assert answer["result"]["sums"] == sums(3, 4)
     assert answer["certificate"]["guarantee"]["type"] == "none"
+    # Of this kind the plan says nothing of it: the session does, and says it once.
+    assert answer["certificate"]["assumptions"].count(ROUNDS_ARE_SEEN) == 1
     assert all(kinds == ["open"] for kinds in entries(shared, job).values())
 
 

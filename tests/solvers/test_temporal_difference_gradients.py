@@ -13,7 +13,7 @@ from scipy import stats
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation.gradient_temporal_difference import gradient, minibatch
 from discreet.solvers.evaluation.least_squares_temporal_difference import moments_of, solve_moments
-from discreet.solvers.evaluation.temporal_difference import Transitions, feature_rows, grouped
+from discreet.solvers.evaluation.temporal_difference import Transitions, grouped, table_of
 from discreet.solvers.evaluation.value_features import Features, Fourier, Tabular
 
 Floats = NDArray[np.float64]
@@ -242,15 +242,13 @@ def test_no_step_is_longer_than_the_clip(method: str) -> None:
 def test_no_gradient_of_any_size_is_longer_than_the_clip() -> None:
     """Both halves of it together, for iterates that make it anything from tiny to huge; most are longer unclipped."""
     data, generator = data_of(9, 5, tabular=True), np.random.default_rng(3)
-    rows, next_rows = feature_rows(data, Tabular(4))
+    table = table_of(data, Tabular(4), 0.9)
     clipped = 0
     for size in (1e-3, 1.0, 1e3, 1e6):
         for i in range(data.trajectories):
-            theta, w = generator.normal(0, size, (2, 4))
+            iterate, scale = generator.normal(0, size, 8), np.exp(generator.normal(0, 3, 8))
             total, room = np.zeros(8), np.empty((4, 4))
-            ends = data.trajectory_start[i], data.trajectory_start[i + 1]
-            parts = (data.reward, data.ratio, data.terminal, 0.9, 0.1, theta, w, *room, total)
-            gtd._add_clipped(*ends, rows, next_rows, *parts)
+            gtd._add_clipped(table, i, 0.1, scale, iterate, room, total)
             length = float(np.linalg.norm(total))
             assert length <= 0.1 * (1 + 1e-12)
             clipped += length > 0.1 * (1 - 1e-9)

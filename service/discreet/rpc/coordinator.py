@@ -25,6 +25,7 @@ from discreet.errors import Unavailable
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import Limits
 from discreet.observability import faults, telemetry
+from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.rpc.admission import Seats
 from discreet.rpc.attendance import Attendance
 from discreet.rpc.interceptors import Checked, Received
@@ -49,8 +50,7 @@ FAREWELL_SECONDS = 5.0
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is seen by the operator",
-    "rounds are not padded: how long one took is seen by all of the session, and tells how long the slowest agent's own"
-    " computing and connection took",
+    ROUNDS_ARE_SEEN,
 )
 
 _rounds = Counter("discreet_rpc_rounds_total", "Rounds that were completed")
@@ -264,7 +264,7 @@ class Coordinator:
                 claim,
                 output.payload,
                 output.tables,
-                assumptions=ASSUMPTIONS,
+                assumptions=[one for one in ASSUMPTIONS if one not in held.plan.assumptions],
                 federation={
                     "session": held.session_id,
                     "roster": signing.digest(held.roster or b"").hex(),

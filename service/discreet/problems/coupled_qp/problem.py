@@ -36,7 +36,7 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.problems.coupled_qp.result import CoupledQpResult
 from discreet.problems.coupled_qp.session import SumSession
-from discreet.problems.federation import FederatedProblem, Member, Session
+from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
@@ -51,8 +51,7 @@ USEFUL_NOISE = 0.25
 """Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
 
 LEAST_SHARE_VARIANCE = 100
-"""Of an agent's noise on the grid: from here on shares add up to a discrete Gaussian within e^-900 (Kairouz, Liu,
-Steinke 2021, Lemma 10)."""
+"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al. 2021, Lemma 10)."""
 
 SETUP_EXCHANGES = 4
 """Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
@@ -163,6 +162,7 @@ class CoupledQp(FederatedProblem):
                 "without the operator",
                 "the owner signs the right roster",
                 "the sum of every round is seen by every agent",
+                *([] if self.terms is None else [ROUNDS_ARE_SEEN]),
             ),
             parameters={
                 "protocol": secure_sum.PROTOCOL,

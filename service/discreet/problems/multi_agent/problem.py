@@ -25,7 +25,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.federation import FederatedProblem, Member, Session
+from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
 from discreet.problems.multi_agent.constraints import names_in, proven, tightened
 from discreet.problems.multi_agent.dataset import (
@@ -194,7 +194,9 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
                 protection(public, steps),
-                *([] if self.protocol != "job" else [sized(f"{public.most_operations} operations of all objectives")]),
+                sized(f"{public.most_operations} operations of all objectives")
+                if self.protocol == "job"
+                else ROUNDS_ARE_SEEN,
             ),
             parameters={
                 # A list: where plans are stored the keys of an object have no order, and units go by position.
@@ -377,6 +379,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps),
             unit="trajectory",
             neighbours=neighbours,
+            assumptions=(ROUNDS_ARE_SEEN,),
             advice=(
                 "how much noise there is follows from the agents' ranges and radii, which they give when they enrol",
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +26,10 @@ COUNT_SHARE = 20
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
 TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
-DENSE_STEP, DENSE_CLIP = 5.0, 0.03
+DENSE_STEP, DENSE_CLIP = 3.0, 0.01
 GRADIENT_STEP, GRADIENT_CLIP = 3.2, 0.001
-MOST_NOISE = 15.0
-"""Beyond which default steps are made shorter."""
+TABULAR_NOISE, DENSE_NOISE = 15.0, 40.0
+"""Beyond which default steps are made shorter: more where steps times clips are less."""
 FEW = 16
 """Coordinates: fewer are taken for so many, since noise adds up over steps in each of them too."""
 
@@ -101,7 +102,7 @@ class Minibatch(Method):
             return (UNCOUNTED,)
         ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
         says = f"the noise of a step is {plain(ratio)} times the largest gradient that {m:,} trajectories can give"
-        if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * MOST_NOISE:
+        if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise:
             return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
         return self._judged(ratio, says)
 
@@ -113,7 +114,10 @@ class Minibatch(Method):
         drawn = chosen["sampling"] * max(int(m[0]), 1)
         step = chosen["step_size"] / drawn
         if self.asked.step_size is None:
-            step *= shorter(max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"]))
+            step *= shorter(
+                max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"]), self._most_noise
+            )
+        scale = self._scale()
         found = gtd.minibatch(
             moved,
             self.features,
@@ -124,20 +128,35 @@ class Minibatch(Method):
             clip=chosen["clip"],
             noise_scale=event.scale,
             generator=noise.generator(),
+            scale=scale,
         )
-        return {"weights": coarse(found, step * event.scale), "trajectories": m}
+        return {"weights": coarse(found, step * event.scale * float(scale.min())), "trajectories": m}
+
+    @property
+    def _most_noise(self) -> float:
+        return DENSE_NOISE if self.public.states is None else TABULAR_NOISE
+
+    def _scale(self) -> Floats:
+        """What each coordinate is measured in where gradients are clipped and noised, (2d,): smooth values first; and
+        values of coordinates are sums of some 1/(1 - discount) rewards, the dual weights single errors."""
+        smooth = self.features.scales()
+        between = 1.0 if self.public.states is not None else (1 - self.asked.discount) ** -0.25
+        return np.concatenate([between * smooth, smooth])
 
     def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
         """No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
         moves the last ones follows from the data, and the data alone. Only so much noise that default steps come to
         nothing shows."""
-        chosen = self.parameters()
-        drawn = chosen["sampling"] * max(int(released["trajectories"][0]), 1)
-        noise = max(self.features.dimension, FEW) * event.scale / (drawn * chosen["clip"])
-        return Answer(released["weights"], start, mostly_noise=noise > 4 * MOST_NOISE)
+        drawn = self.parameters()["sampling"] * max(int(released["trajectories"][0]), 1)
+        mostly = self._noise(event, drawn) > 4 * self._most_noise
+        return Answer(released["weights"], start, mostly_noise=mostly)
+
+    def _noise(self, event: Any, drawn: float) -> float:
+        """Of all coordinates of a step together, in largest gradients that `drawn` trajectories can give."""
+        return float(max(self.features.dimension, FEW) * event.scale / (drawn * self.parameters()["clip"]))
 
 
-def shorter(noise: float) -> float:
+def shorter(noise: float, most: float) -> float:
     """The part of the default step that suits so much noise: of all coordinates of a step together, in largest
     gradients that the sample can give. Of public and released figures alone.
 
@@ -145,7 +164,7 @@ def shorter(noise: float) -> float:
     predicting 0 as steps get short. So from some noise on steps fall faster than noise grows, and the answer is that
     of predicting 0 in the limit, not worse.
     """
-    return min(1.0, (MOST_NOISE / noise) ** 2) if noise > 0 else 1.0
+    return min(1.0, (most / noise) ** 2) if noise > 0 else 1.0
 
 
 class Gradient(Method):

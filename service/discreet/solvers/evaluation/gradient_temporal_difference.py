@@ -10,7 +10,9 @@ The primal-dual gradient of a trajectory (Xie et al. 2019, eq. 4.1), in one pass
                       (rho_t ((phi_t - g phi_{t+1})·theta - R_t) + phi_t·w) phi_t ]
 
 Noise and samples come from the generator alone; `noise_scale` is the deviation of each coordinate's noise, absolute
-(the paper's h sigma). Features may be scaled to unit norm by the caller: the clip is then easier to choose.
+(the paper's h sigma). `scale` (2d,), public, positive: gradients are clipped and get their noise in the coordinates
+theta/scale, w/scale, so a coordinate of a larger scale moves further for the same noise. Whatever it is, a trajectory
+moves a sum by at most the clip.
 """
 
 from __future__ import annotations
@@ -19,10 +21,9 @@ import math
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.solvers.evaluation.feature_access import Rows, add, at, dot
-from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, feature_rows
+from discreet.solvers.evaluation.feature_access import add, at, dot
+from discreet.solvers.evaluation.temporal_difference import Floats, Table, Transitions, table_of
 from discreet.solvers.evaluation.value_features import Features
 
 
@@ -45,22 +46,13 @@ def gradient(
     the iterates after steps k+1, …, steps. Replacing a trajectory moves a step's sum by at most 2 clip in l2; m is
     public. Starts at `initial` (2d,), theta then w, zeros when not given. No trajectory: the initial theta.
     """
-    rows, next_rows = feature_rows(transitions, features)
-    sizes = np.broadcast_to(np.asarray(step_sizes, dtype=np.float64), steps).copy()
-    iterate = _initial(initial, features.dimension)
     return _gradient(
-        transitions.trajectory_start,
-        rows,
-        next_rows,
-        transitions.reward,
-        transitions.ratio,
-        transitions.terminal,
-        float(discount),
-        sizes,
+        table_of(transitions, features, discount),
+        np.broadcast_to(np.asarray(step_sizes, dtype=np.float64), steps).copy(),
         float(clip),
         float(noise_scale),
         generator,
-        iterate,
+        _initial(initial, features.dimension),
         steps - 1 if average_from is None else int(average_from),
     )
 
@@ -78,31 +70,25 @@ def minibatch(
     generator: np.random.Generator,
     initial: Floats | None = None,
     average_from: float = 0.5,
+    scale: Floats | None = None,
 ) -> Floats:
     """Steps on Poisson samples: each trajectory takes part with `probability`, independently, in every step.
 
-    `(theta, w) -= step_size (sum of clipped B_i + noise)`: the SUM over the sample, nothing is divided by a number of
-    trajectories. A caller with a public number m gives step/(probability m). Adding or removing a trajectory moves a
-    step's sum by at most `clip` in l2, replacing one by 2 clip. Returns the mean of theta over the last iterates, from
-    the fraction `average_from` of the steps on.
+    `(theta, w) -= step_size scale (sum of clipped scale B_i + noise)`: the SUM over the sample, nothing is divided by a
+    number of trajectories. A caller with a public number m gives step/(probability m). Adding or removing a trajectory
+    moves a step's sum by at most `clip` in l2, replacing one by 2 clip. Returns the mean of theta over the last
+    iterates, from the fraction `average_from` of the steps on.
     """
-    rows, next_rows = feature_rows(transitions, features)
-    iterate = _initial(initial, features.dimension)
     return _minibatch(
-        transitions.trajectory_start,
-        rows,
-        next_rows,
-        transitions.reward,
-        transitions.ratio,
-        transitions.terminal,
-        float(discount),
+        table_of(transitions, features, discount),
         float(probability),
         int(steps),
         float(step_size),
         float(clip),
+        np.ones(2 * features.dimension) if scale is None else np.array(scale, dtype=np.float64),
         float(noise_scale),
         generator,
-        iterate,
+        _initial(initial, features.dimension),
         min(int(average_from * steps), steps - 1),
     )
 
@@ -112,63 +98,54 @@ def _initial(initial: Floats | None, dimension: int) -> Floats:
 
 
 @numba.njit(cache=True, nogil=True)
-def _add_clipped(
-    begin: int,
-    end: int,
-    rows: Rows,
-    next_rows: Rows,
-    reward: Floats,
-    ratio: Floats,
-    terminal: NDArray[np.bool_],
-    discount: float,
-    clip: float,
-    theta: Floats,
-    w: Floats,
-    primal: Floats,
-    dual: Floats,
-    here: Floats,
-    ahead: Floats,
-    total: Floats,
-) -> None:
-    """Add one trajectory's B_i, clipped, to `total`; `primal`, `dual`, `here` and `ahead` are room for it. Not finite:
-    nothing."""
+def _add_clipped(data: Table, i: int, clip: float, scale: Floats, iterate: Floats, room: Floats, total: Floats) -> None:
+    """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. Not finite: nothing."""
+    begin, end, d = data.start[i], data.start[i + 1], iterate.size // 2
     if end == begin:
         return
+    theta, w = iterate[:d], iterate[d:]
+    primal, dual, here, ahead = room[0], room[1], room[2], room[3]
     primal[:] = 0.0
     dual[:] = 0.0
     for t in range(begin, end):
-        weight = ratio[t] if ratio.size else 1.0
-        phi = at(rows, t, here)
+        weight = data.ratio[t] if data.ratio.size else 1.0
+        phi = at(data.here, t, here)
         height = dot(phi, w)
-        error = dot(phi, theta) - reward[t]
+        error = dot(phi, theta) - data.reward[t]
         slope = weight * height
-        if not terminal[t]:
-            following = at(next_rows, t, ahead)
-            error -= discount * dot(following, theta)
-            add(following, discount * slope, primal)
+        if not data.terminal[t]:
+            following = at(data.ahead, t, ahead)
+            error -= data.discount * dot(following, theta)
+            add(following, data.discount * slope, primal)
         add(phi, -slope, primal)
         add(phi, weight * error + height, dual)
     square = 0.0
-    for i in range(theta.size):
-        square += primal[i] * primal[i] + dual[i] * dual[i]
+    for j in range(d):
+        primal[j] *= scale[j]
+        dual[j] *= scale[d + j]
+        square += primal[j] * primal[j] + dual[j] * dual[j]
     norm = math.sqrt(square) / (end - begin)
     if not norm < np.inf:
         return
     factor = (1.0 if norm <= clip else clip / norm) / (end - begin)
-    for i in range(theta.size):
-        total[i] += factor * primal[i]
-        total[theta.size + i] += factor * dual[i]
+    for j in range(d):
+        total[j] += factor * primal[j]
+        total[d + j] += factor * dual[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _move(
+    iterate: Floats, step_size: float, scale: Floats, noise_scale: float, generator: np.random.Generator, total: Floats
+) -> None:
+    """One step against `total` and its noise, which is left at 0 for the next."""
+    for j in range(total.size):
+        iterate[j] -= step_size * scale[j] * (total[j] + noise_scale * generator.standard_normal())
+    total[:] = 0.0
 
 
 @numba.njit(cache=True, nogil=True)
 def _gradient(
-    start: Ints,
-    rows: Rows,
-    next_rows: Rows,
-    reward: Floats,
-    ratio: Floats,
-    terminal: NDArray[np.bool_],
-    discount: float,
+    data: Table,
     step_sizes: Floats,
     clip: float,
     noise_scale: float,
@@ -176,74 +153,39 @@ def _gradient(
     iterate: Floats,
     average_from: int,
 ) -> Floats:
-    dimension = iterate.size // 2
-    theta, w = iterate[:dimension], iterate[dimension:]
-    primal, dual, total = np.empty(dimension), np.empty(dimension), np.empty(2 * dimension)
-    here, ahead = np.empty(dimension), np.empty(dimension)
-    mean = np.zeros(dimension)
-    averaged = 0
-    trajectories = start.size - 1
+    d = iterate.size // 2
+    total, room, mean, scale = np.zeros(2 * d), np.empty((4, d)), np.zeros(d), np.ones(2 * d)
+    trajectories = data.start.size - 1
     if trajectories == 0:
-        return theta.copy()
+        return iterate[:d].copy()
     for step in range(step_sizes.size):
-        i = generator.integers(0, trajectories)
-        total[:] = 0.0
-        _add_clipped(
-            start[i],
-            start[i + 1],
-            rows,
-            next_rows,
-            reward,
-            ratio,
-            terminal,
-            discount,
-            clip,
-            theta,
-            w,
-            primal,
-            dual,
-            here,
-            ahead,
-            total,
-        )
-        for j in range(total.size):
-            iterate[j] -= step_sizes[step] * (total[j] + noise_scale * generator.standard_normal())
+        i = int(generator.integers(0, trajectories))
+        _add_clipped(data, i, clip, scale, iterate, room, total)
+        _move(iterate, step_sizes[step], scale, noise_scale, generator, total)
         if step >= average_from:
-            averaged += 1
-            for j in range(dimension):
-                mean[j] += (theta[j] - mean[j]) / averaged
+            mean += (iterate[:d] - mean) / (step - average_from + 1)
     return mean
 
 
 @numba.njit(cache=True, nogil=True)
 def _minibatch(
-    start: Ints,
-    rows: Rows,
-    next_rows: Rows,
-    reward: Floats,
-    ratio: Floats,
-    terminal: NDArray[np.bool_],
-    discount: float,
+    data: Table,
     probability: float,
     steps: int,
     step_size: float,
     clip: float,
+    scale: Floats,
     noise_scale: float,
     generator: np.random.Generator,
     iterate: Floats,
     average_from: int,
 ) -> Floats:
-    dimension = iterate.size // 2
-    theta, w = iterate[:dimension], iterate[dimension:]
-    primal, dual, total = np.empty(dimension), np.empty(dimension), np.empty(2 * dimension)
-    here, ahead = np.empty(dimension), np.empty(dimension)
-    mean = np.zeros(dimension)
-    averaged = 0
-    trajectories = start.size - 1
+    d = iterate.size // 2
+    total, room, mean = np.zeros(2 * d), np.empty((4, d)), np.zeros(d)
+    trajectories = data.start.size - 1
     # The gaps between members of a Poisson sample are geometric: P(gap >= k) = (1 - q)^k.
     rate = math.log1p(-probability) if probability < 1.0 else -np.inf
     for step in range(steps):
-        total[:] = 0.0
         position = 0.0
         while True:
             gap = math.log1p(-generator.random()) / rate
@@ -253,30 +195,9 @@ def _minibatch(
             position += math.floor(gap)
             if position >= trajectories:
                 break
-            i = int(position)
-            _add_clipped(
-                start[i],
-                start[i + 1],
-                rows,
-                next_rows,
-                reward,
-                ratio,
-                terminal,
-                discount,
-                clip,
-                theta,
-                w,
-                primal,
-                dual,
-                here,
-                ahead,
-                total,
-            )
+            _add_clipped(data, int(position), clip, scale, iterate, room, total)
             position += 1.0
-        for j in range(total.size):
-            iterate[j] -= step_size * (total[j] + noise_scale * generator.standard_normal())
+        _move(iterate, step_size, scale, noise_scale, generator, total)
         if step >= average_from:
-            averaged += 1
-            for j in range(dimension):
-                mean[j] += (theta[j] - mean[j]) / averaged
+            mean += (iterate[:d] - mean) / (step - average_from + 1)
     return mean

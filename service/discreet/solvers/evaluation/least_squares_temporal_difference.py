@@ -18,10 +18,9 @@ import math
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from discreet.solvers.evaluation.feature_access import Rows, add, at
-from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, feature_rows
+from discreet.solvers.evaluation.feature_access import add, at
+from discreet.solvers.evaluation.temporal_difference import Floats, Table, Transitions, table_of
 from discreet.solvers.evaluation.value_features import Features
 from discreet.solvers.evaluation.visit_counts import Moments
 
@@ -67,72 +66,53 @@ def stacked(
     replacement. Each trajectory's vector is rounded toward zero to a power-of-two grid below 2^-26 clip, so that the
     float sums are exact for up to 2^26 trajectories. A trajectory that is not finite counts 0.
     """
-    rows, next_rows = feature_rows(transitions, features)
     total = np.zeros(stacked_size(features.dimension))
     grid = math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
-    _stacked(
-        transitions.trajectory_start,
-        rows,
-        next_rows,
-        transitions.reward,
-        transitions.ratio,
-        transitions.terminal,
-        features.dimension,
-        float(discount),
-        # A hair below the clip: rounding in the norm does not cross it.
-        float(clip) * (1 - 1e-9),
-        float(reward_bound),
-        float(max_ratio),
-        grid,
-        total,
-    )
+    # A hair below the clip: rounding in the norm does not cross it.
+    longest = float(clip) * (1 - 1e-9)
+    data = table_of(transitions, features, discount)
+    _stacked(data, features.dimension, longest, float(reward_bound), float(max_ratio), grid, total)
     return total
 
 
 @numba.njit(cache=True, nogil=True)
-def _stacked(
-    start: Ints,
-    rows: Rows,
-    next_rows: Rows,
-    reward: Floats,
-    ratio: Floats,
-    terminal: NDArray[np.bool_],
-    dimension: int,
-    discount: float,
-    clip: float,
-    reward_bound: float,
-    max_ratio: float,
-    grid: float,
-    total: Floats,
-) -> None:
-    one = np.zeros(total.size)
-    here, ahead, room = np.empty(dimension), np.empty(dimension), np.empty(dimension)
+def _add_statistics(data: Table, i: int, reward_bound: float, max_ratio: float, room: Floats, out: Floats) -> None:
+    """Add tau (A_i, b_i / reward_bound, C_i) of one trajectory to `out`; `room` float64[3, d] is overwritten."""
+    here, ahead, other = room[0], room[1], room[2]
+    dimension = here.size
     square = dimension * dimension
-    for trajectory in range(start.size - 1):
-        begin, end = start[trajectory], start[trajectory + 1]
+    for t in range(data.start[i], data.start[i + 1]):
+        here[:] = 0.0
+        add(at(data.here, t, other), 1.0, here)
+        ahead[:] = here
+        if not data.terminal[t]:
+            add(at(data.ahead, t, other), -data.discount, ahead)
+        weight = min(max(data.ratio[t], 0.0), max_ratio) if data.ratio.size else 1.0
+        gain = weight * min(max(data.reward[t] / reward_bound, -1.0), 1.0)
+        triangle = square + dimension
+        for j in range(dimension):
+            if here[j] != 0.0:
+                first = weight * here[j]
+                for k in range(dimension):
+                    out[j * dimension + k] += first * ahead[k]
+                out[square + j] += gain * here[j]
+                for k in range(j, dimension):
+                    out[triangle + k - j] += here[j] * here[k]
+            triangle += dimension - j
+
+
+@numba.njit(cache=True, nogil=True)
+def _stacked(
+    data: Table, dimension: int, clip: float, reward_bound: float, max_ratio: float, grid: float, total: Floats
+) -> None:
+    one, room = np.zeros(total.size), np.empty((3, dimension))
+    for i in range(data.start.size - 1):
         one[:] = 0.0
-        for t in range(begin, end):
-            here[:] = 0.0
-            add(at(rows, t, room), 1.0, here)
-            ahead[:] = here
-            if not terminal[t]:
-                add(at(next_rows, t, room), -discount, ahead)
-            weight = min(max(ratio[t], 0.0), max_ratio) if ratio.size else 1.0
-            gain = weight * min(max(reward[t] / reward_bound, -1.0), 1.0)
-            triangle = square + dimension
-            for i in range(dimension):
-                if here[i] != 0.0:
-                    first = weight * here[i]
-                    for j in range(dimension):
-                        one[i * dimension + j] += first * ahead[j]
-                    one[square + i] += gain * here[i]
-                    for j in range(i, dimension):
-                        one[triangle + j - i] += here[i] * here[j]
-                triangle += dimension - i
+        _add_statistics(data, i, reward_bound, max_ratio, room, one)
         norm = 0.0
         for value in one:
             norm += value * value
-        length = end - begin
+        length = data.start[i + 1] - data.start[i]
         norm = math.sqrt(norm) / max(length, 1)
         if not norm < np.inf:
             continue
@@ -177,54 +157,19 @@ def solve_moments(A: Floats, b: Floats, C: Floats, regularization: float = 0.0) 
 
 def moments_of(transitions: Transitions, features: Features, discount: float) -> Moments:
     """The empirical A, b and C, means over trajectories, neither clipped nor noised: NOT private."""
-    rows, next_rows = feature_rows(transitions, features)
     total = np.zeros(stacked_size(features.dimension))
-    _pooled(
-        transitions.trajectory_start,
-        rows,
-        next_rows,
-        transitions.reward,
-        transitions.ratio,
-        transitions.terminal,
-        features.dimension,
-        float(discount),
-        total,
-    )
-    return unstacked(total / max(transitions.trajectories, 1), features.dimension)
+    largest = float(np.max(np.abs(transitions.reward), initial=0.0)) or 1.0
+    _pooled(table_of(transitions, features, discount), features.dimension, largest, total)
+    return unstacked(total / max(transitions.trajectories, 1), features.dimension, largest)
 
 
 @numba.njit(cache=True, nogil=True)
-def _pooled(
-    start: Ints,
-    rows: Rows,
-    next_rows: Rows,
-    reward: Floats,
-    ratio: Floats,
-    terminal: NDArray[np.bool_],
-    dimension: int,
-    discount: float,
-    total: Floats,
-) -> None:
-    here, ahead, room = np.empty(dimension), np.empty(dimension), np.empty(dimension)
-    square = dimension * dimension
-    for trajectory in range(start.size - 1):
-        begin, end = start[trajectory], start[trajectory + 1]
-        for t in range(begin, end):
-            here[:] = 0.0
-            add(at(rows, t, room), 1.0, here)
-            ahead[:] = here
-            if not terminal[t]:
-                add(at(next_rows, t, room), -discount, ahead)
-            weight = (ratio[t] if ratio.size else 1.0) / (end - begin)
-            triangle = square + dimension
-            for i in range(dimension):
-                if here[i] != 0.0:
-                    for j in range(dimension):
-                        total[i * dimension + j] += weight * here[i] * ahead[j]
-                    total[square + i] += weight * reward[t] * here[i]
-                    for j in range(i, dimension):
-                        total[triangle + j - i] += here[i] * here[j] / (end - begin)
-                triangle += dimension - i
+def _pooled(data: Table, dimension: int, reward_bound: float, total: Floats) -> None:
+    one, room = np.zeros(total.size), np.empty((3, dimension))
+    for i in range(data.start.size - 1):
+        one[:] = 0.0
+        _add_statistics(data, i, reward_bound, np.inf, room, one)
+        total += one / max(data.start[i + 1] - data.start[i], 1)
 
 
 def lstd(transitions: Transitions, features: Features, discount: float) -> Floats:

@@ -5,6 +5,7 @@
     grouped(trajectory, step, state, next_state, reward, ratio, terminal) -> Transitions
     bounded(transitions, reward_bound, max_ratio) -> Transitions
     feature_rows(transitions, features) -> (rows, next_rows)
+    table_of(transitions, features, discount) -> Table                what kernels take
     mspbe(theta, A, b, C) -> float
     policy_value(theta, initial_features) -> float
 
@@ -29,7 +30,7 @@ what minimizes this MSPBE is then near the value function, not equal to it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,6 +153,33 @@ def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Ro
     unused = np.empty(0)
     here, there = features(transitions.state), features(transitions.next_state)
     return DenseRows(here, unused, unused, -1), DenseRows(there, unused, unused, -1)
+
+
+class Table(NamedTuple):
+    """Transitions as the compiled kernels take them: the fields of `Transitions`, with both ends as features, and the
+    discount. One type of tuple for every kernel."""
+
+    start: Ints
+    here: Rows
+    ahead: Rows
+    reward: Floats
+    ratio: Floats
+    terminal: NDArray[np.bool_]
+    discount: float
+
+
+def table_of(transitions: Transitions, features: Features, discount: float) -> Table:
+    """What the kernels take; IndexError as `feature_rows`."""
+    here, ahead = feature_rows(transitions, features)
+    return Table(
+        transitions.trajectory_start,
+        here,
+        ahead,
+        transitions.reward,
+        transitions.ratio,
+        transitions.terminal,
+        float(discount),
+    )
 
 
 def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:

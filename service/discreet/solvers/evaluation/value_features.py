@@ -18,6 +18,9 @@ from discreet.solvers.evaluation.feature_access import DenseRows, fourier_all
 
 Floats = NDArray[np.float64]
 
+SMOOTHNESS = 1.0
+"""How fast the weights of waves are taken to fall with their frequency; public, tried on synthetic data."""
+
 
 @dataclass(frozen=True)
 class Tabular:
@@ -33,6 +36,10 @@ class Tabular:
     def norm_bound(self) -> float:
         """Public bound on |phi|_2: 1."""
         return 1.0
+
+    def scales(self) -> Floats:
+        """What the weights are expected to measure beside one another: the same."""
+        return np.ones(self.states)
 
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N]`, integers in [0, states); IndexError otherwise."""
@@ -72,6 +79,11 @@ class Fourier:
         """Public bound on |phi|_2: sqrt(dimension), reached at `low`."""
         return math.sqrt(self.dimension)
 
+    def scales(self) -> Floats:
+        """(1 + |c|²)^(-SMOOTHNESS/2) of every wave: value functions are smooth, the weights of fast ones small."""
+        c = np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
+        return np.asarray((1.0 + (c**2).sum(axis=0)) ** (-SMOOTHNESS / 2), dtype=np.float64)
+
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, k]`; InvalidArgument when k is another."""
         rows = self.rows(state)
@@ -106,6 +118,10 @@ class Identity:
     def norm_bound(self) -> float:
         """Public bound on |phi|_2: `bound`."""
         return self.bound
+
+    def scales(self) -> Floats:
+        """The same for all."""
+        return np.ones(self.columns)
 
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, columns]`; InvalidArgument when there are other columns."""
