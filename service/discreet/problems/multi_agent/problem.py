@@ -175,6 +175,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         # For a joint distance of 1: the event's unit. Its noise is `event.scale` times these.
         units = split([agent.radius for agent in public.agents], rows, np.ones(len(rows)), 1.0).scales
         units *= 1 + ROUNDING + self._rounding(g, names, box, units)
+        most = f"{public.most_operations} operations of all objectives"
         plan = Plan.priced(
             [event],
             noise=tuple(
@@ -194,9 +195,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
                 protection(public, steps),
-                sized(f"{public.most_operations} operations of all objectives")
-                if self.protocol == "job"
-                else ROUNDS_ARE_SEEN,
+                sized(most) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
             parameters={
                 # A list: where plans are stored the keys of an object have no order, and units go by position.
@@ -380,9 +379,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             unit="trajectory",
             neighbours=neighbours,
             assumptions=(ROUNDS_ARE_SEEN,),
-            advice=(
-                "how much noise there is follows from the agents' ranges and radii, which they give when they enrol",
-            ),
+            advice=("how much noise there is follows from ranges and radii, which agents give when they enrol",),
         )
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
