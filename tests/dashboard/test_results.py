@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.dashboard import results, words
-from discreet.dashboard.routes.jobs import _read
+from discreet.dashboard.pages import environment
+from discreet.dashboard.routes.jobs import _read, _row
 from discreet.problems import KINDS
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
@@ -104,6 +105,26 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
         "link_flows": "1 of 2 rows is only noise: 1 (8 \u2192 6)",
         "demand": "1 of 8 rows is only noise: zone 1",
     }
+
+
+def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
+    """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
+    job = {"id": "job_1", "kind": "routing", "state": "succeeded", "progress": {"step": 1, "total": 1}}
+    job |= {"created_by": "owner", "created_at": None, "simulation": False, "mostly_noise": False, "release": []}
+    for more, shown in (
+        ({"dataset": None, "price": {"epsilon": 0}}, "\u2013</span>"),
+        ({"dataset": "dst_1", "price": {"epsilon": 0.5}, "simulation": True}, "\u2013</span>"),
+        ({"dataset": "dst_1", "price": {"epsilon": 0.5}}, "0.5"),
+        ({"dataset": None, "price": {"epsilon": 0}, "release": ["job_0"]}, "0"),
+    ):
+        cell = _row({**job, **more}, {}).partition('data-label="Epsilon"')[2].partition("</td>")[0]
+        assert cell.endswith(shown), (more, cell)
+    resources = {"memory_bytes": 1, "release_quantum_seconds": 0.0625}
+    plan = {"neighbours": "one trip", "unit": "request", "iterations": {}, "resources": resources, "noise": []}
+    plan |= {"advice": [], "assumptions": []}
+    facts = environment.get_template("parts.html").module.plan_facts
+    assert ("nothing: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (True, False)
+    assert ("nothing: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
 
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:
