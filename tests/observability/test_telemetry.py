@@ -357,7 +357,7 @@ def test_readiness_names_a_schema_of_another_version(observed: Observed, postgre
                 assert found["checks"]["database"] == found["checks"]["hub"] == "ok"
                 worker = httpx.get(f"{observed.worker_url}/readyz", trust_env=False)
                 assert worker.status_code == 503
-                assert worker.json()["checks"]["zygote"] == "ok"
+                assert worker.json()["checks"]["isolation"] == "ok"
                 assert text in worker.json()["checks"]["schema"]
             finally:
                 connection.execute("UPDATE alembic_version SET version_num = %s", [present])
