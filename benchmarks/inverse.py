@@ -1,115 +1,232 @@
 """How true the inverse is: accuracies are asked for, and releases at the epsilons that plans give keep them or not.
 
 Truths and problems are those of `benchmarks.coverage`. Of each quantity that a kind tells of before a release, asked
-half widths are those of random epsilons with two digits, at a random confidence. Of the releases at the epsilon found:
-the part of all numbers within the half width of what they are without noise ("kept"), and their error's quantile at
-that confidence in parts of the half width; errors go about as 1/epsilon, so that is also the smallest epsilon that
-would have done, in parts of the one found. A plan speaks of the number that noise moves most: that part is told of the
-worst twentieth of the numbers too. `make bench ARGS="inverse --releases 100"`.
+half widths are those of random epsilons with two digits, at a random confidence; once from public figures alone, and
+once around an earlier release: of other data at epsilon 1, of trips of a table whose pairs differ by a lognormal factor
+of deviation .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity; that number is
+chosen by half of the releases, and looked at in the other half. Told are how often what was asked is kept as often as
+was asked, and the smallest epsilon that would have done, in parts of the one found: by the errors' quantile, as errors
+go about as 1/epsilon, and of routing by releases at that epsilon once more. On request: `make bench ARGS="inverse
+--kinds routing"`; `LEAST_KEPT` releases or more are kept in `benchmarks/INVERSE.md`, a section a kind.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.coverage import Case, Silent, all_cases, finished
+from benchmarks.coverage import Case, Floats, Silent, all_cases, finished
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import Expected
+from discreet.problems.contents import Profile
 from discreet.problems.inverse import smallest
-from discreet.problems.numbers import Accuracy, Privacy
+from discreet.problems.numbers import Accuracy, Budget, Privacy
+from discreet.problems.plans import Plan
 
-RELEASES = 200
-ASKED = 6
-"""Accuracies asked of each quantity of a truth."""
+RELEASES, LEAST_KEPT = 100, 40
+ASKED = {"multi_agent": 5}
+"""Accuracies asked of each quantity of a truth; of other kinds `FEW`."""
+FEW = 1
 CONFIDENCES = (0.8, 0.9, 0.95)
 DELTA = 1e-6
+MOST = frozenset({"link_flows", "demand", "noisy_values"})
+EXACT = frozenset({"routing"})
+"""Kinds whose smallest epsilon is looked for by releases at another than the one found."""
+PUBLIC, AROUND = "public figures", "an earlier release"
+RESULTS = Path(__file__).with_name("INVERSE.md")
+HEAD = """# Accuracies that were asked for
+
+Written by `make bench ARGS=inverse`: half widths are asked for at random, plans give epsilons, and seeded releases at
+these keep what was asked or not. *Met*: accuracies kept as often as was asked, within two deviations of the count.
+*Smallest / found*: the smallest epsilon that would have done, in parts of the one that was found (below 1: more is
+paid than needed); from the errors at the one found, and of routing from those at the smallest too. *From*: what the
+plan knew.
+"""
+COLUMNS = ("method", "quantity", "from", "asked", "met", "least kept less asked", "smallest / found", "10 to 90 %")
+
+
+@dataclass(frozen=True)
+class Told:
+    """Of one accuracy that was asked for."""
+
+    method: str
+    quantity: str
+    source: str
+    margin: float
+    """By how much what was kept is above the confidence; within the error of so many releases 0."""
+    part: float
+    """The smallest epsilon in parts of the one found."""
 
 
 def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
-    """Rows in the form of `benchmarks.__main__`: one a quantity, and one of all."""
+    """Rows in the form of `benchmarks.__main__`: one a quantity and what the plan knew."""
     asked = set(filter(None, kinds.split(",")))
-    found: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
+    found: dict[str, list[Told]] = {}
     for case in _truths():
         if not asked or case.kind in asked:
-            for quantity, *told in _asked_of(case, releases):
-                found.setdefault((case.kind, case.method, quantity), []).append((told[0], told[1], told[2]))
-    rows = [_row(" ".join(name), answers) for name, answers in found.items()]
-    return [*rows, _row("all", [one for answers in found.values() for one in answers])]
+            found.setdefault(case.kind, []).extend(_asked_of(case, releases))
+    if releases >= LEAST_KEPT:
+        keep(found, releases)
+    return [
+        {
+            "benchmark": f"inverse: {kind} {' '.join(name)}",
+            "ours": float(np.mean([one.margin >= 0 for one in told])),
+            "unit": f"of {len(told)} accuracies met",
+            "note": f"least kept less asked {min(one.margin for one in told):+.3f}; smallest epsilon / found: "
+            "median {1:.3f}, 10 to 90 % {0:.3f} to {2:.3f}".format(*_spread(told)),
+        }
+        for kind, answers in found.items()
+        for name, told in _grouped(answers).items()
+    ]
 
 
-def _row(name: str, answers: list[tuple[float, float, float]]) -> dict[str, Any]:
-    margins, *parts = (np.array(one) for one in zip(*answers, strict=True))
-    low, middle, high = np.quantile(parts[0], (0.1, 0.5, 0.9))
-    return {
-        "benchmark": f"inverse: {name}",
-        "ours": float(np.mean(margins >= 0)),
-        "unit": f"of {len(answers)} accuracies met",
-        "note": f"kept less the confidence, mean {margins.mean():+.3f}, least {margins.min():+.3f}; smallest epsilon / "
-        f"found: median {middle:.3f}, 10 to 90 % {low:.3f} to {high:.3f}; of the worst {np.median(parts[1]):.3f}",
-    }
+def keep(found: Mapping[str, list[Told]], releases: int) -> None:
+    """Write the kinds' sections of the page, and leave those of other kinds as they are."""
+    _, *written = RESULTS.read_text().split("\n## ") if RESULTS.exists() else [""]
+    sections = {text.split("\n", 1)[0].strip(): text.split("\n", 1)[1].strip() for text in written}
+    for kind, answers in found.items():
+        rows = [
+            (
+                *(name[0], name[1], name[2], str(len(told))),
+                f"{np.mean([one.margin >= 0 for one in told]):.0%}",
+                f"{min(one.margin for one in told):+.3f}",
+                f"{_spread(told)[1]:.2f}",
+                "{0:.2f} to {2:.2f}".format(*_spread(told)),
+            )
+            for name, told in _grouped(answers).items()
+        ]
+        lines = ["| " + " | ".join(row) + " |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows)]
+        day = datetime.now(UTC).date().isoformat()
+        sections[kind] = f"{day}, {releases:,} releases an accuracy.\n\n" + "\n".join(lines)
+    parts = (f"## {kind}\n\n{text}\n" for kind, text in sorted(sections.items()))
+    RESULTS.write_text("\n".join((HEAD, *parts)))
+
+
+def _grouped(answers: list[Told]) -> dict[tuple[str, str, str], list[Told]]:
+    groups: dict[tuple[str, str, str], list[Told]] = {}
+    for one in answers:
+        groups.setdefault((one.method, one.quantity, one.source), []).append(one)
+    return dict(sorted(groups.items(), key=lambda group: group[0][:2]))
+
+
+def _spread(told: list[Told]) -> tuple[float, float, float]:
+    low, middle, high = np.quantile([one.part for one in told], (0.1, 0.5, 0.9))
+    return float(low), float(middle), float(high)
 
 
 def _truths() -> Iterator[Case]:
-    """Each problem on each truth once: coverage has them at several epsilons."""
+    """Each problem on each truth once, as coverage has them at several epsilons, and without intervals of its own."""
     seen = set()
     for case in all_cases():
         key = case.kind, case.method, case.truth
         if key not in seen:
             seen.add(key)
-            yield case
+            yield replace(case, problem=case.problem.model_copy(update={"uncertainty": False}))
 
 
-def _asked_of(case: Case, releases: int) -> Iterator[tuple[str, float, float, float]]:
-    """Of every accuracy: its quantity, by how much what was kept is above the confidence (within the error of so many
-    releases: 0), and the error's quantile in parts of the half width, of all numbers and of the worst."""
-    exact = {name: output.value() for name, output in finished(case, Silent()).items()}
-    rng = np.random.default_rng(18)
-    delta = Privacy.model_validate({"epsilon": 1, "delta": DELTA}).budget.delta
-    for quantity in [one.quantity for one in case.problem.expected(case.public, case.plan, 0.9)]:
-        if quantity not in exact:  # of a part of a field there is no number to compare
-            continue
-        true = np.asarray(exact[quantity], dtype=np.float64).ravel()
-        for _ in range(ASKED):
-            confidence = float(rng.choice(CONFIDENCES))
-            within = _within(case, quantity, float(np.exp(rng.uniform(math.log(0.1), math.log(5)))), confidence)
-            if within is None:
-                continue
-            accuracy = Accuracy(quantity=quantity, within=within, confidence=confidence)
-            plan = smallest(
-                case.problem,
-                case.public,
-                accuracy,
-                delta,
-                lambda budget: case.problem.plan_within(case.public, budget),
-            ).plan
-            errors = np.abs([_released(case, plan, seed, quantity) - true for seed in range(releases)])
-            kept = float(np.mean(errors <= within * (1 + 1e-9)))
-            chance = 2 * math.sqrt(confidence * (1 - confidence) / releases)
-            margin = kept - confidence
-            worst = np.quantile(np.quantile(errors, confidence, axis=0), 0.95)
-            parts = float(np.quantile(errors, confidence)) / within, float(worst) / within
-            yield quantity, 0.0 if -chance <= margin < 0 else margin, *parts
+def _budget(epsilon: float) -> Budget:
+    return Privacy.model_validate({"epsilon": round(epsilon, 3), "delta": DELTA}).budget
 
 
-def _within(case: Case, quantity: str, epsilon: float, confidence: float) -> float | None:
-    """The half width that is expected at this epsilon, to two digits; None where none is."""
+def _earlier(case: Case) -> Profile | None:
+    """What a release of other data of this shape at epsilon 1 says."""
+    content = dict(case.content)
+    if case.kind == "routing":
+        trips = content["trips"].copy()
+        zones = case.public.zones
+        factors = np.random.default_rng(17).lognormal(0, 0.5, (zones + 1, zones + 1))[trips[:, 1], trips[:, 2]]
+        moved = trips[:, 3] * factors
+        trips[:, 3] = np.rint(moved * trips[:, 3].sum() / moved.sum())
+        content["trips"] = trips
     try:
-        plan = case.problem.plan(
-            case.public, Privacy.model_validate({"epsilon": round(epsilon, 3), "delta": DELTA}).budget
-        )
+        plan = case.problem.plan(case.public, _budget(1))
     except InvalidInput:
         return None
-    known: tuple[Expected, ...] = case.problem.expected(case.public, plan, confidence)
+    released = case.problem.release(case.public, plan, content, Noise.seeded(1_000_000))
+    return case.problem.profile(case.public, plan, released)
+
+
+def _asked_of(case: Case, releases: int) -> Iterator[Told]:
+    """Of every accuracy that is asked of a truth; the same of both sources."""
+    exact = case.exact if isinstance(case.exact, Mapping) else None
+    if exact is None:
+        exact = {name: output.value() for name, output in finished(case, Silent()).items()}
+    delta, earlier = _budget(1).delta, _earlier(case)
+    for source, around in ((PUBLIC, None), (AROUND, earlier)):
+        if source == AROUND and around is None:
+            continue
+        rng = np.random.default_rng(18)
+        for quantity in [one.quantity for one in case.problem.expected(case.public, case.plan, 0.9, around)]:
+            if quantity not in exact:  # of a part of a field there is no number to compare
+                continue
+            true = np.asarray(exact[quantity], dtype=np.float64).ravel()
+            for _ in range(ASKED.get(case.kind, FEW)):
+                confidence = float(rng.choice(CONFIDENCES))
+                epsilon = float(np.exp(rng.uniform(math.log(0.1), math.log(5))))
+                within = _within(case, quantity, epsilon, confidence, around)
+                if within is None:
+                    continue
+                accuracy = Accuracy(quantity=quantity, within=within, confidence=confidence)
+                found = smallest(case.problem, case.public, accuracy, delta, around)
+
+                def errors(plan: Plan, quantity: str = quantity, true: Floats = true) -> Floats:
+                    return np.abs([_released(case, plan, seed, quantity) - true for seed in range(releases)])
+
+                yield _told(case, source, quantity, found.plan, found.budget, within, confidence, errors)
+
+
+def _told(
+    case: Case,
+    source: str,
+    quantity: str,
+    plan: Plan,
+    budget: Budget,
+    within: float,
+    confidence: float,
+    errors: Callable[[Plan], Floats],
+) -> Told:
+    chance = 2 * math.sqrt(confidence * (1 - confidence) / (len(errors_ := errors(plan)) / (1 + (quantity in MOST))))
+    looked_at = _looked_at(errors_, quantity, confidence)
+    kept = _kept(looked_at, within)
+    margin = kept - confidence
+    part = float(np.quantile(looked_at, confidence)) / within
+    if case.kind in EXACT:
+        other = case.problem.draft(case.public, budget.model_copy(update={"epsilon": int(part * budget.epsilon)}))
+        part *= float(np.quantile(_looked_at(errors(other), quantity, confidence), confidence)) / within
+    return Told(case.method, quantity, source, 0.0 if -chance <= margin < 0 else margin, part)
+
+
+def _looked_at(errors: Floats, quantity: str, confidence: float) -> Floats:
+    """Of errors float64[releases, numbers] those that a plan speaks of."""
+    if quantity not in MOST:
+        return errors
+    chosen, others = errors[::2], errors[1::2]
+    return others[:, int(np.argmax(np.quantile(chosen, confidence, axis=0)))]
+
+
+def _kept(errors: Floats, within: float) -> float:
+    return float(np.mean(errors <= within * (1 + 1e-9)))
+
+
+def _within(case: Case, quantity: str, epsilon: float, confidence: float, around: Profile | None) -> float | None:
+    """The half width that is expected at this epsilon, to two digits; None where none is."""
+    try:
+        plan = case.problem.draft(case.public, _budget(epsilon))
+    except InvalidInput:
+        return None
+    known: tuple[Expected, ...] = case.problem.expected(case.public, plan, confidence, around)
     width = next((one.within for one in known if one.quantity == quantity), math.inf)
     return float(f"{width:.2g}") if 0 < width < math.inf else None
 
 
-def _released(case: Case, plan: Any, seed: int, quantity: str) -> Any:
+def _released(case: Case, plan: Plan, seed: int, quantity: str) -> Any:
     released = case.problem.release(case.public, plan, case.content, Noise.seeded(seed))
     value = case.problem.finish(case.public, plan, released, lambda *_: None).outputs[quantity].value()
     return np.asarray(value, dtype=np.float64).ravel()

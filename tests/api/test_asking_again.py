@@ -108,6 +108,65 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
         client.wait(offered["id"])
 
 
+def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) -> None:
+    """Of a later dataset of the same shape too; what has no release, is of another kind or shape, or is another
+    tenant's, is refused by name."""
+    with service.client() as client:
+        first = solved(client, bodies.job(client.register(bodies.dataset())["id"]))
+        around = first["job"]["id"]
+        dataset = client.register(bodies.dataset())
+        body = bodies.job(dataset["id"])
+        accuracy = {"quantity": "total_travel_time", "within": "5%", "around": around}
+        asked = {**body, "privacy": {"accuracy": accuracy}}
+        plan = client.plan(asked)
+        assert plan["plan"]["advice"][0].endswith(f"if the data are as {around} released them")
+        with pytest.raises(InvalidInput, match="POST /v1/plans"):
+            client.submit(asked)
+        answer = client.rehearse(body, epsilons=[1], around=around, progress=False)
+        assert answer["data"].startswith(f"synthetic, made of what {around} released, ")
+        assert answer.document["certificate"]["guarantee"]["type"] == "none"
+        assert entries(client, dataset["account"]) == ["open"]
+        (size,) = (row["size"] for row in answer["rows"] if row["quantity"] == "demand")
+        assert size == pytest.approx(np.mean(first["result"]["demand"]), rel=0.05)
+        kept = client.job(answer.document["job"]["id"])["problem"]["around"]
+        assert kept.keys() == {"job", "problem", "public", "plan"}  # and nothing that was released
+
+        other = KINDS["multi_agent"].example()
+        unlike = {**other["problem"], "dataset": client.register(other["problem"]["dataset"])["id"]}
+        multi = solved(client, {**other, "problem": unlike})
+        large = client.register(bodies.dataset(zones=4))["id"]
+        for job_id, at, raised, says in (
+            ("job_nobody", dataset["id"], NotFound, "there is no job job_nobody"),
+            (answer.document["job"]["id"], dataset["id"], InvalidInput, "is of kind rehearsal, not routing"),
+            (multi["job"]["id"], dataset["id"], InvalidInput, "is of kind multi_agent, not routing"),
+            (around, large, InvalidInput, "a dataset with other zones than this one"),
+        ):
+            problem = bodies.job(at)["problem"]
+            with pytest.raises(raised, match=says) as refused:
+                client.plan({"problem": problem, "privacy": {"accuracy": {**accuracy, "around": job_id}}})
+            assert pointers(refused.value) == ["/privacy/accuracy/around"]
+            with pytest.raises(raised, match=says) as refused:
+                client.rehearse(problem, around=job_id, progress=False)
+            assert pointers(refused.value) == ["/around"]
+        with pytest.raises(InvalidInput, match="does not tell how data lie") as refused:
+            client.rehearse(unlike, around=multi["job"]["id"], progress=False)
+        assert pointers(refused.value) == ["/around"]
+        late = client.submit(body)
+        client.cancel(late["id"])
+        if client.wait(late["id"])["state"] == "cancelled":
+            with pytest.raises(Conflict) as conflict:
+                client.rehearse(body, around=late["id"], progress=False)
+            assert conflict.value.code == "no_release"
+        with service.client(service.operator_key) as operator:
+            operator.create_tenant("elsewhere around")
+        with service.client(service.key_of("owner", "elsewhere around")) as stranger:
+            own = stranger.register(bodies.dataset())["id"]
+            with pytest.raises(NotFound):
+                stranger.rehearse(bodies.job(own), around=around, progress=False)
+            with pytest.raises(NotFound):
+                stranger.plan({**asked, "problem": {**body["problem"], "dataset": own}})
+
+
 def test_a_mark_that_says_otherwise_does_not_hold(service: Installation) -> None:
     """Nothing of the section can be changed beside the first certificate, and nothing of the guarantee."""
     with service.client() as client:

@@ -198,6 +198,7 @@ class AsyncClient:
         delta: Amount | Auto | None = None,
         units: int | None = None,
         public: Mapping[str, Any] | None = None,
+        around: str | None = None,
         seed: int | None = None,
         idempotency_key: str | None = None,
         progress: bool | OnProgress | None = None,
@@ -206,9 +207,12 @@ class AsyncClient:
         and wait: `answer.frame("rows")` has the error of each number. Costs nothing and uses no private data; of a
         dataset that stands in the problem only `public` is sent.
 
-        units: how many units the synthetic data have; public: another public part than that of the dataset.
+        units: how many units the synthetic data have; public: another public part than that of the dataset; around: a
+        job of whose release the data are made, instead of public figures alone.
         """
-        body = calls.rehearsal_body(problem, epsilons=epsilons, delta=delta, units=units, public=public, seed=seed)
+        body = calls.rehearsal_body(
+            problem, epsilons=epsilons, delta=delta, units=units, public=public, around=around, seed=seed
+        )
         return await self._drive(calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress))
 
     async def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:

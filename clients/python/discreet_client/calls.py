@@ -253,6 +253,7 @@ def rehearsal_body(
     delta: Amount | Auto | None,
     units: int | None,
     public: Mapping[str, Any] | None,
+    around: str | None,
     seed: int | None,
 ) -> Json:
     """The body of a rehearsal. Of a dataset that stands in the problem only its public part is sent."""
@@ -261,9 +262,16 @@ def rehearsal_body(
     if isinstance(dataset, Mapping):
         public = dataset["public"] if public is None else public
         body = {**body, "problem": {**body["problem"], "dataset": "rehearsed"}}
-    kept = {name: body[name] for name in ("problem", "public", "epsilons", "units", "seed") if name in body}
+    kept = {name: body[name] for name in ("problem", "public", "epsilons", "units", "around", "seed") if name in body}
     privacy = None if delta is None else {"epsilon": 1, "delta": delta}
-    stated = {"epsilons": epsilons, "privacy": privacy, "units": units, "public": public, "seed": seed}
+    stated = {
+        "epsilons": epsilons,
+        "privacy": privacy,
+        "units": units,
+        "public": public,
+        "around": around,
+        "seed": seed,
+    }
     return {**kept, **{name: value for name, value in stated.items() if value is not None}}
 
 

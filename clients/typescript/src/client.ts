@@ -38,6 +38,8 @@ export interface RehearsalOptions {
   epsilons?: number[];
   /** How many units the synthetic data have. */
   units?: number;
+  /** A job: the data are made of what it released, instead of public figures alone. */
+  around?: string;
   seed?: number;
   idempotencyKey?: string;
   onEvent?: (event: JobEvent) => void;

@@ -630,6 +630,12 @@ export interface components {
          */
         Accuracy: {
             /**
+             * Around
+             * @description A job that has released, of data of the same public shape: the accuracy is foretold for data as it released them; absent: from public figures alone
+             * @default null
+             */
+            around?: string | null;
+            /**
              * Confidence
              * @description Probability with which the noise shall keep within it
              * @default 0.9
@@ -2563,6 +2569,12 @@ export interface components {
          * @description A problem to run on synthetic data: the body of a job, and how it is to be rehearsed.
          */
         RehearsalRequest: {
+            /**
+             * Around
+             * @description A job of this kind that has released: the synthetic data are made of what it released instead of public figures alone
+             * @default null
+             */
+            around?: string | null;
             /**
              * Epsilons
              * @description The ladder
@@ -5694,7 +5706,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `request_in_flight`: The same request is being answered */
+            /** @description `no_release`: The job has released nothing that can be asked again; `request_in_flight`: The same request is being answered */
             409: {
                 headers: {
                     [name: string]: unknown;

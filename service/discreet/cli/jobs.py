@@ -77,6 +77,10 @@ def plan(
         typer.Option("--quantity", help="With --within: which field of the result; by default the kind's first"),
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="With --within: with what probability")] = 0.9,
+    around: Annotated[
+        str | None,
+        typer.Option("--around", help="With --within: a job; data are taken to be as it released them"),
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -88,7 +92,9 @@ def plan(
     accuracy: dict[str, Any] | None = None
     if within is not None:
         near = within if within.endswith("%") else float(number(within, "--within"))
-        accuracy = {"quantity": quantity, "within": near, "confidence": confidence}
+        accuracy = {"quantity": quantity, "within": near, "confidence": confidence, "around": around}
+    elif around is not None:
+        raise typer.BadParameter("only with --within", param_hint="--around")
     body = _asked(file, epsilon, preset, accuracy)
     answer: Mapping[str, Any]
     if not (isinstance(_dataset_of(body), str) or _release_of(body)):  # the data stand in the file, or are the agents'

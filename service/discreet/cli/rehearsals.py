@@ -26,6 +26,9 @@ def rehearse(
         int | None,
         typer.Option("--units", help="Of how many units the synthetic data are, where their number is not public"),
     ] = None,
+    around: Annotated[
+        str | None, typer.Option("--around", help="A job: the synthetic data are made of what it released")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the synthetic data and of the noise")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the whole result to this file")] = None,
     state: StateOption = None,
@@ -38,13 +41,16 @@ def rehearse(
     ladder = [number(one, "--epsilon") for one in epsilon] if epsilon else None
     problem = body.get("problem")
     with progress_bar() as on_progress:
-        if isinstance(problem, dict) and isinstance(problem.get("dataset"), dict):  # its public part stands in the file
+        inline = isinstance(problem, dict) and isinstance(problem.get("dataset"), dict)
+        if inline and around is None:  # its public part stands in the file
             from discreet.installation import local  # noqa: PLC0415 - loads numba
 
             answer = local.rehearse(body, ladder, units, seed, on_progress)
         else:
             with client_of(state, server, key) as client:
-                answer = client.rehearse(body, epsilons=ladder, units=units, seed=seed, progress=on_progress).document
+                answer = client.rehearse(
+                    body, epsilons=ladder, units=units, around=around, seed=seed, progress=on_progress
+                ).document
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_rehearsal(answer["result"], out))

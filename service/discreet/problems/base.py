@@ -23,7 +23,7 @@ from discreet.privacy.mechanisms.gaussian import gaussian_epsilon
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
 from discreet.problems.accuracy import Expected
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
 from discreet.problems.plans import Plan
@@ -64,6 +64,10 @@ class Problem(Frozen):
     """How data of its datasets are made up for rehearsals; None: they are not."""
     made_up: ClassVar[str] = ""
     """For people: what in `example_for` stands for what only they know; a whole sentence, or nothing."""
+    shape: ClassVar[tuple[str, ...]] = ()
+    """The public figures of a dataset that a profile is of: it serves datasets that have the same."""
+    model: ClassVar[str] = ""
+    """The sentence of a plan's advice that says what data are taken to be; an earlier release replaces it."""
     asked_again: ClassVar[Mapping[str, str]] = {}
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
     words (`free` then says it of one problem). All other fields were fixed at the release."""
@@ -114,6 +118,10 @@ class Problem(Frozen):
     def plan(self, public: Any, budget: Budget) -> Plan:
         """What a job would do and cost. Sees public figures only; InvalidInput with pointers below /problem."""
 
+    def draft(self, public: Any, budget: Budget) -> Plan:
+        """The plan without its advice, of which a search for a budget makes many."""
+        return self.plan(public, budget)
+
     def plan_within(self, public: Any, budget: Budget) -> Plan:
         """`plan`; of a budget in rho that of the largest epsilon, to RHO_TOLERANCE, whose price keeps the rho.
 
@@ -153,10 +161,16 @@ class Problem(Frozen):
             raise InvalidInput("no plan of this problem was found that keeps so small a rho", pointer="/privacy/rho")
         return best
 
-    def expected(self, public: Any, plan: Plan, confidence: float) -> tuple[Expected, ...]:
-        """How far a release by this plan is expected to move what its result says, from public figures alone: the
-        quantities that a request may ask an accuracy of. `within` falls as epsilon grows; a kind without any names
-        none."""
+    def profile(self, public: Any, plan: Plan, released: Released) -> Profile | None:
+        """What a release by this plan says of the data as a whole, as post-processing of it; None where it does not."""
+        return None
+
+    def expected(
+        self, public: Any, plan: Plan, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
+        """How far a release by this plan is expected to move what its result says: the quantities that a request may
+        ask an accuracy of. From public figures alone, or as if the data were what an earlier release says, `around`.
+        `within` falls as epsilon grows; a kind without any names none."""
         return ()
 
     @abstractmethod

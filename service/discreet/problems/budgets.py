@@ -9,7 +9,9 @@ from typing import Any
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.problems import inverse
+from discreet.problems.accuracy import LEVEL
 from discreet.problems.base import Problem
+from discreet.problems.contents import Profile
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
@@ -43,11 +45,12 @@ class Budgeted:
             raise InvalidInput(says, pointer="/privacy/accuracy")
 
 
-def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted:
+def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Profile | None = None) -> Budgeted:
     """The plan of what is asked for; its advice begins with what was chosen where that is said in other words, and with
     what it means where it protects nobody any more.
 
-    Sees public figures only. InvalidInput with pointers into the request.
+    Sees public figures only, and what an earlier release said of such data where an accuracy is asked for `around` it.
+    InvalidInput with pointers into the request.
     """
 
     def make(budget: Budget) -> Plan:
@@ -55,6 +58,8 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted
             return problem.plan_federation((), budget)
         return problem.plan_within(public, budget)
 
+    if privacy is not None and privacy.accuracy is not None and privacy.accuracy.around is not None and around is None:
+        raise InvalidInput("only a server knows what that job released", pointer="/privacy/accuracy/around")
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
         plan = make(budget)
@@ -64,12 +69,16 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted
     budget = problem.budget(privacy.settled(problem.units(public)))
     chosen: tuple[str, ...] = ()
     if privacy.accuracy is not None:
-        found = inverse.smallest(problem, public, privacy.accuracy, budget.delta, make)
-        plan, budget = found.plan, found.budget
+        found = inverse.smallest(problem, public, privacy.accuracy, budget.delta, around)
+        budget = found.budget
+        plan = make(budget)
+        if around is not None:  # instead of what public figures alone would tell
+            plan = _told_around(problem, public, plan, around)
         epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
-            f" ± {plain(expected.within, 3)} with {privacy.accuracy.confidence:.0%} ({expected.unit})",
+            f" ± {plain(expected.within, 3)} with {privacy.accuracy.confidence:.0%} ({expected.unit})"
+            + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else ""),
             _meaning(f"epsilon {epsilon}", plan),
         )
     else:
@@ -79,6 +88,14 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None) -> Budgeted
     if privacy.delta is None:
         chosen += (_delta(problem, public, plan, budget),)
     return Budgeted(plan.model_copy(update={"advice": (*chosen, *plan.advice)}), budget, in_other_words=True)
+
+
+def _told_around(problem: Problem, public: Any, plan: Plan, around: Profile) -> Plan:
+    """The plan with advice at a profile in place of that at public figures."""
+    before = {problem.model, *(one.sentence for one in problem.expected(public, plan, LEVEL))}
+    told = tuple(one.sentence for one in problem.expected(public, plan, LEVEL, around))
+    rest = tuple(one for one in plan.advice if one not in before)
+    return plan.model_copy(update={"advice": (*told, *rest)})
 
 
 def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:

@@ -19,6 +19,9 @@ Packed = dict[str, NDArray[Any]]
 Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
+Profile = dict[str, NDArray[Any]]
+"""What a release says of the data as a whole, arrays by name: what others may be made of, and errors foretold at."""
+
 Progress = Callable[[int, int], None]
 """Called with (step, total); post-processing only, so that steps and their timing tell nothing about the data."""
 

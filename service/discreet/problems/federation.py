@@ -138,6 +138,9 @@ class FederatedProblem(Problem):
         if announcement != {}:
             raise InvalidInput("this kind asks its agents for no public figures")
 
+    def draft(self, public: Any, budget: Budget) -> Plan:
+        return self.plan(public, budget) if self.terms is None else self.plan_federation((), budget)
+
     @abstractmethod
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """What a session would do and cost each agent. Asked twice: with no agents when the job is submitted, and with

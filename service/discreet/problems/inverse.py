@@ -1,14 +1,14 @@
 """The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is expected to be.
 
-Only public figures are used: `Problem.expected` of plans. These may take a second each, so few are made: about four
-where the expected width falls as a power of epsilon, and never more than `MOST_PLANS`.
+Only public figures are used, and what an earlier release said where that is asked: `Problem.expected` of plans without
+advice. Few are made: about four where the expected width falls as a power of epsilon, and never more than `MOST_PLANS`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import Expected
 from discreet.problems.base import Problem
+from discreet.problems.contents import Profile
 from discreet.problems.numbers import MAX_EPSILON, Accuracy, Budget
 from discreet.problems.plans import Plan
 
@@ -39,8 +40,9 @@ class Attempt:
     """Of the expected half width to what was asked for: the accuracy is kept where it is at most 1."""
 
 
-def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, make: Callable[[Budget], Plan]) -> Attempt:
-    """The plan of the smallest epsilon that keeps the accuracy, of those that `make` makes at this delta (in units).
+def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, around: Profile | None = None) -> Attempt:
+    """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta (in units); `around`:
+    for data as an earlier release said that they are.
 
     InvalidInput where the kind tells of no such quantity, where its size is not public though a part of it is asked
     for, or where no epsilon reaches the accuracy.
@@ -50,7 +52,7 @@ def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, make
     tried: list[Attempt] = []
     epsilon = EPSILON_UNIT
     for number in range(MOST_PLANS):
-        found = _attempt(problem, public, accuracy, Budget(epsilon=epsilon, delta=delta), make)
+        found = _attempt(problem, public, accuracy, Budget(epsilon=epsilon, delta=delta), around)
         tried += [] if found is None else [found]
         if found is not None and found.ratio <= 1:
             kept, high = found, epsilon
@@ -69,16 +71,16 @@ def smallest(problem: Problem, public: Any, accuracy: Accuracy, delta: int, make
 
 
 def _attempt(
-    problem: Problem, public: Any, accuracy: Accuracy, budget: Budget, make: Callable[[Budget], Plan]
+    problem: Problem, public: Any, accuracy: Accuracy, budget: Budget, around: Profile | None
 ) -> Attempt | None:
     """None where the epsilon is too small for any plan."""
     try:
-        plan = make(budget)
+        plan = problem.draft(public, budget)
     except InvalidInput as refused:
         if any(one.pointer != "/privacy/epsilon" for one in refused.issues):
             raise
         return None
-    known = problem.expected(public, plan, accuracy.confidence)
+    known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
         raise InvalidInput(
             f"{problem.kind} cannot tell from public figures how near its answers will be: ask for an epsilon",

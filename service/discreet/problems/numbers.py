@@ -154,6 +154,11 @@ class Accuracy(Frozen):
     ] = Field(
         description="Half the width of the interval: in the unit of the quantity, or text such as `5%` of its size"
     )
+    around: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        default=None,
+        description="A job that has released, of data of the same public shape: the accuracy is foretold for data as "
+        "it released them; absent: from public figures alone",
+    )
     confidence: Real = Field(
         default=0.9, ge=0.5, le=0.999, description="Probability with which the noise shall keep within it"
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from discreet.errors import FieldIssue
-from discreet.problems.contents import Content
+from discreet.problems.contents import Content, Profile
 from discreet.problems.datasets import Dataset
 
 UNITS = 1000
@@ -20,11 +20,12 @@ MOST_ROWS = 300_000
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Two functions of the public part and of how many units there shall be; None: as many as a kind finds likely."""
+    """Two functions of the public part and of how many units there shall be; None: as many as a kind finds likely. The
+    second also of what an earlier release says of such data; None: they are made of public figures alone."""
 
     rows: Callable[[Any, int | None], int]
     """About how many rows the data would have."""
-    columns: Callable[[Any, np.random.Generator, int | None], dict[str, Any]]
+    columns: Callable[[Any, np.random.Generator, int | None, Profile | None], dict[str, Any]]
     """The data, as the columns of an upload (`Dataset.read_table`)."""
 
     def issues(self, dataset: type[Dataset], public: Any, units: int | None) -> list[FieldIssue]:
@@ -41,8 +42,15 @@ class Synthesis:
         return [FieldIssue("/units", f"{says}: say fewer units, or rehearse a smaller public shape")]
 
     def content(
-        self, dataset: type[Dataset], public: Any, generator: np.random.Generator, units: int | None
+        self,
+        dataset: type[Dataset],
+        public: Any,
+        generator: np.random.Generator,
+        units: int | None,
+        around: Profile | None = None,
     ) -> Content:
         """The data in their canonical form, which are as registration would take them."""
-        units = dataset.most_units(public) if units is None else units
-        return dataset.read_table(public, pa.table(self.columns(public, generator, units)))
+        exact = dataset.relation(public).get("neighbours") == "replaced"
+        if units is None and (around is None or exact):  # else as many as were released
+            units = dataset.most_units(public)
+        return dataset.read_table(public, pa.table(self.columns(public, generator, units, around)))

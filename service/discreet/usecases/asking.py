@@ -62,7 +62,7 @@ async def find(
             raise InvalidInput(says, pointer=POINTER)
         found = await jobs.to_ask_again(connection, principal.tenant_id, roots)
     for job_id in roots:
-        if (why := _nothing_released(found[job_id])) is not None:
+        if (why := nothing_released(found[job_id])) is not None:
             raise Conflict(f"{job_id} {why}", code="no_release")
     kinds = [FieldIssue("/problem/kind", f"{one} is of kind {found[one]['kind']}") for one in roots]
     if issues := [issue for issue, one in zip(kinds, roots, strict=True) if found[one]["kind"] != problem.kind]:
@@ -94,7 +94,7 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
     return Asked(problem.model_copy(update={"asked_of": tuple(firsts)}), public, plans)
 
 
-def _nothing_released(row: Row) -> str | None:
+def nothing_released(row: Row) -> str | None:
     """Why a job has nothing that can be asked again, after its id."""
     if row["problem"].get("protocol") == "federated":
         return "was solved by agents: what their session released is not kept here"

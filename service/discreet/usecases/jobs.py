@@ -22,7 +22,7 @@ from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, noise, planning
+from discreet.usecases import budgets, earlier, noise, planning
 from discreet.usecases.access import require
 from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
@@ -68,7 +68,8 @@ async def price(
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
     require(principal, *SUBMITTERS)
-    planned = await services.planner.plan(services.database, principal, problem, privacy, seed)
+    around = await earlier.of_accuracy(services, principal, problem, privacy)
+    planned = await services.planner.plan(services.database, principal, problem, privacy, seed, around=around)
     total = planned.plan.total
     balances, reusable, noisy, key = [], [], frozenset[str](), planned.texts.release_key
     if key is not None or planned.accounts:
@@ -114,6 +115,7 @@ async def submit(
     digest = hashlib.sha256(request).digest()
     try:
         with telemetry.span("plan", problem=problem.kind):
+            around = await earlier.of_accuracy(services, principal, problem, privacy)
             planned = await services.planner.plan(
                 services.database,
                 principal,
@@ -122,6 +124,7 @@ async def submit(
                 seed,
                 offered=False,
                 large=len(request) > planning.SMALL_CHARACTERS,
+                around=around,
             )
     except DiscreetError:  # what was accepted before is answered so, also when its dataset is gone by now
         known = await _known_request(services, principal, idempotency_key, digest)

@@ -21,8 +21,10 @@ import rfc8785
 
 from discreet.errors import FieldIssue, InvalidInput, NotFound
 from discreet.problems import DATASETS
+from discreet.problems.around import Around
 from discreet.problems.base import Problem
 from discreet.problems.budgets import Budgeted, budgeted
+from discreet.problems.contents import Profile
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
@@ -144,6 +146,8 @@ class Planner:
     _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(default_factory=_Kept)
 
     _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PLANS_AT_ONCE))
+    _searches: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    """Of accuracies, which take several plans each: no other plan waits for them."""
 
     async def plan(
         self,
@@ -155,8 +159,9 @@ class Planner:
         *,
         offered: bool = True,
         large: bool = True,
+        around: Around | None = None,
     ) -> Planned:
-        """InvalidInput with pointers into the request. Sees no private data.
+        """InvalidInput with pointers into the request. Sees no private data. `around`: the job that an accuracy names.
 
         With `offered` NotFound when the dataset is gone by now; without, that may be left to who charges. Unless
         `large` the problem is made into text without a thread.
@@ -182,7 +187,8 @@ class Planner:
             issues.append(FieldIssue("/seed", "a seed is for datasets of mode simulation only"))
         if issues:
             raise InvalidInput(issues)
-        return Planned(problem, dataset, await self._made(principal, problem, dataset, privacy, large), seed)
+        profile = None if around is None else around.shaped(dataset.public, "/privacy/accuracy/around")
+        return Planned(problem, dataset, await self._made(principal, problem, dataset, privacy, large, profile), seed)
 
     async def _federation(
         self, principal: Principal, problem: FederatedProblem, privacy: Privacy | None, seed: int | None, large: bool
@@ -219,7 +225,13 @@ class Planner:
         return facts
 
     async def _made(
-        self, principal: Principal, problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, large: bool
+        self,
+        principal: Principal,
+        problem: Problem,
+        dataset: DatasetFacts | None,
+        privacy: Privacy | None,
+        large: bool,
+        around: Profile | None = None,
     ) -> Texts:
         dump = problem.model_dump_json
         text = await anyio.to_thread.run_sync(dump) if large else dump()
@@ -230,14 +242,18 @@ class Planner:
         key = (principal.tenant_id, name, digest, asked)
         texts = self._texts.get(key)
         if texts is None:
-            texts = await anyio.to_thread.run_sync(_make, problem, dataset, asked, text, limiter=self._turns)
+            searched = asked is not None and asked.accuracy is not None
+            limiter = self._searches if searched else self._turns
+            texts = await anyio.to_thread.run_sync(_make, problem, dataset, asked, text, around, limiter=limiter)
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
         return texts
 
 
-def _make(problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, text: str) -> Texts:
-    made = budgeted(problem, None if dataset is None else dataset.public, privacy)
+def _make(
+    problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, text: str, around: Profile | None
+) -> Texts:
+    made = budgeted(problem, None if dataset is None else dataset.public, privacy, around)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
     key = None if dataset is None else release_key(problem, dataset.dataset_id, dataset.public)
     return _texts(text, made, events, key)

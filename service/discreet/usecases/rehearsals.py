@@ -9,12 +9,15 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
 from discreet.problems import DATASETS
-from discreet.problems.rehearsals.job import Rehearsal
+from discreet.problems.around import Around
+from discreet.problems.rehearsals.job import Earlier, Rehearsal
 from discreet.storage.tenants import Principal
-from discreet.usecases import jobs
+from discreet.usecases import earlier, jobs
 from discreet.usecases.access import require
 from discreet.usecases.requests import RehearsalRequest
 from discreet.usecases.services import Services
+
+AROUND = "/around"
 
 
 async def rehearsal(services: Services, principal: Principal, asked: RehearsalRequest) -> Rehearsal:
@@ -33,10 +36,13 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
             says = f"a dataset of kind {found.kind}, not {asked.problem.kind}"
             raise InvalidInput(says, pointer="/problem/dataset")
         public = found.public.model_dump(mode="json")
-    return made(asked, public or {})
+    around = None
+    if asked.around is not None:
+        around = await earlier.find(services, principal, asked.around, asked.problem.kind, AROUND)
+    return made(asked, public or {}, around)
 
 
-def made(asked: RehearsalRequest, public: dict[str, Any]) -> Rehearsal:
+def made(asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None) -> Rehearsal:
     """The rehearsal of a request on this public part. InvalidInput where that is none of its kind."""
     if asked.problem.kind in DATASETS:
         try:
@@ -44,14 +50,22 @@ def made(asked: RehearsalRequest, public: dict[str, Any]) -> Rehearsal:
         except ValidationError as error:
             issues = issues_of(error.errors(include_url=False), public)
             raise InvalidInput(issues).under("/public") from None
+    if around is not None:
+        around.shaped(DATASETS[asked.problem.kind].read_public(public), AROUND)
     return Rehearsal(
         problem=asked.problem.model_dump(mode="json"),
         public=public,
         epsilons=asked.epsilons,
         delta=None if asked.privacy is None else asked.privacy.delta,
         of_units=asked.units,
+        around=None if around is None else _stored(around),
         seed=asked.seed,
     )
+
+
+def _stored(around: Around) -> Earlier:
+    problem, public, plan = (one.model_dump(mode="json") for one in (around.problem, around.public, around.plan))
+    return Earlier(job=around.job_id, problem=problem, public=public, plan=plan)
 
 
 async def submit(

@@ -12,6 +12,7 @@ from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, Name
 from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
+from discreet.problems.reuse import JobId
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
@@ -50,6 +51,11 @@ class RehearsalRequest(Frozen):
     units: Positive | None = Field(
         default=None,
         description="Of how many units the synthetic data are; absent: as many as are public, or as the kind says",
+    )
+    around: JobId | None = Field(
+        default=None,
+        description="A job of this kind that has released: the synthetic data are made of what it released "
+        "instead of public figures alone",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(default=0, description="Of data and noise")
 

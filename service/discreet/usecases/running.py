@@ -28,6 +28,7 @@ from discreet.privacy.units import Price
 from discreet.problems import DATASETS, JOBS
 from discreet.problems.base import Problem
 from discreet.problems.plans import Plan
+from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData, weights
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
@@ -142,6 +143,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         elif isinstance(problem, ProblemOnData) and problem.first_jobs:
             firsts, dataset = await releases.firsts(services, row["tenant_id"], problem.first_jobs)
             released = b"".join(first.released for first in firsts)
+        elif isinstance(problem, Rehearsal) and problem.around is not None:  # of which nothing but figures is made
+            (first,), _ = await releases.firsts(services, row["tenant_id"], [problem.around.job])
+            released = first.released
     except releases.MasterKeyAbsent:
         raise KeyUnknown(job_id, row["attempt"]) from None
     except (sealing.SealBroken, releases.NotAsked) as error:

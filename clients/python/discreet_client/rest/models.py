@@ -11,6 +11,11 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 class Accuracy(TypedDict):
     """How near an answer shall be, instead of what may be spent on it."""
 
+    around: NotRequired[str | None]
+    """
+    A job that has released, of data of the same public shape: the accuracy is foretold for data
+    as it released them; absent: from public figures alone; length >= 1, length <= 64
+    """
     confidence: NotRequired[float]
     """Probability with which the noise shall keep within it; >= 0.5, <= 0.999; default `0.9`"""
     quantity: NotRequired[str | None]
@@ -1460,6 +1465,11 @@ class PlanBody(TypedDict):
 class RehearsalRequest(TypedDict):
     """A problem to run on synthetic data: the body of a job, and how it is to be rehearsed."""
 
+    around: NotRequired[str | None]
+    """
+    A job of this kind that has released: the synthetic data are made of what it released
+    instead of public figures alone; length >= 1, length <= 64
+    """
     epsilons: NotRequired[list[float]]
     """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
     privacy: NotRequired[Privacy | None]

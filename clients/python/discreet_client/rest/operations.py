@@ -521,7 +521,7 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     404 not_found
-    409 request_in_flight
+    409 no_release, request_in_flight
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
     429 rate_limited

@@ -114,7 +114,7 @@ def _required(idempotency_key: str | None) -> str:
         "rehearse_job",
         roles=jobs.SUBMITTERS,
         answers={202: JobAnswer},
-        codes=["idempotency_key_missing", "not_found", "request_in_flight", "idempotency_key_reused"],
+        codes=["idempotency_key_missing", "not_found", "no_release", "request_in_flight", "idempotency_key_reused"],
         body=RehearsalRequest,
         examples=examples.rehearsals(),
         location=True,

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.problems.accuracy import Expected
+from discreet.problems.contents import Profile
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floored
@@ -77,21 +78,28 @@ def time(matrix: Floats, start: Floats | None, steps: int | None) -> Floats:
 
 
 def expectations(
-    public: DrEnsemblePublic, plan: Plan, control: Control, initial: Floats | None, confidence: float
+    public: DrEnsemblePublic,
+    plan: Plan,
+    control: Control,
+    initial: Floats | None,
+    confidence: float,
+    around: Profile | None = None,
 ) -> Iterator[Expected]:
-    """Transitions, load, saving and costs, in this order; nothing where their size is not public."""
+    """Transitions, load, saving and costs, in this order; nothing where their size is neither public nor released.
+    `around`: what an earlier release says of such loads stands for them, in place of the model."""
     event: Any
     (event,), counts = plan.events, plan.parameters["method"] == "counts"
-    model = moves(public)
+    model = moves(public) if around is None else around["transitions"]
+    people = public.participants or (0.0 if around is None else float(around.get("participants", 0.0)))
     horizon, states = control.utility.shape
     draws = min(DRAWS, MOST_WORK // (horizon * states**2))
-    if draws < LEAST_DRAWS or (counts and public.participants is None) or control.samples:
+    if draws < LEAST_DRAWS or (counts and not people) or control.samples:
         return
     mask, rng = public.mask(), np.random.default_rng(SEED)
-    visits = time(model, initial, public.steps)
+    visits = time(model, initial, public.steps) if around is None else around["visits"]
     stretch, share = 1.0, 0.0
     if counts:
-        deviation, total = event.deviation() / plan.parameters["grid"], float(public.participants or 0)
+        deviation, total = event.deviation() / plan.parameters["grid"], float(people)
         total *= plan.parameters.get("kept", 1.0)
         share = mask.sum() * deviation / math.sqrt(2) / total
         stretch = STRETCH[0] + STRETCH[1] * share

@@ -76,6 +76,11 @@ class Estimate(ABC):
         """Of the noise in what the answer is made of: its mean size, of all numbers together, over their sum."""
 
     @property
+    def participants(self) -> float | None:
+        """About how many there are; None where what was released counts none."""
+        return None
+
+    @property
     def mostly_noise(self) -> bool:
         """Whether the answer as a whole is."""
         return self.share > LARGEST_SHARE
@@ -142,6 +147,10 @@ class NoisyCounts(Estimate):
         width, sums = self.public.mask().sum(axis=1), self._row_sums(self.counts)
         part: Floats = np.minimum(self.deviation * np.sqrt(width) / np.maximum(sums, 1e-300), 1.0)
         return np.where(width > 1, part, 0.0)
+
+    @property
+    def participants(self) -> float | None:
+        return float(self.counts.sum())
 
     @property
     def share(self) -> float:

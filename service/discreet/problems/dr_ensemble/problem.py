@@ -23,7 +23,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals
 from discreet.problems.dr_ensemble.advice import CLIPS, MODEL, Clip, clip_advice, clips, expectations, row_advice
 from discreet.problems.dr_ensemble.control import Control
@@ -73,6 +73,8 @@ class DrEnsemble(ProblemOnData):
         "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "
         "own in their place."
     )
+    shape: ClassVar[tuple[str, ...]] = ("states", "support")
+    model: ClassVar[str] = MODEL
     asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             *("power", "price", "utility", "discomfort_weight", "initial"),
@@ -135,6 +137,15 @@ class DrEnsemble(ProblemOnData):
         return examples.otherwise(self, public)
 
     def plan(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
+        plan = self.draft(public, budget)
+        advice = [one.sentence for one in self.expected(public, plan, LEVEL)]
+        if advice:
+            advice.append(MODEL)
+        if plan.parameters["method"] == "counts":
+            advice.append(row_advice(public, plan.noise[0].standard_deviation))
+        return plan.model_copy(update={"advice": (*advice, *plan.advice)})
+
+    def draft(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
         method = "counts" if public.row_change is None else "dirichlet"
         if issues := self._issues(public, method):
             raise InvalidInput(issues)
@@ -154,7 +165,7 @@ class DrEnsemble(ProblemOnData):
                 says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
             raise InvalidInput(says, pointer=pointer) from None
         horizon, grid = self._horizon(), grid_of(public, clip)
-        plan = Plan.priced(
+        return Plan.priced(
             [event],
             noise=(NoiseSummary.of(event, quantity, grid if method == "counts" else 1.0),),
             iterations={"horizon": horizon},
@@ -176,6 +187,7 @@ class DrEnsemble(ProblemOnData):
                 *assumptions,
                 *([sized(f"{public.most_rows} states of trajectories")] if method == "counts" else []),
             ),
+            advice=() if isinstance(self.clip, float) else clip_advice(tried, self.clip == "auto"),
             parameters={
                 "method": method,
                 "grid": grid,
@@ -184,18 +196,21 @@ class DrEnsemble(ProblemOnData):
                 "kept": next((one.kept for one in tried if one.bound == clip), 1.0),
             },
         )
-        advice = [one.sentence for one in self.expected(public, plan, LEVEL)]
-        if advice:
-            advice.append(MODEL)
-        if method == "counts":
-            advice.append(row_advice(public, plan.noise[0].standard_deviation))
-        if not isinstance(self.clip, float):
-            advice += clip_advice(tried, self.clip == "auto")
-        return plan.model_copy(update={"advice": tuple(advice)})
 
-    def expected(self, public: DrEnsemblePublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+    def profile(self, public: DrEnsemblePublic, plan: Plan, released: Released) -> Profile | None:
+        """Transitions, how the time is spread over the states, and of counts how many participants there are."""
+        estimate = estimates.estimated(public, plan, released)
+        if estimate.mostly_noise:
+            return None
+        known = {"transitions": estimate.transitions, "visits": estimate.visits}
+        counts = {"participants": np.array(estimate.participants)} if estimate.participants else {}
+        return known | counts
+
+    def expected(
+        self, public: DrEnsemblePublic, plan: Plan, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
         initial = None if self.initial == "released" else np.array(self.initial)
-        return tuple(expectations(public, plan, self.control(plan), initial, confidence))
+        return tuple(expectations(public, plan, self.control(plan), initial, confidence, around))
 
     def _clip(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[float | None, list[Clip]]:
         """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""

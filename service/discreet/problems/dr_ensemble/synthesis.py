@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.contents import Profile
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic
-from discreet.problems.synthesis import UNITS, Synthesis
+from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 STEPS = 24
 """States of a trajectory, where their number is not public."""
@@ -22,10 +23,18 @@ def rows(public: DrEnsemblePublic, units: int | None) -> int:
     return (units or UNITS) * (public.steps or STEPS)
 
 
-def columns(public: DrEnsemblePublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
-    """Columns of an upload."""
+def columns(
+    public: DrEnsemblePublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+) -> dict[str, Any]:
+    """Columns of an upload; around a release loads begin and move as it says."""
     mask = public.mask()
-    weights = np.where(mask, generator.exponential(1.0, mask.shape) + STAYING * np.eye(public.states), 0.0)
+    if around is None:
+        weights = np.where(mask, generator.exponential(1.0, mask.shape) + STAYING * np.eye(public.states), 0.0)
+    else:
+        weights = around["transitions"]
+        people = around.get("participants")
+        if units is None and people is not None:
+            units = max(2, min(round(float(people)), MOST_ROWS // (public.steps or STEPS)))
     matrix = weights / weights.sum(axis=1, keepdims=True)
     if public.row_change is not None:
         floor = public.min_probability or 0.0
@@ -34,7 +43,8 @@ def columns(public: DrEnsemblePublic, generator: np.random.Generator, units: int
         return {"from": origin, "to": to, "probability": (np.where(mask, floor, 0.0) + left * matrix).ravel()}
     count, steps = max(2, units or UNITS), public.steps or STEPS
     states = np.empty((count, steps), dtype=np.int64)
-    states[:, 0] = generator.integers(0, public.states, count)
+    start = None if around is None else around["visits"] / around["visits"].sum()
+    states[:, 0] = generator.choice(public.states, count, p=start)
     sums = np.cumsum(matrix, axis=1)
     possible = np.where(mask, np.arange(public.states), -1).max(axis=1)  # rounding ends in the last that may be
     for step in range(1, steps):

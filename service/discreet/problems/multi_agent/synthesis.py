@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.contents import Profile
 from discreet.problems.multi_agent.dataset import MultiAgentPublic
 from discreet.problems.synthesis import Synthesis
 
@@ -15,7 +16,9 @@ def rows(public: MultiAgentPublic, units: int | None) -> int:
     return len(public.agents)
 
 
-def columns(public: MultiAgentPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
+def columns(
+    public: MultiAgentPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+) -> dict[str, Any]:
     """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's bounds."""
     objectives = []
     for agent in public.agents:

@@ -94,8 +94,7 @@ def _model(
         gains = bound * np.random.default_rng(1).uniform(-1, 1, (MODELS, states))
     noise = []
     for values in gains @ solved.T:
-        error = fixed + discount * np.append(values, 0.0) - values[:, None]
-        noise.append((possible * error**2).sum(axis=1) + (bound**2 if rewards is None else 0.0))
+        noise.append(_noise(possible, fixed, values, discount, bound if rewards is None else 0.0))
     variance = np.median(noise, axis=0) * (width > 0) * states**2
     begin = np.full(states, 1 / states) if initial is None else np.array(initial)
     return Model(
@@ -104,6 +103,17 @@ def _model(
         row=float(begin @ np.sqrt(width)) * states,
         size=largest,
     )
+
+
+def noise_of(public: OffPolicyPublic, possible: Floats, rewards: Floats, values: Floats, discount: float) -> Floats:
+    """float64[n]: the variance that noise of deviation 1 on each possible cell brings to the balance of its state."""
+    return _noise(possible, rewards, values, discount, public.reward_bound if public.rewards is None else 0.0)
+
+
+def _noise(possible: Floats, rewards: Floats, values: Floats, discount: float, bound: float) -> Floats:
+    error = rewards + discount * np.append(values, 0.0) - values[:, None]
+    found: Floats = (possible * error**2).sum(axis=1) + bound**2
+    return found
 
 
 def _largest(possible: Floats, rewards: Floats, discount: float, horizon: int) -> float:
@@ -133,6 +143,8 @@ class Outlook:
     trajectories: int | None
     cap: float = 1.0
     """Of importance ratios: a visit counts one part in so many."""
+    uneven: float = UNEVEN
+    """1 where the visits of each state are known."""
 
     def noise(self, cap: float) -> float:
         """The noise on a count against all trajectories; of one trajectory where their number is private."""
@@ -204,7 +216,7 @@ class Outlook:
         return float(ndtri((1 + confidence) / 2)) * self.noise(self.cap) * unit
 
     def _quantities(self, valued: bool) -> list[tuple[str, str, float]]:
-        values = ("values", "the value of the median state", UNEVEN * self.model.value)
+        values = ("values", "the value of the median state", self.uneven * self.model.value)
         return ([("policy_value", "the policy's value", self.model.policy)] if valued else []) + [values]
 
     def _judged(self, half: float, usual: float) -> str:

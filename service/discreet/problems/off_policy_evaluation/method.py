@@ -17,7 +17,7 @@ from discreet.errors import FieldIssue
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import Expected
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
@@ -120,9 +120,15 @@ class Method(ABC):
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         """What error to expect, where public figures tell it."""
 
-    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
-        """The same as figures."""
+    def expected(
+        self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
+        """The same as figures, perhaps for trajectories as an earlier release says."""
         return ()
+
+    def profile(self, event: Event, released: Released) -> Profile | None:
+        """What a release says of the trajectories; None where it does not."""
+        return None
 
     def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
         """The cap on importance ratios that `auto` stands for, and why."""

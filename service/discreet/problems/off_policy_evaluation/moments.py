@@ -12,11 +12,12 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import Expected
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
 from discreet.problems.off_policy_evaluation.answers import Answer, Drawn, Normal, distribution, seeded
+from discreet.problems.off_policy_evaluation.around import model_around, profile_of
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
-from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, Outlook, model_of
+from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, UNEVEN, Outlook, model_of
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
@@ -82,16 +83,26 @@ class TabularMoments(_Moments):
         what += f" and rewards of {public.states} states" if blocks == 2 else ""
         return event, f"{what}, summed over trajectories, each of which counts 1 in all", ()
 
-    def outlook(self, event: Event, epsilon: float, cap: float) -> Outlook | None:
-        start = self.asked.initial
-        model = model_of(self.public, self.asked.discount, start if isinstance(start, tuple) else None)
+    def outlook(self, event: Event, epsilon: float, cap: float, around: Profile | None = None) -> Outlook | None:
+        start = self.asked.initial if isinstance(self.asked.initial, tuple) else None
+        model = model_of(self.public, self.asked.discount, start)
         if model is None:
             return None
-        deviation = event.deviation() / self.unit
-        return Outlook(model, deviation, self._sums(), epsilon, self.public.trajectories, cap)
+        deviation, people, seen = event.deviation() / self.unit, self.public.trajectories, UNEVEN
+        if around is not None:
+            model = model_around(self.public, self.asked.discount, start, around, model.size)
+            people, seen, cap = people or max(1, round(float(around["trajectories"]))), 1.0, 1.0
+            # Its counts are weighed as those of a release will be, with ratios cut off at the cap.
+            deviation *= people / max(float(around["trajectories"]), 1.0) if self.public.off_policy else 1.0
+        return Outlook(model, deviation, self._sums(), epsilon, people, cap, seen)
 
-    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
-        outlook = self.outlook(event, epsilon, self.max_ratio)
+    def profile(self, event: Event, released: Released) -> Profile | None:
+        return profile_of(self.public, event, released, self.unit)
+
+    def expected(
+        self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
+        outlook = self.outlook(event, epsilon, self.max_ratio, around)
         return () if outlook is None else outlook.expected(self.asked.initial is not None, confidence)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import INTERVALS, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
@@ -62,6 +62,7 @@ class OffPolicyEvaluation(ProblemOnData):
         "Features, discount and where people begin (`initial`) are made up: coordinates are taken to lie between 0 "
         "and 1. Put what holds of your own in their place."
     )
+    shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
         "initial": ALWAYS,
         "uncertainty": ALWAYS,
@@ -251,9 +252,14 @@ class OffPolicyEvaluation(ProblemOnData):
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
         return self._method(public, plan.parameters["method"], plan.parameters.get("max_importance"))
 
-    def expected(self, public: OffPolicyPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+    def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
+        return self._planned(public, plan).profile(plan.events[0], released)
+
+    def expected(
+        self, public: OffPolicyPublic, plan: Plan, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
         epsilon = plan.total.epsilon / EPSILON_UNIT
-        return self._planned(public, plan).expected(plan.events[0], epsilon, confidence)
+        return self._planned(public, plan).expected(plan.events[0], epsilon, confidence, around)
 
     def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         """What keeps this from being a problem on the dataset."""

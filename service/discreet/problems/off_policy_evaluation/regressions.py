@@ -14,7 +14,7 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import LEVEL, Expected
-from discreet.problems.contents import Progress, Released
+from discreet.problems.contents import Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer, Normal
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
@@ -92,7 +92,9 @@ class _Regression(Method):
         mostly = far * (1.0 if start is None else float(np.linalg.norm(start))) >= largest
         return Answer(weights, start, np.full(weights.size, far >= largest), mostly, lambda: spread)
 
-    def expected(self, event: Event, epsilon: float, confidence: float) -> tuple[Expected, ...]:
+    def expected(
+        self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
         """Exact, where a public figure bounds the sensitivity."""
         half = float(ndtri((1 + confidence) / 2)) * event.scale * self._most_sensitive()
         size = self.public.largest_value(self.asked.discount)

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.contents import Profile
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
-from discreet.problems.synthesis import UNITS, Synthesis
+from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 MEAN_STEPS = 20
 """Transitions of a trajectory at most about, where no topology ends it."""
+FEWEST = 1e-3
+"""Of all visits, that must be beginnings for these to be told."""
 TARGET = 0.7
 """Probability with which the target policy takes the action that the behaviour policy takes for one of two."""
 
@@ -20,16 +23,21 @@ def rows(public: OffPolicyPublic, units: int | None) -> int:
     return (units or UNITS) * min(public.horizon, 2 * MEAN_STEPS)
 
 
-def columns(public: OffPolicyPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
+def columns(
+    public: OffPolicyPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+) -> dict[str, Any]:
     """Columns of an upload. Rewards lie between a half and the whole of the public bound in one state, lower in others:
-    each state's mean is drawn evenly, each reward is that or 0."""
+    each state's mean is drawn evenly, each reward is that or 0. Around a release walks begin where more
+    of them leave than come, move as it says, and rewards have its means."""
+    if around is not None and units is None:
+        units = max(2, min(round(float(around["trajectories"])), MOST_ROWS // rows(public, 1)))
     count = units or UNITS
     most = min(public.horizon, 2 * MEAN_STEPS)
     columns: dict[str, list[Any]] = {name: [] for name in ("trajectory", "step", "reward", "terminal")}
     states = public.states or 1
-    chances = _chances(public, generator)
+    chances = _chances(public, generator) if around is None else around["transitions"]
     worth = generator.uniform(0, public.reward_bound, states + 1)
-    state = generator.integers(0, states, count)
+    state = generator.choice(states, count, p=None if around is None else _beginnings(around))
     x = generator.uniform(0, 1, (count, public.features or 1))
     alive, here, there = np.arange(count), [], []
     for step in range(most):
@@ -37,8 +45,12 @@ def columns(public: OffPolicyPublic, generator: np.random.Generator, units: int 
         drawn = (generator.random(alive.size)[:, None] > np.cumsum(chances[where], axis=1)).sum(axis=1)
         onward = np.minimum(drawn, chances.shape[1] - 1)
         moved = np.clip(x[alive] + generator.normal(0, 0.1, x[alive].shape), 0, 1)
-        terminal = onward == states if public.topology is not None else generator.random(alive.size) < 1 / MEAN_STEPS
+        terminal = onward == states
+        if public.topology is None and around is None:
+            terminal = generator.random(alive.size) < 1 / MEAN_STEPS
         reward = np.where(generator.random(alive.size) < 0.5, worth[where], 0.0)
+        if around is not None:
+            reward = np.clip(around["rewards"], -public.reward_bound, public.reward_bound)[where]
         if public.rewards is not None:
             known = np.zeros((states, states + 1))
             known[tuple(np.array(public.topology).T)] = public.rewards
@@ -65,6 +77,15 @@ def columns(public: OffPolicyPublic, generator: np.random.Generator, units: int 
         agreed = generator.random(joined["step"].size) < 0.5
         joined |= {"behaviour": np.full(agreed.size, 0.5), "target": np.where(agreed, TARGET, 1 - TARGET)}
     return joined
+
+
+def _beginnings(around: Profile) -> Floats:
+    """float64[states]: what leaves each state beyond what comes there; where that is next to nothing, all visits."""
+    visits: Floats = around["visits"]
+    begun = np.maximum(visits - visits @ around["transitions"][:, :-1], 0.0)
+    if begun.sum() < FEWEST:
+        return visits
+    return np.asarray(begun / begun.sum())
 
 
 def _chances(public: OffPolicyPublic, generator: np.random.Generator) -> Floats:

@@ -1,9 +1,10 @@
 """A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of epsilons.
 
 It is a job like others, without a dataset, without a price and without a guarantee: nothing private comes near it. The
-plans of all its runs are made when it is planned; `finish` makes the data (`Dataset.synthesize`), releases and finishes
-them as often as its time allows, and compares what comes out with the same at epsilon 1000, where there is next to no
-noise. So an error is the cost of privacy and, between methods, also that of their approximations.
+plans of all its runs are made when it is planned; `finish` makes the data (`Synthesis`), of public figures alone or of
+what an earlier job released, which it is given then. It releases and finishes them as often as its time allows, and
+compares what comes out with the same at epsilon 1000, where there is next to no noise. So an error is the cost of
+privacy and, between methods, also that of their approximations.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
 from discreet.problems import datasets
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.budgets import Budgeted, budgeted
-from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.numbers import MAX_EPSILON, Budget, Delta, Epsilon, Positive, Privacy
+from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.numbers import MAX_EPSILON, Budget, Delta, Epsilon, Frozen, Positive, Privacy
 from discreet.problems.plans import Plan, Resources
 from discreet.problems.rehearsals.result import ROWS, RehearsalResult
 from discreet.problems.results import Output, Result
@@ -45,6 +46,15 @@ REFERENCE = MAX_EPSILON
 """The epsilon at which a method's answer is taken for the one without noise."""
 
 
+class Earlier(Frozen):
+    """A job around whose release the data are made: what that is read with. The release itself stays where it is."""
+
+    job: str
+    problem: dict[str, Any]
+    public: dict[str, Any]
+    plan: dict[str, Any]
+
+
 class Rehearsal(Problem):
     """A problem to run on synthetic data of its public shape."""
 
@@ -61,6 +71,7 @@ class Rehearsal(Problem):
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = LADDER
     delta: Annotated[Delta | None, Field(description="Of all runs; null: by the rule of `auto`")] = None
     of_units: Annotated[Positive | None, Field(description="How many units the synthetic data have")] = None
+    around: Annotated[Earlier | None, Field(description="A job of what released the data are made")] = None
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
 
     @classmethod
@@ -78,6 +89,10 @@ class Rehearsal(Problem):
 
     def budget(self, privacy: Privacy | None) -> Budget:
         return Budget(epsilon=0, delta=0)
+
+    @property
+    def _origin(self) -> str:
+        return "of the public shape alone" if self.around is None else f"made of what {self.around.job} released"
 
     # What is rehearsed
 
@@ -134,7 +149,7 @@ class Rehearsal(Problem):
             unit=reference.plan.unit,
             neighbours=reference.plan.neighbours,
             assumptions=(ASSUMPTION,),
-            advice=("a rehearsal costs nothing: its data are synthetic, of the public shape alone",),
+            advice=(f"a rehearsal costs nothing: its data are synthetic, {self._origin}",),
             parameters={"runs": runs, "refused": list(why.values()), "reference": _told(reference)},
         )
 
@@ -150,7 +165,8 @@ class Rehearsal(Problem):
         """Release and finish synthetic data by every plan, again and again until the time is over."""
         problem, dataset, known = self.inner()
         generator = np.random.default_rng(self.seed)
-        content = _synthesis(problem).content(dataset, known, generator, self.of_units)
+        profile = None if self.around is None else _profile(self.around, released)
+        content = _synthesis(problem).content(dataset, known, generator, self.of_units, profile)
         parameters = plan.parameters
         truth = _answer(problem, known, Plan.model_validate(parameters["reference"]["plan"]), content, self.seed)
         runs = [
@@ -169,8 +185,9 @@ class Rehearsal(Problem):
         rows = [
             row for (said, _, _), answers in zip(runs, found, strict=True) for row in _rows(said, names, truth, answers)
         ]
+        size = max(len(array) for array in content.values())
         values = {
-            "data": f"synthetic, {max(len(array) for array in content.values()):,} rows; seed {self.seed}",
+            "data": f"synthetic, {'' if self.around is None else f'{self._origin}, '}{size:,} rows; seed {self.seed}",
             "rows": Output(lambda: rows, numbers=len(rows) * len(ROWS)),
             "refused": Output(lambda: parameters["refused"]),
             "reference_epsilon": float(REFERENCE),
@@ -187,6 +204,17 @@ def _synthesis(problem: Problem) -> Synthesis:
     if problem.synthesis is None:
         raise InvalidInput(f"data of kind {problem.kind} are not made up", pointer="/problem/kind")
     return problem.synthesis
+
+
+def _profile(earlier: Earlier, released: Released) -> Profile:
+    """What the earlier job released says, of which its submission has found that it says something."""
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - they hold this class too
+
+    problem = KINDS[earlier.problem["kind"]].model_validate(earlier.problem)
+    public = DATASETS[problem.kind].read_public(earlier.public)
+    profile = problem.profile(public, Plan.model_validate(earlier.plan), released)
+    assert profile is not None
+    return profile
 
 
 def _told(made: Budgeted) -> dict[str, Any]:

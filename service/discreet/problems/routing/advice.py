@@ -61,43 +61,54 @@ def expectations(
     confidence: float,
 ) -> Iterator[Expected]:
     """Of the method counts: total travel time, demand and link flows, in this order."""
+    roads = roads_of(network, latency, objective, public.zones, public.max_total or 0)
+    pairs, bound = public.zones * (public.zones - 1), public.max_total
+    yield from told(public, roads, event, confidence, None if bound is None else bound / pairs)
+
+
+def told(
+    public: RoutingPublic,
+    roads: Roads | None,
+    event: Event,
+    confidence: float,
+    mean: float | None,
+    around: bool = False,
+) -> Iterator[Expected]:
+    """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
+    released them."""
     reach = event.reach(confidence) / public.periods
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.periods
-    pairs, bound = public.zones * (public.zones - 1), public.max_total
-    mean = None if bound is None else bound / pairs
-    roads = roads_of(network, latency, objective, public.zones, bound or 0)
     sure = f"with {confidence:.0%}"
     if roads is not None:
         width = max(spread * roads.norm, reach * roads.most)
+        where = "max_total trips are spread evenly over all pairs of zones"
+        if around:
+            where = "trips are as they were released"
         says = f"total travel time within ± {plain(width)} {sure} ({TRAVEL_TIME}), "
-        if bound is None:
+        if mean is None:
             says += "on empty roads, and wider on full ones: how full they are can only be told from a public max_total"
             says += " of the dataset"
         elif width < roads.total:
             part = width / roads.total
             about = "less than 0.001" if part < 1e-5 else f"about {plain(100 * part)}"
-            says += (
-                f"{about}% of the {plain(roads.total, 3)} that it is where max_total trips are spread evenly over all"
-            )
-            says += " pairs of zones"
+            says += f"{about}% of the {plain(roads.total, 3)} that it is where {where}"
         else:
-            says += f"more than the {plain(roads.total, 3)} that it is where max_total trips are spread evenly over all"
-            says += " pairs of zones: mostly noise"
-        size = roads.total if bound else None
+            says += f"more than the {plain(roads.total, 3)} that it is where {where}: mostly noise"
+        size = roads.total if mean else None
         within = width if size is not None and width < size else math.inf
         yield Expected("total_travel_time", within, TRAVEL_TIME, says, size)
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
     near = reach + 0.5 / public.periods
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
-        says += f", of at most {plain(mean, 3)} in the mean of all pairs"
+        says += f", of {'' if around else 'at most '}{plain(mean, 3)} in the mean of all pairs"
     says += f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one without any"
     yield Expected("demand", near, TRIPS, says, mean)
     if roads is not None:
         width = max(spread * math.sqrt(roads.pairs), reach)
         says = f"the flow of the link that most pairs of zones lead over within ± {plain(width)} trips a period {sure}"
         says += ", that of other links nearer"
-        yield Expected("link_flows", width, TRIPS, says, roads.flow if bound else None)
+        yield Expected("link_flows", width, TRIPS, says, roads.flow if mean else None)
 
 
 def expected_shares(event: Event, confidence: float) -> Expected:

@@ -25,13 +25,14 @@ from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.routing import examples
-from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice
+from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice, told
+from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
@@ -80,6 +81,7 @@ class Routing(ProblemOnData):
     Fields: ClassVar[Any] = RoutingResult
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
+    shape: ClassVar[tuple[str, ...]] = ("zones",)
     asked_again: ClassVar[Mapping[str, str]] = {
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
@@ -131,20 +133,32 @@ class Routing(ProblemOnData):
     # Planning -------------------------------------------------------------------------------------------------------
 
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
+        plan = self.draft(public, budget)
+        sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
+        return plan.model_copy(update={"advice": (*sentences, *plan.advice)})
+
+    def draft(self, public: RoutingPublic, budget: Budget) -> Plan:
         if issues := self._issues(public):
             raise InvalidInput(issues)
         if self.method == "gradient":
             network = self.network.arrays(public.zones)
-            plan = gradient_plan(public, budget, network, self._terms(public, network), self._row_seconds(public))
-        else:
-            plan = self._plan_counts(public, budget)
-        sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
-        return plan.model_copy(update={"advice": (*sentences, *plan.advice)})
+            return gradient_plan(public, budget, network, self._terms(public, network), self._row_seconds(public))
+        return self._plan_counts(public, budget)
 
-    def expected(self, public: RoutingPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+    def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
+        """The mean demand of a period; of unit flows, which tell no trips, none."""
+        return {"demand": demand_of(public, released["trips"])} if "trips" in released else None
+
+    def expected(
+        self, public: RoutingPublic, plan: Plan, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
             return (expected_shares(event, confidence),)
+        if around is not None:
+            roads = roads_around(self.network, self.latency, self.objective, around)
+            mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
+            return tuple(told(public, roads, event, confidence, mean, around=True))
         return tuple(expectations(public, self.network, self.latency, self.objective, event, confidence))
 
     def _clip(self, public: RoutingPublic) -> int | None:

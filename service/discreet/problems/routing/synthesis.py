@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from discreet.problems.contents import Profile
 from discreet.problems.routing.dataset import RoutingPublic
-from discreet.problems.synthesis import Synthesis
+from discreet.problems.synthesis import MOST_ROWS, Synthesis
 
 TRIPS_A_PAIR = 20
 """In one period in the mean, where no public figure tells of any."""
@@ -23,13 +25,22 @@ def rows(public: RoutingPublic, units: int | None) -> int:
     return public.periods * public.zones * (public.zones - 1)
 
 
-def columns(public: RoutingPublic, generator: np.random.Generator, units: int | None) -> dict[str, Any]:
-    """Columns of an upload; `units` trips, or trips of so many persons, in all."""
-    weight = generator.lognormal(0.0, 1.0, public.zones)
-    pairs = np.outer(weight, weight)
-    np.fill_diagonal(pairs, 0.0)
-    mean = trips_a_period(public, units) * pairs / max(pairs.sum(), 1e-300)
-    counts = generator.poisson(mean, (public.periods, *mean.shape))
+def columns(
+    public: RoutingPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
+) -> dict[str, Any]:
+    """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release each period has its
+    demand, in whole trips; with `units` in parts of these."""
+    if around is None:
+        weight = generator.lognormal(0.0, 1.0, public.zones)
+        pairs = np.outer(weight, weight)
+        np.fill_diagonal(pairs, 0.0)
+        mean = trips_a_period(public, units) * pairs / max(pairs.sum(), 1e-300)
+        counts = generator.poisson(mean, (public.periods, *mean.shape))
+    else:
+        mean, most = around["demand"], MOST_ROWS / public.periods if public.unit == "person" else math.inf
+        total = max(float(mean.sum()), 1e-300)
+        mean = mean * min(1.0 if units is None else trips_a_period(public, units) / total, most / total)
+        counts = (mean + generator.random((public.periods, *mean.shape))).astype(np.int64)
     if public.max_pair is not None:
         counts = np.minimum(counts, public.max_pair)
     if public.max_total is not None:  # whole trips, so that none is above the bound

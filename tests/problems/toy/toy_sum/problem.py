@@ -13,7 +13,7 @@ from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Flag
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Result
@@ -79,7 +79,9 @@ class ToySum(ProblemOnData):
             neighbours=neighbours,
         )
 
-    def expected(self, public: ToySumPublic, plan: Plan, confidence: float) -> tuple[Expected, ...]:
+    def expected(
+        self, public: ToySumPublic, plan: Plan, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
         within = -plan.noise[0].scale * math.log(1 - confidence)  # of a Laplace law
         return (Expected("total", within, "in all", f"the sum within {within:.3g} with {confidence:.0%}"),)
 
