@@ -33,7 +33,9 @@ class ToySum(ProblemOnData):
     Fields: ClassVar[Any] = ToySumResult
     synthesis: ClassVar[Synthesis | None] = Synthesis(
         rows=lambda public, units: units or 10,
-        columns=lambda public, generator, units, around: {"number": generator.integers(0, public.most + 1, units or 10)},
+        columns=lambda public, generator, units, around: {
+            "number": generator.integers(0, public.most + 1, units or 10)
+        },
     )
     asked_again: ClassVar[Mapping[str, str]] = {"negative": ALWAYS, "uncertainty": ALWAYS}
 
