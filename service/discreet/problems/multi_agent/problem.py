@@ -24,7 +24,7 @@ from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.multi_agent import examples
 from discreet.problems.multi_agent.constraints import names_in, proven, tightened
@@ -207,9 +207,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         )
         return plan.model_copy(update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))})
 
-    def expected(
-        self, public: MultiAgentPublic | None, plan: Plan, confidence: float, around: Profile | None = None
-    ) -> tuple[Expected, ...]:
+    def expected(self, public: Any, plan: Plan, confidence: float, around: Any = None) -> tuple[Expected, ...]:
         """Nothing before the agents have said their ranges."""
         return (expected_values(self.constraints, plan, confidence),) if "units" in plan.parameters else ()
 
