@@ -124,6 +124,7 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
             client.submit(asked)
         answer = client.rehearse(body, epsilons=[1], around=around, progress=False)
         assert answer["data"].startswith(f"synthetic, made of what {around} released, ")
+        assert f"made of what {around} released" in answer.certificate["assumptions"][0]
         assert answer.document["certificate"]["guarantee"]["type"] == "none"
         assert entries(client, dataset["account"]) == ["open"]
         (size,) = (row["size"] for row in answer["rows"] if row["quantity"] == "demand")

@@ -42,6 +42,10 @@ SECONDS = 60.0
 ASSUMPTION = "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
 NOTHING_TOLD = 0.9
 """An error of so much of the size is about that of answering 0."""
+AROUND = (
+    "a rehearsal on synthetic data made of what {job} released: nothing else private was used, and what that release "
+    "protects, and of whom, its own certificate says"
+)
 REFERENCE = MAX_EPSILON
 """The epsilon at which a method's answer is taken for the one without noise."""
 
@@ -148,7 +152,7 @@ class Rehearsal(Problem):
             price=Price.zero().to_json(),
             unit=reference.plan.unit,
             neighbours=reference.plan.neighbours,
-            assumptions=(ASSUMPTION,),
+            assumptions=(ASSUMPTION if self.around is None else AROUND.format(job=self.around.job),),
             advice=(f"a rehearsal costs nothing: its data are synthetic, {self._origin}",),
             parameters={"runs": runs, "refused": list(why.values()), "reference": _told(reference)},
         )
