@@ -132,7 +132,8 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
         kept = client.job(answer.document["job"]["id"])["problem"]["around"]
         assert kept.keys() == {"job", "problem", "public", "plan"}  # and nothing that was released
 
-        other = KINDS["multi_agent"].example()
+        other = copy.deepcopy(KINDS["multi_agent"].example())
+        KINDS["multi_agent"].vary(other["problem"]["dataset"]["content"], 902)
         unlike = {**other["problem"], "dataset": client.register(other["problem"]["dataset"])["id"]}
         multi = solved(client, {**other, "problem": unlike})
         large = client.register(bodies.dataset(zones=4))["id"]
@@ -290,6 +291,7 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
     if KINDS[kind].Dataset is None:
         return
     with service.client() as client:
+        KINDS[kind].vary(body["problem"]["dataset"]["content"], 901)  # the example's own account is others'
         dataset = client.register({**body["problem"]["dataset"], "name": f"asked again of {kind}"})
         body["problem"]["dataset"] = dataset["id"]
         first = solved(client, body)
