@@ -175,6 +175,20 @@ class TooManyUploads(DiscreetError):
         self.seconds_left = seconds_left
 
 
+class TooManyBodies(DiscreetError):
+    """So many large bodies of this tenant are held already, and none was done in time."""
+
+    code = "too_many_bodies"
+
+    def __init__(self, limit: Limit, seconds_left: int) -> None:
+        super().__init__(
+            f"{limit.allowed} large requests of this tenant are being worked on ({limit.setting}); send this one again "
+            "when one of them is done"
+        )
+        self.limit = limit
+        self.seconds_left = seconds_left
+
+
 class Unavailable(DiscreetError):
     """A part that discreet needs does not answer; try again."""
 

@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     tenant_uploads: int = Field(
         default=4, ge=1, description="Contents of one tenant that one API process receives and registers at once"
     )
+    tenant_bodies: int = Field(
+        default=4, ge=1, description="Large JSON bodies of one tenant that one API process holds at once; others wait"
+    )
     object_url: str | None = Field(
         default=None, description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the database"
     )

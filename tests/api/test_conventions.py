@@ -30,6 +30,7 @@ from discreet.storage.database import libpq_url
 from discreet.usecases import access, running
 from discreet.usecases.endings import FAILURES
 from discreet.usecases.services import open_services
+from discreet.web import bodies as request_bodies
 from discreet.web.codes import CODES
 from discreet.web.problem_details import example
 from tests import bodies
@@ -278,6 +279,44 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
         first.join()
         assert answers == [422]
         assert http.post("/v1/datasets", json={"kind": 5}).status_code == 422  # the turn was given back
+
+
+def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body above 64 KiB waits while its tenant's others are held, then reads why; small ones never wait."""
+    monkeypatch.setattr(request_bodies, "WAIT_SECONDS", 0.2)
+    small = settings.model_copy(update={"tenant_bodies": 1})
+    headers = {"Authorization": f"Bearer {first_key(settings)}", "Idempotency-Key": "bodies"}
+    large = b'{"problem": "' + b"x" * request_bodies.THREAD_BYTES + b'"}'
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[bytes]:
+        yield large[:-1]
+        begun.set()
+        go_on.wait()
+        yield large[-1:]
+
+    with served(create_app(small)) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        answers: list[int] = []
+        first = threading.Thread(
+            target=lambda: answers.append(http.post("/v1/jobs", content=slow()).status_code), daemon=True
+        )
+        first.start()
+        begun.wait()
+
+        def refused() -> httpx.Response | None:  # the server takes the turn a little after the client has begun
+            answer = http.post("/v1/plans", content=large)
+            return answer if answer.status_code == 429 else None
+
+        told = eventually(refused, "the second body is refused")
+        valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
+        assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_bodies", "5")
+        assert told.json()["limit"] == {"setting": "tenant_bodies", "unit": "bodies", "allowed": 1, "came": 2}
+        assert http.post("/v1/plans", content=b"{}").status_code == 422
+        go_on.set()
+        first.join()
+        assert answers == [422]
+        for path in ("/v1/plans", "/v1/jobs", "/v1/rehearsals", "/v1/plans"):  # each gives its turn back
+            assert http.post(path, content=large).status_code == 422
 
 
 def test_limits_name_themselves(settings: Settings) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -137,6 +138,41 @@ def uploads_at_once(service: Installation) -> Reached:
             connection.close()
 
 
+def bodies_at_once(service: Installation) -> Reached:
+    """Bodies of 15 MB that stop before their last byte: more than a few of one tenant are not taken to memory."""
+    address, size = httpx.URL(service.url), 15_000_000
+    head = (
+        f"POST /v1/plans HTTP/1.1\r\nHost: {address.netloc.decode()}\r\nContent-Length: {size}\r\n"
+        f"Authorization: Bearer {service.owner_key}\r\nContent-Type: application/json\r\n\r\n"
+    )
+    before = resident_bytes(service.api.pid)
+    left = {socket.create_connection((address.host, address.port or 80)): size - 1 for _ in range(40)}
+    held, part, most = list(left), b" " * (1 << 20), 0
+    try:
+        for connection in held:
+            connection.sendall(head.encode())
+            connection.setblocking(False)
+        end = time.monotonic() + 8.0
+        while time.monotonic() < end:
+            for connection in held:
+                try:
+                    left[connection] -= connection.send(part[: left[connection]])
+                except BlockingIOError:
+                    continue
+            most = max(most, resident_bytes(service.api.pid) - before)
+    finally:
+        for connection in held:
+            connection.close()
+    allowed = service.settings.tenant_bodies * size + (64 << 20)
+    return Reached(f"{most / 2**20:.0f} MiB for 40 bodies of 15 MB", most < allowed)
+
+
+def resident_bytes(process: int) -> int:
+    """The memory of a process that is its own."""
+    fields = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in fields if line.startswith(("Private_Dirty", "Private_Clean")))
+
+
 def peeked(connection: socket.socket) -> bytes:
     """What a connection has to say so far."""
     try:
@@ -151,4 +187,5 @@ ATTACKS = [
     Attack(SECTION, "a file of 50,000 columns", "422, below 5 s of processor time", wide_file),
     Attack(SECTION, "a stranger's certificate", "not priced, below 1 s", certificate_of_a_stranger),
     Attack(SECTION, "20 uploads at once", "as many as tenant_uploads", uploads_at_once),
+    Attack(SECTION, "40 bodies of 15 MB at once", "memory of tenant_bodies of them, and 64 MiB", bodies_at_once),
 ]

@@ -136,7 +136,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     assert "one person's number added or removed" in discreet(service, "plan", str(file))
     within = json.loads(discreet(service, "plan", str(file), "--within", "5", "--json"))  # 9 ln(10) / 5
     assert within["privacy"] == {"epsilon": pytest.approx(9 * math.log(10) / 5, rel=5e-3), "delta": 0}
-    said = discreet(service, "submit", str(file), "--wait", "--out", str(out))
+    said = discreet(service, "submit", str(file), "--wait", "--anew", "--out", str(out))
     assert said.index("mostly noise") < said.index("total")  # before any number
     total = json.loads(out.read_text())["result"]["total"]
     interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"

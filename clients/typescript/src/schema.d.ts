@@ -3798,7 +3798,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -3979,7 +3979,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -4074,7 +4074,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -4289,7 +4289,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_uploads`: So many contents of this tenant are being registered already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -4668,7 +4668,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5299,7 +5299,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5613,7 +5613,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5733,7 +5733,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -5923,7 +5923,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6038,7 +6038,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6142,7 +6142,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6310,7 +6310,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -37,7 +37,7 @@ DATABASE_CODES = (
     "database_read_only",
     "wrong_schema",
 )
-BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large")
+BODY_CODES = ("invalid_json", "invalid_input", "payload_too_large", "too_many_bodies")
 
 _TEXT = {"schema": {"type": "string"}}
 _HEADERS: dict[str, dict[str, Any]] = {

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
+import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
-from discreet.errors import InvalidInput, Limit, PayloadTooLarge
+from discreet.errors import InvalidInput, Limit, PayloadTooLarge, TooManyBodies
 from discreet.intake.field_issues import Schema, issues_of
 from discreet.intake.strict_json import loads, memory_of
 from discreet.settings import Settings
@@ -28,9 +31,14 @@ ROSTER_BYTES = 9 << 20
 LARGE_AT_ONCE = 2
 """Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in memory."""
 
+WAIT_SECONDS = 10.0
+"""How long a large body waits for its turn: less than it may pause, so that its sender reads the true cause."""
+AGAIN_SECONDS = 5
+
 Model = TypeVar("Model")
 Answer = TypeVar("Answer")
 _LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("large_bodies")
+_TURNS: RunVar[WeakValueDictionary[str, anyio.Semaphore]] = RunVar("turns_of_large_bodies")
 
 
 def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
@@ -58,12 +66,47 @@ def _least(settings: Settings, limit: Limit) -> Limit:
     return limit
 
 
-async def read(request: Request, most: int | Limit) -> bytes:
+async def read(request: Request, most: Limit) -> bytes:
     """The body, refused as soon as it is known to be over the limit."""
     found = bytearray()
-    async for part in parts(request, most if isinstance(most, Limit) else Limit("json_body_bytes", "bytes", most)):
+    async for part in parts(request, most):
         found += part
     return bytes(found)
+
+
+@asynccontextmanager
+async def held(request: Request, most: Limit) -> AsyncIterator[bytes]:
+    """The body, for the time that it is needed.
+
+    Above `THREAD_BYTES` it takes one of its tenant's turns before the rest of it is read: a hundred connections of one
+    key would otherwise hold a hundred large bodies, and what they are parsed to. Errors: TooManyBodies.
+    """
+    found = bytearray()
+    async with AsyncExitStack() as turn:
+        async for part in parts(request, most):
+            if len(found) <= THREAD_BYTES < len(found) + len(part):
+                await turn.enter_async_context(_turn(request))
+            found += part
+        yield bytes(found)
+
+
+@asynccontextmanager
+async def _turn(request: Request) -> AsyncIterator[None]:
+    at_once = request.app.state.services.settings.tenant_bodies
+    try:
+        turns = _TURNS.get()
+    except LookupError:
+        turns = WeakValueDictionary()
+        _TURNS.set(turns)
+    free = turns.setdefault(request.state.tenant_id, anyio.Semaphore(at_once))
+    with anyio.move_on_after(WAIT_SECONDS) as waiting:
+        await free.acquire()
+    if waiting.cancelled_caught:
+        raise TooManyBodies(Limit("tenant_bodies", "bodies", at_once, at_once + 1), AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        free.release()
 
 
 async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
@@ -109,13 +152,17 @@ async def apart(work: Callable[[], Answer], size: int) -> Answer:
     return await anyio.to_thread.run_sync(work, limiter=limiter)
 
 
-def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request], Awaitable[Any]]:
-    """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a job may have."""
+def json_body(model: Any, most: int | None = SMALL_BYTES) -> Callable[[Request], AsyncIterator[Any]]:
+    """A dependency that gives the validated JSON body of at most so many bytes; None: as many as a job may have.
+
+    It stands after that on the principal, whose tenant's turn a large body takes.
+    """
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
-    async def dependency(request: Request) -> Any:
+    async def dependency(request: Request) -> AsyncIterator[Any]:
         settings = request.app.state.services.settings
         limit = of_job(settings) if most is None else _least(settings, Limit("body_bytes", "bytes", most))
-        return await parse(adapter, await read(request, limit))
+        async with held(request, limit) as body:
+            yield await parse(adapter, body)
 
     return dependency

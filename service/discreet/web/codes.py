@@ -14,6 +14,7 @@ from discreet.errors import (
     InvalidInput,
     NotFound,
     PayloadTooLarge,
+    TooManyBodies,
     TooManyRequests,
     TooManyUploads,
     Unauthenticated,
@@ -29,6 +30,7 @@ STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
     (PayloadTooLarge, 413),
     (TooManyRequests, 429),
     (TooManyUploads, 429),
+    (TooManyBodies, 429),
     (Unavailable, 503),
     (DiscreetError, 500),
 )
@@ -86,6 +88,13 @@ CODES: dict[str, Code] = {
         "So many contents of this tenant are being registered already",
         "4 contents of this tenant are being registered (tenant_uploads); send this one again when one of them is done",
         {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
+    ),
+    "too_many_bodies": Code(
+        429,
+        "So many large bodies of this tenant are held already",
+        "4 large requests of this tenant are being worked on (tenant_bodies); send this one again when one of them is "
+        "done",
+        {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
     ),
     # Fields
     "invalid_input": Code(422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED),

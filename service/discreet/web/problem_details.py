@@ -26,6 +26,7 @@ from discreet.errors import (
     InvalidInput,
     NotFound,
     ReleaseDiffers,
+    TooManyBodies,
     TooManyRequests,
     TooManyUploads,
 )
@@ -135,7 +136,7 @@ def of_error(error: DiscreetError) -> JSONResponse:
     if isinstance(error, TooManyRequests):
         spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)
         headers = {"Retry-After": str(error.seconds_left), **rate_headers(spent)}
-    if isinstance(error, TooManyUploads):
+    if isinstance(error, TooManyUploads | TooManyBodies):
         headers = {"Retry-After": str(error.seconds_left)}
     return document(status, error.code, error.detail, issues, extra, headers)
 

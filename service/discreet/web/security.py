@@ -38,6 +38,7 @@ async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> P
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)
     found, request.state.rate = await keyring.admit(bearer(request))
+    request.state.tenant_id = found.tenant_id
     extra = request.scope["route"].openapi_extra or {}
     if "x-roles" not in extra:
         raise Forbidden("this call says of no role that it may")

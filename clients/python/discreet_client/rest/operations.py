@@ -123,7 +123,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     409 cap_below_spent
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -161,7 +161,7 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     409 cap_below_spent
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -180,7 +180,7 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
     403 forbidden
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -219,7 +219,7 @@ def register_dataset(body: models.DatasetRequest) -> Operation[models.DatasetAns
     409 content_known, unit_differs
     413 payload_too_large
     422 invalid_input
-    429 rate_limited, too_many_uploads
+    429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable, not_isolated,
         not_read, reader_not_started, spool_unavailable, storage_denied, storage_full,
         storage_unavailable, unavailable, wrong_schema
@@ -304,7 +304,7 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
     409 budget_exhausted, no_release, release_differs, request_in_flight
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -431,7 +431,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     404 not_found
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -500,7 +500,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     409 no_release, release_differs
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -524,7 +524,7 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     409 no_release, request_in_flight
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -563,7 +563,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
         unit_differs
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -583,7 +583,7 @@ def invite_agents(job_id: str, body: models.SessionTokensRequest) -> Operation[m
     409 not_awaiting_agents, owner_pinned, roster_signed, session_full
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, no_rpc,
         unavailable, wrong_schema
     """
@@ -602,7 +602,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     409 name_taken
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -637,7 +637,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     409 too_many_webhooks
     413 payload_too_large
     422 invalid_input
-    429 rate_limited
+    429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """

@@ -84,17 +84,17 @@ async def submit_job(
     whatever happens.
     """
     key = _required(idempotency_key)
-    body = await bodies.read(request, bodies.of_job(services.settings))
-    parsed = await bodies.parse(_JOB_REQUEST, body)
-    row = await jobs.submit(
-        services,
-        principal,
-        idempotency_key=key,
-        request=body,
-        problem=parsed.problem,
-        privacy=parsed.privacy,
-        seed=parsed.seed,
-    )
+    async with bodies.held(request, bodies.of_job(services.settings)) as body:
+        parsed = await bodies.parse(_JOB_REQUEST, body)
+        row = await jobs.submit(
+            services,
+            principal,
+            idempotency_key=key,
+            request=body,
+            problem=parsed.problem,
+            privacy=parsed.privacy,
+            seed=parsed.seed,
+        )
     return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 
@@ -130,9 +130,9 @@ async def rehearse_job(
     price, whose result tells the error of each number at each epsilon. No private data are used and no budget; its
     certificate guarantees nothing."""
     key = _required(idempotency_key)
-    body = await bodies.read(request, bodies.of_job(services.settings))
-    asked = await bodies.parse(_REHEARSAL_REQUEST, body)
-    row = await rehearsals.submit(services, principal, idempotency_key=key, request=body, asked=asked)
+    async with bodies.held(request, bodies.of_job(services.settings)) as body:
+        asked = await bodies.parse(_REHEARSAL_REQUEST, body)
+        row = await rehearsals.submit(services, principal, idempotency_key=key, request=body, asked=asked)
     return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 
