@@ -28,6 +28,8 @@ CREATE TABLE jobs (
   finished_at timestamptz,  -- when it reached its final state
   released_by text[],  -- the jobs whose releases it finishes again, for nothing; null: it releases for itself
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
+  name text,  -- what who asked calls it; null: nothing
+  mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled'))
 );
@@ -46,7 +48,7 @@ CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true)
 -- What was accepted stays: neither identity nor problem, seed and MAC. Plan and price become final with a signed roster.
 GRANT SELECT, INSERT,
   UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
-    started_at, finished_at) ON jobs TO discreet_app;
+    started_at, finished_at, mostly_noise) ON jobs TO discreet_app;
 
 -- What the event stream of a job tells, in order. Rows are added and never changed.
 CREATE TABLE job_events (
@@ -198,8 +200,8 @@ LANGUAGE plpgsql AS $$
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal, release_key (hex), released_by}. Without a dataset and with released_by a job
--- reads what these jobs released.
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by, name}. Without a dataset and with released_by
+-- a job reads what these jobs released.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -265,12 +267,12 @@ BEGIN
     END IF;
     tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
     INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, tamper_seal, traceparent,
-        total, fair_tag, released_by, release_key, state)
+        total, fair_tag, released_by, release_key, name, state)
       VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
         (one ->> 'seed')::bigint, one ->> 'seal', one ->> 'traceparent', (one ->> 'total')::integer, tag,
         CASE WHEN jsonb_typeof(one -> 'released_by') = 'array'
           THEN ARRAY(SELECT jsonb_array_elements_text(one -> 'released_by')) END,
-        release, CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+        release, one ->> 'name', CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
       VALUES (_tenant, _principal, idempotency_key, request, job);

@@ -232,8 +232,16 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
         lost = solved(client, bodies.job(dataset["id"], 1e-5))["job"]["id"]
         offer = client.plan(body)
         assert (offer["reusable"], offer["reusable_noise"]) == ([lost], [lost])
-        good = solved(client, bodies.job(dataset["id"], 0.4))["job"]["id"]
+        good = solved(client, {**bodies.job(dataset["id"], 0.4), "name": "Toll or no toll"})["job"]["id"]
         both = client.plan(body)
+        listed = {job["id"]: job for job in client.jobs()["jobs"]}
+        assert [listed[one].get("mostly_noise") for one in (lost, good)] == [True, None]
+        assert [listed[one].get("name") for one in (lost, good)] == [None, "Toll or no toll"]
+        assert listed[good]["dataset_name"] == dataset["name"]
+        assert "simulation" not in listed[good]
+        looked_up = client.job(good)
+        assert looked_up["plan"]["noise"] == client.plan(bodies.job(dataset["id"], 0.4))["plan"]["noise"]
+        assert looked_up["name"] == "Toll or no toll"
         assert (both["reusable"], both["reusable_noise"]) == ([good, lost], [lost])
     offered(offer, "private", anew=True)
     assert "its answer is mostly noise" in " ".join(capsys.readouterr().err.split())
@@ -245,8 +253,12 @@ def test_an_offer_of_mostly_noise_says_so(service: Installation, capsys: pytest.
         rows = visitor.get("/jobs").response.text.split("</tr>")
         (marked,), (plain,) = ([row for row in rows if f'id="{one}"' in row] for one in (lost, good))
         assert ("mostly noise" in marked, "mostly noise" in plain) == (True, False)
+        assert ("Toll or no toll" in marked, "Toll or no toll" in plain) == (False, True)
+        assert "<h1>Toll or no toll" in visitor.get(f"/jobs/{good}").response.text
     with Browser.logged_in(service, service.key_of("auditor")) as auditor:
         assert "mostly noise" not in auditor.get("/jobs").text
+    with service.client(service.key_of("auditor")) as client:
+        assert not any("mostly_noise" in job for job in client.jobs()["jobs"])
 
 
 def test_several_releases_combine(service: Installation, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,6 +113,8 @@ def test_a_rehearsal_is_a_job_without_data_and_without_a_price(service: Installa
         assert again.json()["id"] == job["id"]
         assert accepted.headers["Location"] == f"/v1/jobs/{job['id']}"
         assert (job["kind"], job["dataset"], job["price"]["epsilon"]) == ("rehearsal", None, 0)
+        assert job["simulation"]
+        assert next(one for one in client.jobs()["jobs"] if one["id"] == job["id"])["simulation"]
         other = http.post("/v1/rehearsals", content=text + " ", headers=key)
         assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
         assert client.wait(job["id"])["state"] == "succeeded"

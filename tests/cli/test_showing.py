@@ -28,6 +28,12 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     waiting = {**job, "kind": "multi_agent", "state": "awaiting_agents"}
     for one in (job, waiting):
         showing.show_jobs([{**one, "created_at": at}])
+    lost = {"simulation": True, "mostly_noise": True, "dataset_name": "trips", "name": "tolls"}
+    showing.show_jobs([{**job, **lost, "created_at": at}])
+    listed = capsys.readouterr().out
+    assert [word in listed for word in ("simulation", "mostly noise", "tolls")] == [True] * 3
+    assert listed.count(" 0.1") == 2
+    print(listed)
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
     showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": "trips"}], "unit": "trajectory", **figures}])
     price = {"epsilon": "100000000"}
@@ -41,7 +47,7 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert "…" not in shown
     for word in ("off_policy_evaluation", "awaiting_agents", "simulation", "reserved", "largest", "trajectory"):
         assert word in shown
-    assert shown.count(JOB) == 3
+    assert shown.count(JOB) == 4
     assert shown.count(ACCOUNT) == 2
     assert shown.count(DATASET) == 2
 

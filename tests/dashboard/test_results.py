@@ -111,13 +111,14 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
     job = {"id": "job_1", "kind": "routing", "state": "succeeded", "progress": {"step": 1, "total": 1}}
     job |= {"created_by": "owner", "created_at": None, "simulation": False, "mostly_noise": False, "release": []}
+    job |= {"name": None, "dataset_name": None}
     for more, shown in (
         ({"dataset": None, "price": {"epsilon": 0}}, "\u2013</span>"),
         ({"dataset": "dst_1", "price": {"epsilon": 0.5}, "simulation": True}, "\u2013</span>"),
         ({"dataset": "dst_1", "price": {"epsilon": 0.5}}, "0.5"),
         ({"dataset": None, "price": {"epsilon": 0}, "release": ["job_0"]}, "0"),
     ):
-        cell = _row({**job, **more}, {}).partition('data-label="Epsilon"')[2].partition("</td>")[0]
+        cell = _row({**job, **more}).partition('data-label="Epsilon"')[2].partition("</td>")[0]
         assert cell.endswith(shown), (more, cell)
     resources = {"memory_bytes": 1, "release_quantum_seconds": 0.0625}
     plan = {"neighbours": "one trip", "unit": "request", "iterations": {}, "resources": resources, "noise": []}

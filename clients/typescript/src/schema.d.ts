@@ -840,6 +840,8 @@ export interface components {
             created_by: string;
             /** Dataset */
             dataset: string | null;
+            /** Dataset Name */
+            dataset_name?: string | null;
             /**
              * Detail
              * @description Both in a sentence
@@ -852,6 +854,19 @@ export interface components {
             id: string;
             /** Kind */
             kind: string;
+            /**
+             * Mostly Noise
+             * @description Its answer says of itself that it is; for those who may read answers
+             * @default false
+             */
+            mostly_noise?: boolean;
+            /**
+             * Name
+             * @description What who asked calls it
+             */
+            name?: string | null;
+            /** @description What is done; where the job is looked up by its id */
+            plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
@@ -871,6 +886,12 @@ export interface components {
              * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
              */
             reusable?: string[];
+            /**
+             * Simulation
+             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @default false
+             */
+            simulation?: boolean;
             /** Started At */
             started_at: string | null;
             /**
@@ -1715,6 +1736,8 @@ export interface components {
             created_by: string;
             /** Dataset */
             dataset: string | null;
+            /** Dataset Name */
+            dataset_name?: string | null;
             error?: components["schemas"]["JobError"] | null;
             /** Finished At */
             finished_at: string | null;
@@ -1722,6 +1745,19 @@ export interface components {
             id: string;
             /** Kind */
             kind: string;
+            /**
+             * Mostly Noise
+             * @description Its answer says of itself that it is; for those who may read answers
+             * @default false
+             */
+            mostly_noise?: boolean;
+            /**
+             * Name
+             * @description What who asked calls it
+             */
+            name?: string | null;
+            /** @description What is done; where the job is looked up by its id */
+            plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
@@ -1741,6 +1777,12 @@ export interface components {
              * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
              */
             reusable?: string[];
+            /**
+             * Simulation
+             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @default false
+             */
+            simulation?: boolean;
             /** Started At */
             started_at: string | null;
             /**
@@ -1784,6 +1826,12 @@ export interface components {
          * @description A problem with the privacy that may be spent on it.
          */
         JobRequest: {
+            /**
+             * Name
+             * @description What you call it, in lists and on its page
+             * @default null
+             */
+            name?: string | null;
             /**
              * @description The budget; left out where the guarantee is cryptographic, needed elsewhere
              * @default null
@@ -2586,6 +2634,12 @@ export interface components {
              *     ]
              */
             epsilons?: number[];
+            /**
+             * Name
+             * @description What you call it, in lists and on its page
+             * @default null
+             */
+            name?: string | null;
             /**
              * @description Of which only a `delta` counts, for all epsilons
              * @default null

@@ -142,8 +142,16 @@ class JobAnswer(BaseModel):
     """A job."""
 
     id: str
+    name: str | None = Field(default=None, description="What who asked calls it")
     kind: str
     dataset: str | None
+    dataset_name: str | None = None
+    simulation: bool = Field(
+        default=False, description="Its data are public or made up: nothing is charged, whatever its price would be"
+    )
+    mostly_noise: bool = Field(
+        default=False, description="Its answer says of itself that it is; for those who may read answers"
+    )
     state: JobState
     progress: JobProgress
     price: Price
@@ -157,6 +165,7 @@ class JobAnswer(BaseModel):
     problem: dict[str, Any] | None = Field(
         default=None, description="What was asked, with every default; where the job is looked up by its id"
     )
+    plan: PlanBody | None = Field(default=None, description="What is done; where the job is looked up by its id")
     error: JobError | None = None
 
 

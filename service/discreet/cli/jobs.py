@@ -20,6 +20,7 @@ from discreet.cli.options import (
     FileArgument,
     JsonFlag,
     KeyOption,
+    NameOption,
     PresetOption,
     ServerOption,
     StateOption,
@@ -42,6 +43,7 @@ def solve(
     epsilon: EpsilonOption = None,
     preset: PresetOption = None,
     anew: AnewFlag = False,
+    name: NameOption = None,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -49,7 +51,7 @@ def solve(
     """Run one job with no server left behind; the ledger is in the state folder."""
     settings = settings_of(state)
     local = _without_a_server(settings)
-    body = _asked(file, epsilon, preset)
+    body = _asked(file, epsilon, preset, name=name)
     holder = running_server(settings)
     if holder is not None:
         with client_of(state, holder, kept_key(settings)) as client:
@@ -111,6 +113,7 @@ def submit(
     epsilon: EpsilonOption = None,
     preset: PresetOption = None,
     anew: AnewFlag = False,
+    name: NameOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result, with a progress bar")] = False,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     state: StateOption = None,
@@ -119,7 +122,7 @@ def submit(
     as_json: JsonFlag = False,
 ) -> None:
     """Submit a job to a server. What an earlier job has released already is offered first, at price 0."""
-    body = _asked(file, epsilon, preset)
+    body = _asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
         answer = _submit(client, body, wait=wait, anew=anew)
     if out is not None and wait:
@@ -272,12 +275,18 @@ def _dataset_of(body: dict[str, Any]) -> Any:
 
 
 def _asked(
-    file: Path, epsilon: str | None, preset: str | None, accuracy: dict[str, Any] | None = None
+    file: Path,
+    epsilon: str | None,
+    preset: str | None,
+    accuracy: dict[str, Any] | None = None,
+    *,
+    name: str | None = None,
 ) -> dict[str, Any]:
-    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says."""
+    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place of what it says, and
+    so does a name."""
     from discreet_client.calls import job_body  # noqa: PLC0415
 
-    body: dict[str, Any] = read_body(file)
+    body: dict[str, Any] = {**read_body(file), **({} if name is None else {"name": name})}
     given: dict[str, Any] = {"epsilon": epsilon, "preset": preset, "accuracy": accuracy}
     given = {name: value for name, value in given.items() if value is not None}
     if not given:

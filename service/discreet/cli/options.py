@@ -30,6 +30,7 @@ AnewFlag = Annotated[
         "that is refused otherwise",
     ),
 ]
+NameOption = Annotated[str | None, typer.Option("--name", help="What you call the job, in lists and on its page")]
 FileArgument = Annotated[
     Path,
     typer.Argument(exists=True, dir_okay=False, help="A job as JSON, {problem, privacy}: what POST /v1/jobs takes"),

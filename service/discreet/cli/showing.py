@@ -204,10 +204,17 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
 
 
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
-    table = _narrow(_whole("id"), "kind", "state", "epsilon", Column("created", min_width=7))
+    """Two lines each: under its id when it was made, under its kind its name, or that of its dataset. What a simulation
+    would cost is no price."""
+    table = _narrow("id", Column("kind and name", overflow="fold"), "state", "epsilon")
     for job in found:
-        figures = f"{job['price']['epsilon']:.9g}", _minute(job["created_at"])
-        table.add_row(job["id"], job["kind"], job["state"], *figures)
+        name = job.get("name") or job.get("dataset_name")
+        table.add_row(
+            f"{job['id']}\n{_minute(job['created_at'])}",
+            job["kind"] if name is None else f"{job['kind']}\n{name}",
+            job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
+            "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
+        )
     Console().print(table)
 
 

@@ -154,7 +154,7 @@ async def show_policy(
     drawing = charts_module(found.row["kind"])
     zones = drawing.pairs(found.row["problem"], found.result)
     context: dict[str, Any] = {
-        "job": jobs.view(found.row),
+        "job": jobs.view(found.row, viewer.principal),
         "zones": zones,
         "origin": origin,
         "destination": destination,

@@ -115,6 +115,7 @@ async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_off
             problem=request.problem,
             privacy=request.privacy,
             seed=request.seed,
+            name=request.name,
         )
         with progress() as on_progress:
             watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))
@@ -129,7 +130,7 @@ async def _solve(settings: Settings, body_of: BodyOf, progress: Progress, on_off
                 raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
             on_progress("succeeded", ended["total"], ended["total"])
         row, result, certificate = await jobs.result(services, owner, job["id"])
-    return plain({"job": jobs.view(row), "result": json.loads(result), "certificate": certificate})
+    return plain({"job": jobs.view(row, owner), "result": json.loads(result), "certificate": certificate})
 
 
 async def _watch(services: Services, owner: Principal, job_id: str, on_progress: OnProgress) -> None:

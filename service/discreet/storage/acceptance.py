@@ -72,6 +72,8 @@ class JobOrder:
     """The jobs that it asks again."""
     seal: str | None = None
     """The MAC that `tamper_seals` makes of the job; a federated job has none."""
+    name: str | None = None
+    """What who asks calls it."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def _order_text(order: JobOrder) -> str:
         "release_key": None if order.release_key is None else order.release_key.hex(),
         "released_by": order.released_by,
         "seal": order.seal,
+        "name": order.name,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 
@@ -171,6 +174,8 @@ def _submission(payers: _Payers, order: JobOrder, row: Mapping[Any, Any]) -> Sub
         "finished_at": None,
         "released_by": None if order.released_by is None else list(order.released_by),
         "reusable": list(row["reusable"] or ()),
+        "name": order.name,
+        "mostly_noise": False,
     }
     return Submission("accepted", order.job_id, inserted)
 

@@ -49,7 +49,8 @@ _ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to
 
 
 async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
-    statement = select(Job).where(Job.id == job_id)
+    """The job, with `dataset_name` and `simulated` of its dataset."""
+    statement = select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == Job.dataset_id).where(Job.id == job_id)
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
     row = (await connection.execute(statement)).mappings().one_or_none()
@@ -59,10 +60,10 @@ async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None =
 async def page(
     connection: AsyncConnection, tenant_id: str, *, state: str | None, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Jobs of a tenant, newest first, without problem and plan, which may be large; `dataset_mode`: of its dataset."""
+    """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may be large."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
-    statement = select(*brief, Dataset.mode.label("dataset_mode")).where(Job.tenant_id == tenant_id)
-    statement = statement.outerjoin(Dataset, Dataset.id == Job.dataset_id)
+    statement = select(*brief, *_OF_DATASET).outerjoin(Dataset, Dataset.id == Job.dataset_id)
+    statement = statement.where(Job.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(Job.state == state)
     if after is not None:
@@ -77,12 +78,10 @@ async def result(connection: AsyncConnection, job_id: str) -> tuple[bytes, dict[
     return None if row is None else (bytes(row[0]), row[1])
 
 
-async def mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> dict[str, bool]:
-    """Of those of these jobs that have a result, whether it says of itself that it is mostly noise. The results, which
-    may be large, stay where they are; no text in one holds quotes that are not escaped."""
-    said = func.position(literal(b'"mostly_noise":true').op("IN")(JobResult.result)) > 0
-    statement = select(JobResult.job_id, said).where(JobResult.job_id.in_(job_ids))
-    return {row[0]: row[1] for row in await connection.execute(statement)}
+async def mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> frozenset[str]:
+    """Those of these jobs whose result says of itself that it is mostly noise."""
+    statement = select(Job.id).where(Job.id.in_(job_ids), Job.mostly_noise)
+    return frozenset((await connection.execute(statement)).scalars())
 
 
 async def certificate(connection: AsyncConnection, job_id: str) -> dict[str, Any] | None:
@@ -216,8 +215,9 @@ async def end(
     state: str,
     *,
     error: tuple[str, str] | None = None,
+    mostly_noise: bool = False,
 ) -> None:
-    """Bring a job, which this transaction holds, to its final state."""
+    """Bring a job, which this transaction holds, to its final state. mostly_noise: what its result says of itself."""
     code, detail = error if error is not None else (None, None)
     ended = await connection.execute(
         update(Job)
@@ -229,6 +229,7 @@ async def end(
             error_detail=detail,
             step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
             finished_at=func.clock_timestamp(),
+            mostly_noise=mostly_noise,
         )
         .returning(Job.tenant_id, Job.kind)
     )
@@ -312,6 +313,11 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+# A job on no dataset says in its problem what it is; one that asks others again is what these were.
+_OF_DATASET = (
+    Dataset.name.label("dataset_name"),
+    (func.coalesce(Dataset.mode, Job.problem["mode"].as_string()) == "simulation").label("simulated"),
+)
 # A job with a stored release touches nothing any more, nor does one that asks others again: that is post-processing.
 _COULD_TOUCH = text(
     """

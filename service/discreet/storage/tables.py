@@ -227,6 +227,8 @@ class Job(Base):
     finished_at: Mapped[datetime | None]
     released_by: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
     release_key: Mapped[bytes | None]
+    name: Mapped[str | None]
+    mostly_noise: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class JobEvent(Base):

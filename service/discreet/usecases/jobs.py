@@ -22,7 +22,7 @@ from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, earlier, noise, planning
+from discreet.usecases import budgets, earlier, planning
 from discreet.usecases.access import require
 from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
@@ -75,7 +75,7 @@ async def price(
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
             reusable = [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
-            noisy = await noise.mostly_noise_among(connection, reusable)
+            noisy = await jobs.mostly_noise(connection, reusable)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
             found = await ledger.balances(connection, [*planned.accounts, *caps])
         balances = [
@@ -105,6 +105,7 @@ async def submit(
     problem: Problem,
     privacy: Privacy | None,
     seed: int | None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
 
@@ -170,6 +171,7 @@ async def submit(
         release_key=planned.texts.release_key,
         released_by=planned.plan.released_by or None,
         seal=seal,
+        name=name,
     )
     found = await acceptance.submit(
         services.database,
@@ -190,7 +192,7 @@ async def submit(
         raise budgets.refusal(found.balances, total)
     if found.row is not None:
         log.info("job accepted", job=found.job_id, kind=problem.kind)
-        return found.row
+        return {**found.row, "simulated": planned.simulation}
     assert found.job_id is not None
     return await find(services, principal, found.job_id)
 
@@ -328,8 +330,9 @@ async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Can
     return CANCELLATIONS["requested", "undecided" if federated and kinds else "none"]
 
 
-def view(row: dict[str, Any]) -> dict[str, Any]:
-    """A job as it is published. Attempts, leases and workers are not: they could tell about the data."""
+def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
+    """A job as it is published. Attempts, leases and workers are not: they could tell about the data. That its answer
+    is mostly noise is for who may see answers."""
     body = {
         "id": row["id"],
         "kind": row["kind"],
@@ -343,6 +346,11 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "finished_at": row["finished_at"],
         "cancel_requested": row["state"] not in jobs.FINAL and row.get("cancel_requested", False),
     }
+    body |= {name: row[name] for name in ("name", "dataset_name") if row.get(name) is not None}
+    if row.get("simulated"):
+        body["simulation"] = True
+    if row["mostly_noise"] and principal.role in SUBMITTERS:
+        body["mostly_noise"] = True
     if row["released_by"] is not None:
         body["release"] = row["released_by"]
     if "reusable" in row:  # of one that was accepted just now

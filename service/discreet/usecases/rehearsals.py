@@ -80,4 +80,5 @@ async def submit(
         problem=await rehearsal(services, principal, asked),
         privacy=None,
         seed=None,
+        name=asked.name,
     )

@@ -35,6 +35,7 @@ class JobRequest(Frozen):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
+    name: Name | None = Field(default=None, description="What you call it, in lists and on its page")
 
 
 class RehearsalRequest(Frozen):
@@ -58,6 +59,7 @@ class RehearsalRequest(Frozen):
         "instead of public figures alone",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(default=0, description="Of data and noise")
+    name: Name | None = Field(default=None, description="What you call it, in lists and on its page")
 
 
 class GrantRequest(Frozen):

@@ -11,4 +11,4 @@ from discreet.web.responses import joined
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of a job, its certificate and its result, which was compared with the certificate. Errors: `jobs.result`."""
     row, result, certificate = await jobs.result(services, principal, job_id)
-    return joined({"job": jobs.view(row), "certificate": certificate}, result=result)
+    return joined({"job": jobs.view(row, principal), "certificate": certificate}, result=result)

@@ -1081,50 +1081,6 @@ class BudgetList(TypedDict):
     budgets: list[BudgetAnswer]
 
 
-class CancelAnswer(TypedDict):
-    """A job that shall be cancelled, and what comes of that."""
-
-    cancel: Literal["done", "requested", "too_late"]
-    """
-    `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second
-    where its process lives, and it ends as cancelled. `too_late`: its release is stored and
-    paid for, so it goes on
-    """
-    cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
-    charge: Literal["none", "full", "undecided"]
-    """
-    What the job costs then. `undecided`, of a session only: in full if an agent's message comes
-    first
-    """
-    created_at: str
-    """date-time"""
-    created_by: str
-    dataset: str | None
-    detail: str
-    """Both in a sentence"""
-    error: NotRequired[JobError | None]
-    finished_at: str | None
-    """date-time"""
-    id: str
-    kind: str
-    price: Price
-    problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
-    progress: JobProgress
-    release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
-    reusable: NotRequired[list[str]]
-    """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
-    """
-    started_at: str | None
-    """date-time"""
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
-
-
 class CapList(TypedDict):
     """The caps on the tenant and on its principals."""
 
@@ -1233,44 +1189,6 @@ class DrEnsembleResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
-
-
-class JobAnswer(TypedDict):
-    """A job."""
-
-    cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
-    created_at: str
-    """date-time"""
-    created_by: str
-    dataset: str | None
-    error: NotRequired[JobError | None]
-    finished_at: str | None
-    """date-time"""
-    id: str
-    kind: str
-    price: Price
-    problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
-    progress: JobProgress
-    release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
-    reusable: NotRequired[list[str]]
-    """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
-    """
-    started_at: str | None
-    """date-time"""
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
-
-
-class JobPage(TypedDict):
-    """A page of jobs, newest first."""
-
-    jobs: list[JobAnswer]
-    next_page_token: str | None
 
 
 class MultiAgent(TypedDict):
@@ -1472,6 +1390,8 @@ class RehearsalRequest(TypedDict):
     """
     epsilons: NotRequired[list[float]]
     """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
+    name: NotRequired[str | None]
+    """What you call it, in lists and on its page; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
     """Of which only a `delta` counts, for all epsilons"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
@@ -1484,15 +1404,6 @@ class RehearsalRequest(TypedDict):
     Of how many units the synthetic data are; absent: as many as are public, or as the kind
     says; >= 1, <= 1000000000
     """
-
-
-class ResultAnswer(TypedDict):
-    """A job's result and the certificate of what it gave away."""
-
-    certificate: dict[str, Any]
-    job: JobAnswer
-    result: dict[str, Any]
-    """Fields by name: those that `Results` names for the job's kind"""
 
 
 class RoutingContent(TypedDict):
@@ -1569,13 +1480,121 @@ class RoutingResult(TypedDict):
     """Share of each pair's trips at each link; of the method gradient"""
 
 
+class CancelAnswer(TypedDict):
+    """A job that shall be cancelled, and what comes of that."""
+
+    cancel: Literal["done", "requested", "too_late"]
+    """
+    `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second
+    where its process lives, and it ends as cancelled. `too_late`: its release is stored and
+    paid for, so it goes on
+    """
+    cancel_requested: NotRequired[bool]
+    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    charge: Literal["none", "full", "undecided"]
+    """
+    What the job costs then. `undecided`, of a session only: in full if an agent's message comes
+    first
+    """
+    created_at: str
+    """date-time"""
+    created_by: str
+    dataset: str | None
+    dataset_name: NotRequired[str | None]
+    detail: str
+    """Both in a sentence"""
+    error: NotRequired[JobError | None]
+    finished_at: str | None
+    """date-time"""
+    id: str
+    kind: str
+    mostly_noise: NotRequired[bool]
+    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    name: NotRequired[str | None]
+    """What who asked calls it"""
+    plan: NotRequired[PlanBody | None]
+    """What is done; where the job is looked up by its id"""
+    price: Price
+    problem: NotRequired[dict[str, Any] | None]
+    """What was asked, with every default; where the job is looked up by its id"""
+    progress: JobProgress
+    release: NotRequired[list[str] | None]
+    """Jobs that it asks again, at price 0"""
+    reusable: NotRequired[list[str]]
+    """
+    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
+    just accepted
+    """
+    simulation: NotRequired[bool]
+    """
+    Its data are public or made up: nothing is charged, whatever its price would be; default
+    `false`
+    """
+    started_at: str | None
+    """date-time"""
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+
+
 DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
 """A dataset to register."""
+
+
+class JobAnswer(TypedDict):
+    """A job."""
+
+    cancel_requested: NotRequired[bool]
+    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    created_at: str
+    """date-time"""
+    created_by: str
+    dataset: str | None
+    dataset_name: NotRequired[str | None]
+    error: NotRequired[JobError | None]
+    finished_at: str | None
+    """date-time"""
+    id: str
+    kind: str
+    mostly_noise: NotRequired[bool]
+    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    name: NotRequired[str | None]
+    """What who asked calls it"""
+    plan: NotRequired[PlanBody | None]
+    """What is done; where the job is looked up by its id"""
+    price: Price
+    problem: NotRequired[dict[str, Any] | None]
+    """What was asked, with every default; where the job is looked up by its id"""
+    progress: JobProgress
+    release: NotRequired[list[str] | None]
+    """Jobs that it asks again, at price 0"""
+    reusable: NotRequired[list[str]]
+    """
+    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
+    just accepted
+    """
+    simulation: NotRequired[bool]
+    """
+    Its data are public or made up: nothing is charged, whatever its price would be; default
+    `false`
+    """
+    started_at: str | None
+    """date-time"""
+    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+
+
+class JobPage(TypedDict):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobAnswer]
+    next_page_token: str | None
 
 
 class JobRequest(TypedDict):
     """A problem with the privacy that may be spent on it."""
 
+    name: NotRequired[str | None]
+    """What you call it, in lists and on its page; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
     """The budget; left out where the guarantee is cryptographic, needed elsewhere"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
@@ -1602,6 +1621,15 @@ class PlanAnswer(TypedDict):
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
+
+
+class ResultAnswer(TypedDict):
+    """A job's result and the certificate of what it gave away."""
+
+    certificate: dict[str, Any]
+    job: JobAnswer
+    result: dict[str, Any]
+    """Fields by name: those that `Results` names for the job's kind"""
 
 
 class Results(TypedDict):

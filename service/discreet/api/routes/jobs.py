@@ -13,6 +13,7 @@ from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
+from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
 from discreet.usecases import jobs, rehearsals
 from discreet.usecases.requests import JobRequest, RehearsalRequest
@@ -94,8 +95,9 @@ async def submit_job(
             problem=parsed.problem,
             privacy=parsed.privacy,
             seed=parsed.seed,
+            name=parsed.name,
         )
-    return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
+    return answer(jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 
 def _required(idempotency_key: str | None) -> str:
@@ -133,7 +135,7 @@ async def rehearse_job(
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REHEARSAL_REQUEST, body)
         row = await rehearsals.submit(services, principal, idempotency_key=key, request=body, asked=asked)
-    return answer(jobs.view(row), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
+    return answer(jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"})
 
 
 @router.get(
@@ -152,7 +154,7 @@ async def list_jobs(
     """Jobs of the tenant, newest first."""
     pages = Pages(services.secrets, principal.tenant_id, "jobs", state)
     rows = await jobs.page(services, principal, state=state, after=pages.moment(page_token), size=page_size + 1)
-    return pages.answer("jobs", rows, page_size, jobs.view)
+    return pages.answer("jobs", rows, page_size, lambda row: jobs.view(row, principal))
 
 
 @router.get(
@@ -162,7 +164,8 @@ async def list_jobs(
 async def get_job(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """One job."""
     row = await jobs.find(services, principal, job_id)
-    return resource(request, {**jobs.view(row), "problem": jobs.problem_view(row, principal)})
+    asked = {"problem": jobs.problem_view(row, principal), "plan": jobs.plan_view(Plan.model_validate(row["plan"]))}
+    return resource(request, {**jobs.view(row, principal), **asked})
 
 
 @router.get(
@@ -206,7 +209,7 @@ async def cancel_job(job_id: str, services: CurrentServices, principal: CurrentP
     """Cancel a job. Its price is released if no data were touched, and charged in full otherwise; the answer says
     which, and whether it is too late. A job that was cancelled before is answered so again."""
     row, found = await jobs.cancel(services, principal, job_id)
-    return answer({**jobs.view(row), **asdict(found)}, 202, {"Retry-After": "1"})
+    return answer({**jobs.view(row, principal), **asdict(found)}, 202, {"Retry-After": "1"})
 
 
 @router.get(

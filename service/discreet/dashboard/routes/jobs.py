@@ -20,7 +20,7 @@ from discreet.problems import DATASETS, KINDS
 from discreet.problems.charts import charts_module
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import budgets, datasets, jobs, noise, rehearsals
+from discreet.usecases import budgets, datasets, jobs, rehearsals
 from discreet.usecases.requests import RehearsalRequest, SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
@@ -35,7 +35,7 @@ router = APIRouter(include_in_schema=False)
 PAGE = 50
 STATES: tuple[str, ...] = get_args(JobState)
 MOST_DATASETS = 200
-"""Of the newest datasets names are shown, of older ones ids."""
+"""So many of the newest are offered."""
 NOT_WHAT_WAS_PUBLISHED = ("result_altered", "signing_key_unknown")
 """Codes of a stored result that does not stand under its certificate."""
 BREATH_SECONDS = 1.0
@@ -54,12 +54,10 @@ async def show_jobs(
     """The jobs, newest first; the first page keeps itself up to date."""
     chosen = state if state in STATES else None
     rows = await jobs.page(services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1)
-    found = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     return render(
         request,
         "jobs.html",
-        jobs=await _views(services, viewer, rows[:PAGE], found),
-        names=_names(found),
+        jobs=[_view(row, viewer) for row in rows[:PAGE]],
         more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"]) if len(rows) > PAGE else None,
         states=STATES,
         state=chosen,
@@ -79,9 +77,7 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
             while not hub.closing and await is_logged_in(request):
                 changed.clear()
                 rows = await jobs.page(services, viewer.principal, state=chosen, after=None, size=PAGE)
-                found = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-                views = await _views(services, viewer, rows, found)
-                now = {one["id"]: _row(one, _names(found)) for one in reversed(views)}
+                now = {row["id"]: _row(_view(row, viewer)) for row in reversed(rows)}
                 for job_id, html in now.items():
                     if shown.get(job_id) != html:
                         yield event("row", {"id": job_id, "html": html})
@@ -95,31 +91,20 @@ async def watch_jobs(request: Request, services: CurrentServices, viewer: Reader
     return stream_of(stream())
 
 
-def _row(job: dict[str, Any], names: dict[str, str]) -> str:
-    return environment.get_template("jobs_row.html").render(job=job, names=names)
+def _row(job: dict[str, Any]) -> str:
+    return environment.get_template("jobs_row.html").render(job=job)
 
 
-def _names(found: list[dict[str, Any]]) -> dict[str, str]:
-    """Names of datasets by their ids."""
-    return {row["id"]: row["name"] for row in found}
-
-
-async def _views(
-    services: Services, viewer: Viewer, rows: list[dict[str, Any]], found: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Jobs as a list shows them; that a result is mostly noise is for who may see results."""
-    noisy: frozenset[str] = frozenset()
-    if viewer.may(*jobs.SUBMITTERS):
-        ended = [row["id"] for row in rows if row["state"] == "succeeded"]
-        noisy = await noise.mostly_noise(services, viewer.principal, ended)
-    return [{**_view(row, found), "mostly_noise": row["id"] in noisy} for row in rows]
-
-
-def _view(row: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The job as the API shows it, and whether it is a simulation: then nothing is charged."""
-    declared = {one["id"]: one["mode"] for one in found}
-    mode = row.get("dataset_mode") or declared.get(row["dataset_id"], row.get("problem", {}).get("mode"))
-    return {**jobs.view(row), "release": row["released_by"] or [], "simulation": mode == "simulation"}
+def _view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
+    """The job as the API shows it, with what lists and pages look at whether or not it is there."""
+    absent: dict[str, Any] = {
+        "name": None,
+        "dataset_name": None,
+        "simulation": False,
+        "mostly_noise": False,
+        "release": [],
+    }
+    return {**absent, **jobs.view(row, viewer.principal)}
 
 
 # Submitting ---------------------------------------------------------------------------------------------------------
@@ -267,7 +252,7 @@ async def cancel(job_id: str, request: Request, services: CurrentServices, viewe
 async def show_certificate(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
     """The certificate alone, for print."""
     row, _, certificate = await jobs.result(services, viewer.principal, job_id)
-    return render(request, "certificate.html", job=jobs.view(row), certificate=certificate)
+    return render(request, "certificate.html", job=jobs.view(row, viewer.principal), certificate=certificate)
 
 
 @router.post("/jobs/{job_id}/tokens")
@@ -316,8 +301,7 @@ async def _job_page(
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise
             altered = error.detail
-    found = [] if row["dataset_id"] is None else await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-    job = _view(row, found)
+    job = _view(row, viewer)
     if certificate is not None and certificate["guarantee"]["type"] == "none":
         job["simulation"] = True  # also when its dataset is gone
     federated = row["problem"].get("protocol") == "federated"
@@ -326,7 +310,6 @@ async def _job_page(
         "job.html",
         status=200 if refused is None else submissions.status_of(refused),
         job=job,
-        names=_names(found),
         problem=row["problem"],
         problem_text=submissions.as_text(jobs.problem_view(row, viewer.principal)),
         plan=row["plan"],
