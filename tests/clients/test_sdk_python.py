@@ -27,6 +27,7 @@ import typeguard
 
 import discreet_client
 from discreet_client import (
+    AlreadyReleased,
     AsyncClient,
     BudgetExhausted,
     Client,
@@ -238,6 +239,35 @@ def test_a_submission_whose_answer_is_lost_is_one_job_and_one_charge(service: In
         assert len({request.content for request in lossy.sent}) == 1
         assert client.budget(registered["account"])["spent"]["epsilon"] == answer.price.epsilon == 0.1
         assert [job["id"] for job in client.jobs()["jobs"] if job["dataset"] == registered["id"]] == [answer.id]
+
+
+def test_paying_twice_is_warned_of_unless_it_is_meant(service: Installation) -> None:
+    body = {**bodies.job(""), "name": "Monday"}
+    with Client(service.url, service.owner_key) as client:
+        body["problem"]["dataset"] = client.register(bodies.dataset())
+        first = client.solve(body, epsilon=0.1)
+        with pytest.warns(AlreadyReleased, match=f"what {first.id} has released already") as told:
+            second = client.solve(body, epsilon=0.1, name="Tuesday")
+        (warning,) = told
+        assert warning.filename == __file__
+        assert isinstance(warning.message, AlreadyReleased)
+        assert (warning.message.job, warning.message.reusable) == (second.id, [first.id])
+        third = client.solve(body, epsilon=0.2, anew=True)  # warnings are errors here
+        client.ask_again(first, objective="user_equilibrium")
+        assert [client.job(one.id)["name"] for one in (first, second, third)] == ["Monday", "Tuesday", "Monday"]
+        body["problem"]["dataset"] = client.register(bodies.dataset(mode="simulation"))
+        for _ in range(2):
+            client.solve(body, epsilon=0.1)
+
+    async def asynchronous() -> None:
+        async with AsyncClient(service.url, service.owner_key) as client:
+            body["problem"]["dataset"] = await client.register(bodies.dataset())
+            await client.solve(body, epsilon=0.1)
+            with pytest.warns(AlreadyReleased) as told:
+                await client.solve(body, epsilon=0.1)
+            assert told[0].filename == __file__
+
+    asyncio.run(asynchronous())
 
 
 def test_what_cannot_be_repeated_is_sent_once(service: Installation) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from discreet_client.answers import Answer
     from discreet_client.client import Client
     from discreet_client.errors import (
+        AlreadyReleased,
         ApiError,
         BudgetExhausted,
         ClientError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AlreadyReleased",
     "Answer",
     "ApiError",
     "AsyncClient",

@@ -129,6 +129,8 @@ class AsyncClient:
         preset: Preset | None = None,
         unit: str | None = None,
         seed: int | None = None,
+        name: str | None = None,
+        anew: bool = False,
         idempotency_key: str | None = None,
         progress: bool | OnProgress | None = None,
         tables: bool = True,
@@ -138,13 +140,16 @@ class AsyncClient:
         problem: a mapping with `kind` (`rest.models.Routing` and the like name its fields), whose `dataset` is an
         id, a registered dataset, or a whole dataset to be registered first; or a whole job body. progress: None
         shows a bar in a terminal or notebook, True and False decide, a function is called with
-        (state, step, total). tables=False leaves large fields where they are.
+        (state, step, total). tables=False leaves large fields where they are. name: what you call the job, in lists.
 
-        Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed, Unreachable; sent again after a broken
-        connection it is the same job and the same charge.
+        Warns (AlreadyReleased) when earlier jobs have released the same, which `ask_again` asks for nothing; anew=True
+        says that paying once more is meant. Raises BudgetExhausted (nothing was charged), InvalidInput, JobFailed,
+        Unreachable; sent again after a broken connection it is the same job and the same charge.
         """
-        body = calls.job_body(problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed)
-        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables)
+        body = calls.job_body(
+            problem, epsilon=epsilon, delta=delta, rho=rho, preset=preset, unit=unit, seed=seed, name=name
+        )
+        script = calls.solve(body, idempotency_key=idempotency_key, wanted=progress, tables=tables, anew=anew)
         return await self._drive(script)
 
     async def ask_again(
@@ -216,7 +221,8 @@ class AsyncClient:
         return await self._drive(calls.rehearse(body, idempotency_key=idempotency_key, wanted=progress))
 
     async def submit(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> models.JobAnswer:
-        """Submit a job body `{problem, privacy, seed?}`."""
+        """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names earlier jobs that have
+        released the same: `ask_again` asks them for nothing."""
         return await self._run(calls.submit(body, idempotency_key))
 
     async def job(self, job_id: str) -> models.JobAnswer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,7 +20,7 @@ import httpx
 from discreet_client import certificates, progress
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps, fits
-from discreet_client.errors import JobFailed, Unauthenticated, Unreachable
+from discreet_client.errors import AlreadyReleased, JobFailed, Unauthenticated, Unreachable
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
@@ -196,6 +197,7 @@ def job_body(
     accuracy: Mapping[str, Any] | None = None,
     unit: str | None = None,
     seed: int | None = None,
+    name: str | None = None,
 ) -> Json:
     """The body of a job: made of a problem and what may be spent on it, or whole as it was given. Of epsilon, rho,
     preset and accuracy the one that is stated here takes the place of the one in a whole body."""
@@ -209,9 +211,7 @@ def job_body(
         if stated.keys() & {"preset", "accuracy"}:  # with which delta is `auto`
             kept.pop("delta", None)
         body["privacy"] = {**kept, **stated}
-    if seed is not None:
-        body["seed"] = seed
-    return body
+    return {**body, **{field: value for field, value in {"seed": seed, "name": name}.items() if value is not None}}
 
 
 def _dataset_of(body: Mapping[str, Any]) -> Any:
@@ -324,11 +324,23 @@ def events(job_id: str, last_id: str) -> dict[str, Any]:
     return {**_request(operations.watch_job(job_id)), "headers": headers}
 
 
+_CALLER = 4
+"""Frames between who calls `solve` and its script: the client's method and what drives it."""
+
+
 def solve(
-    body: Json, *, idempotency_key: str | None, wanted: bool | progress.OnProgress | None, tables: bool
+    body: Json,
+    *,
+    idempotency_key: str | None,
+    wanted: bool | progress.OnProgress | None,
+    tables: bool,
+    anew: bool = False,
 ) -> Script[Answer]:
     """Register what is inline, submit, follow, fetch the result and its large fields."""
     submitted = yield submit((yield from _registered(body)), idempotency_key)
+    if submitted.get("reusable") and not (anew or submitted.get("simulation")):
+        found = AlreadyReleased(submitted["id"], submitted["reusable"])
+        warnings.warn(found, stacklevel=_CALLER)
     bar = progress.bar(wanted)
     try:
         ended = yield Follow(submitted["id"], bar.show)

@@ -14,17 +14,35 @@ ClientError
 ├── ResultAltered           what came is not the result that its certificate was signed for
 ├── MissingExtra            an optional package is needed and not installed
 └── Unreachable             the server does not answer, or what answers is none
+
+AlreadyReleased             a warning: what `solve` has submitted had been released before
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 class ClientError(Exception):
     """Something that this client was asked to do did not happen."""
+
+
+class AlreadyReleased(UserWarning):
+    """What was submitted pays once more for what earlier jobs have released: `reusable` are these, that with least
+    noise first, `job` is the new one. `anew=True` says that this is meant."""
+
+    def __init__(self, job: str, reusable: Sequence[str]) -> None:
+        super().__init__(job, reusable)
+        self.job, self.reusable = job, list(reusable)
+
+    def __str__(self) -> str:
+        first = self.reusable[0]
+        return (
+            f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) costs nothing. "
+            "Cancelled before its data are touched, it costs nothing either. anew=True where it is meant"
+        )
 
 
 @dataclass(frozen=True)

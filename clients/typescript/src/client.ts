@@ -47,6 +47,10 @@ export interface RehearsalOptions {
 }
 
 export interface SolveOptions extends Spending {
+  /** What you call the job, in lists and on its page. */
+  name?: string;
+  /** Paying once more for what earlier jobs have released is meant; `solve` warns on the console else. */
+  anew?: boolean;
   /** The same key is the same job and the same charge; a new one by default. */
   idempotencyKey?: string;
   onEvent?: (event: JobEvent) => void;
@@ -62,7 +66,7 @@ export interface Discreet {
   register(dataset: DatasetBody): Promise<Dataset>;
   /** What a problem would do and cost, and whether it would be admitted; spends nothing. */
   plan<K extends Kind>(problem: Solvable<K>, options?: Asking): Promise<Plan>;
-  /** Submit a problem and return at once. */
+  /** Submit a problem and return at once. `reusable` of the job names earlier ones that have released the same. */
   submit<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Job>;
   /** Submit, follow, fetch the result. Throws `BudgetExhausted` (nothing was charged) and `JobFailed`. */
   solve<K extends Kind>(problem: Solvable<K>, options?: SolveOptions): Promise<Answer<K>>;
@@ -73,7 +77,7 @@ export interface Discreet {
   askAgain<K extends Kind>(
     of: Answer<K> | readonly Answer<K>[],
     fields: Partial<Solvable<K>>,
-    options?: Omit<SolveOptions, keyof Spending>,
+    options?: Omit<SolveOptions, keyof Spending | "anew">,
   ): Promise<Answer<K>>;
   /**
    * Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: `result.rows` has the
@@ -111,7 +115,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   /** The body of a job; only a solve registers what is inline, a plan changes nothing. */
-  function body(problem: object, { epsilon, delta, rho, preset, accuracy, unit, seed }: Asking): components["schemas"]["JobRequest"] {
+  function body(problem: object, { epsilon, delta, rho, preset, accuracy, unit, seed, name }: Asking & { name?: string }): components["schemas"]["JobRequest"] {
     const stated = Object.entries({ epsilon, delta, rho, preset, accuracy, unit }).filter(([, value]) => value !== undefined);
     const dataset = (problem as { dataset?: unknown }).dataset;
     const known = typeof dataset === "object" && dataset !== null && "id" in dataset ? { dataset: dataset.id } : {};
@@ -119,6 +123,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       problem: { ...problem, ...known },
       ...(stated.length ? { privacy: Object.fromEntries(stated) } : {}),
       ...(seed === undefined ? {} : { seed }),
+      ...(name === undefined ? {} : { name }),
     } as components["schemas"]["JobRequest"];
   }
 
@@ -163,7 +168,10 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   async function solve<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Answer<K>> {
-    const { id } = await submit(problem, options);
+    const { id, reusable, simulation } = await submit(problem, options);
+    if (reusable?.length && !options.anew && !simulation) {
+      console.warn(`discreet: ${id} is charged for what ${reusable[0]} has released already, which askAgain asks for nothing; { anew: true } where it is meant`);
+    }
     for await (const event of events(id, options)) options.onEvent?.(event);
     const ended = await job(id);
     if (ended.state !== "succeeded") throw new JobFailed(ended);
@@ -184,7 +192,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     async askAgain<K extends Kind>(
       of: Answer<K> | readonly Answer<K>[],
       fields: Partial<Solvable<K>>,
-      options: Omit<SolveOptions, keyof Spending> = {},
+      options: Omit<SolveOptions, keyof Spending | "anew"> = {},
     ): Promise<Answer<K>> {
       const jobs = [of].flat().map((one) => (one as AnyAnswer).job.id);
       const { problem } = await job(jobs[0] as string);

@@ -74,6 +74,19 @@ test("another question about what a job released is free", async () => {
   });
 });
 
+test("paying twice is warned of unless it is meant", async (context) => {
+  const told = context.mock.method(console, "warn", () => undefined);
+  const data = dataOf("routing");
+  const trips = [...(data.content as { trips: object[] }).trips, { period: 0, origin: 1, destination: 2, count: 3 }];
+  const dataset = await discreet.register({ ...data, content: { trips }, mode: "private", cap: { epsilon: 1, delta: 0 } } as typeof data);
+  const problem = { ...examples.routing.problem, dataset };
+  await discreet.solve(problem, { epsilon: 0.01, name: "Monday", anew: true });
+  assert.equal(told.mock.callCount(), 0);
+  const { job } = await discreet.solve(problem, { epsilon: 0.01, name: "Tuesday" });
+  assert.match(String(told.mock.calls[0]?.arguments[0]), new RegExp(`^discreet: ${job.id} is charged for what job_`));
+  assert.equal((await discreet.job(job.id)).name, "Tuesday");
+});
+
 test("a plan has a price and spends nothing", async () => {
   const dataset = await discreet.register(dataOf("routing"));
   const before = await discreet.budget(dataset.account);
