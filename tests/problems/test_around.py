@@ -136,6 +136,7 @@ def test_a_rehearsal_around_a_release_says_so(monkeypatch: pytest.MonkeyPatch) -
 def test_what_tells_no_figures_is_refused() -> None:
     for kind, budget in (
         ("multi_agent", NEAR),
+        ("routing", Privacy.model_validate({"epsilon": 1e-3, "delta": 1e-6}).budget),
         ("dr_ensemble", Privacy.model_validate({"epsilon": 1e-3, "delta": 1e-6}).budget),
         ("off_policy_evaluation", Privacy.model_validate({"epsilon": 1e-3, "delta": 1e-6}).budget),
     ):

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from discreet.dashboard import rounding
 from discreet.errors import DiscreetError
 from discreet.problems import DATASETS, KINDS
-from discreet.usecases.requests import JobRequest
+from discreet.problems.base import Problem
+from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.problem_details import of_error
 
@@ -21,6 +22,7 @@ NO_DATASET = "dst_…"
 SMALL = 1e-4
 """Of an epsilon that is left: too small to be asked for."""
 
+_REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
@@ -47,6 +49,24 @@ def again_text(problem: Mapping[str, Any], job_id: str) -> str:
     """The body that asks a job again, with all of its problem that is set."""
     said = {name: value for name, value in problem.items() if value is not None and name not in ("dataset", "release")}
     return as_text({"problem": {"kind": said.pop("kind"), "release": job_id, **said}})
+
+
+def around_text(problem: Mapping[str, Any], job_id: str) -> str:
+    """The body that plans the same job anew for an accuracy, on data as that job released them."""
+    said = {name: value for name, value in problem.items() if value is not None and name != "release"}
+    accuracy = {"within": "5%", "around": job_id}
+    return as_text({"problem": {"kind": said.pop("kind"), **said}, "privacy": {"accuracy": accuracy}})
+
+
+def tells_figures(kind: str, certificate: Mapping[str, Any] | None) -> bool:
+    """Whether others can be planned and rehearsed around what a job of this kind has released itself."""
+    released = certificate is not None and "release_digest" in certificate
+    return released and kind in DATASETS and KINDS[kind].profile is not Problem.profile
+
+
+def rehearsal(job: JobRequest, around: str | None) -> RehearsalRequest:
+    """The rehearsal of what a form holds. InvalidInput for what is no job's id."""
+    return bodies.validate(_REHEARSAL, {"problem": job.problem, "around": around, "name": job.name})
 
 
 def as_text(value: Any, indent: int = 0) -> str:

@@ -21,7 +21,7 @@ from discreet.problems.charts import charts_module
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
 from discreet.usecases import budgets, datasets, jobs, rehearsals
-from discreet.usecases.requests import RehearsalRequest, SessionTokensRequest
+from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import enrolment, rosters
 from discreet.web import bodies
@@ -118,13 +118,20 @@ async def show_form(
     dataset: str | None = None,
     kind: str | None = None,
     release: str | None = None,
+    around: str | None = None,
 ) -> Response:
-    """The form of a job: an example of the kind on the chosen dataset, or the problem of a job that is asked again."""
+    """The form of a job: an example of the kind on the chosen dataset, or the problem of a job that is asked again, or
+    around whose release another is planned."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     if release is not None:
         row = await jobs.find(services, viewer.principal, release)
         text = submissions.again_text(jobs.problem_view(row, viewer.principal), release)
         return _form(request, kind=row["kind"], dataset=None, rows=rows, text=text, again=release)
+    if around is not None:
+        row = await jobs.find(services, viewer.principal, around)
+        text = submissions.around_text(jobs.problem_view(row, viewer.principal), around)
+        offered = next((one for one in rows if one["id"] == row["dataset_id"]), None)
+        return _form(request, kind=row["kind"], dataset=offered, rows=rows, text=text, around=around)
     chosen = next((row for row in rows if row["id"] == dataset), None)
     if chosen is not None:
         kind = chosen["kind"]
@@ -146,7 +153,14 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
     form = await forms.read(request)
     text = form.get("body", "")
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-    shown: dict[str, Any] = {"rows": rows, "text": text, "dataset": None, "kind": form.get("kind", "")}
+    around = forms.filled(form, "around")
+    shown: dict[str, Any] = {
+        "rows": rows,
+        "text": text,
+        "dataset": None,
+        "kind": form.get("kind", ""),
+        "around": around,
+    }
     try:
         parsed = await submissions.read(text)
         shown["kind"] = parsed.problem.kind
@@ -161,6 +175,7 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
                 problem=parsed.problem,
                 privacy=parsed.privacy,
                 seed=parsed.seed,
+                name=parsed.name,
             )
             return go_to(f"/jobs/{row['id']}")
         if form.get("action") == "rehearse":
@@ -168,8 +183,8 @@ async def price_or_submit(request: Request, services: CurrentServices, viewer: S
                 services,
                 viewer.principal,
                 idempotency_key=f"page/{form.get('once', '')[:100]}",
-                request=text.encode(),
-                asked=RehearsalRequest(problem=parsed.problem),
+                request=f"{text}{around or ''}".encode(),
+                asked=submissions.rehearsal(parsed, around),
             )
             return go_to(f"/jobs/{row['id']}")
         plan = await jobs.price(services, viewer.principal, parsed.problem, parsed.privacy, parsed.seed)
@@ -192,12 +207,14 @@ def _form(
     refused: DiscreetError | None = None,
     changed: bool = False,
     again: str | None = None,
+    around: str | None = None,
     example: bool = False,
 ) -> Response:
     return render(
         request,
         "job_new.html",
         again=again,
+        around=around,
         example=example,
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
@@ -318,6 +335,7 @@ async def _job_page(
         altered=altered,
         told=told,
         mostly_noise=result is not None and intervals.is_mostly_noise(result),
+        tells_figures=submissions.tells_figures(row["kind"], certificate),
         has_pairs=results.has_pairs(row["kind"]),
         charts=[] if altered else await results.charts_of(services, viewer, row),
         session=await rosters.show(services, viewer.principal, job_id) if federated else None,

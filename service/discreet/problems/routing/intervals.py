@@ -50,16 +50,15 @@ def uncertainty_of(
     that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
     """
     apart = ~np.eye(public.zones, dtype=bool)
-    raw = np.where(apart, trips / public.periods, 0.0)
+    raw = trips_between(public, trips) / public.periods
     reach, deviation = (one / public.periods for one in (event.reach(LEVEL), event.deviation()))
     spread = max(reach, float(ndtri((1 + LEVEL) / 2)) * deviation)  # the first is larger where noise is mostly 0
-    each = deviation / math.sqrt(2)  # mean of a Laplace variate without its sign
     values: dict[str, tuple[Any, Any]] = {}
     dominates: dict[str, Any] = {}
-    noise = each * int(apart.sum()) > NOISE_SHARE * raw.sum()
+    noise = pairs_are_noise(public, event, trips)
     if 2 * (demand.size + network.tail.size) <= results.MAX_JSON_NUMBERS:
         values["demand"] = _around(raw, np.where(apart, reach, 0.0), demand)
-        dominates["demand"] = each * (public.zones - 1) > NOISE_SHARE * raw.sum(axis=1)
+        dominates["demand"] = _is_noise(event, public.zones - 1, trips_between(public, trips).sum(axis=1))
     if solution.relative_gap <= LARGEST_GAP:
         links = network.tail.size <= MAX_LINKS
         slopes = derivative(network, latency, objective, solution, links=links)
@@ -76,6 +75,21 @@ def uncertainty_of(
             dominates["link_flows"] = noisy
             noise = noise and 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
     return _output(values, dominates, bool(noise))
+
+
+def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:
+    """Whether the pairs' noise adds up to `NOISE_SHARE` of all trips or more."""
+    return bool(_is_noise(event, public.zones * (public.zones - 1), trips_between(public, trips).sum()))
+
+
+def trips_between(public: RoutingPublic, trips: Ints) -> Ints:
+    """Without those within a zone, which use no link."""
+    return np.where(np.eye(public.zones, dtype=bool), 0, trips)
+
+
+def _is_noise(event: Event, cells: int, counted: Any) -> Any:
+    each = event.deviation() / math.sqrt(2)  # mean of a Laplace variate without its sign
+    return each * cells > NOISE_SHARE * counted
 
 
 def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Output:

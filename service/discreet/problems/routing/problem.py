@@ -36,7 +36,12 @@ from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
-from discreet.problems.routing.intervals import MAX_LINKS, uncertainty_of, uncertainty_of_routing
+from discreet.problems.routing.intervals import (
+    MAX_LINKS,
+    pairs_are_noise,
+    uncertainty_of,
+    uncertainty_of_routing,
+)
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
@@ -146,8 +151,10 @@ class Routing(ProblemOnData):
         return self._plan_counts(public, budget)
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
-        """The mean demand of a period; of unit flows, which tell no trips, none."""
-        return {"demand": demand_of(public, released["trips"])} if "trips" in released else None
+        """The mean demand of a period; of unit flows, which tell no trips, none, nor of trips that are only noise."""
+        if "trips" not in released or pairs_are_noise(public, plan.events[0], released["trips"]):
+            return None
+        return {"demand": demand_of(public, released["trips"])}
 
     def expected(
         self, public: RoutingPublic, plan: Plan, confidence: float, around: Profile | None = None
