@@ -73,8 +73,8 @@ def uncertainty_of(
             values["link_flows"] = _around(flows + slopes.flows(change), widths, flows)
             noisy = (widths >= flows) & (widths > UNUSED * spread)
             dominates["link_flows"] = noisy
-            noise = noise and 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
-    return _output(values, dominates, bool(noise))
+            noise = noise and bool(2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0)))
+    return _output(values, dominates, noise)
 
 
 def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:
