@@ -154,6 +154,18 @@ def test_from_data_to_certificate(service: Installation) -> None:
         follows = browser.get(f"/jobs/{second}/certificate").text
         assert "Nothing beyond what was released before" in follows
         assert client.result(job)["certificate"]["release_digest"] in follows
+        # Its release serves as figures for another: an accuracy, and a rehearsal.
+        assert f"/jobs/new?around={job}" in done.links
+        assert f"/jobs/new?around={second}" not in browser.get(f"/jobs/{second}").links
+        around = browser.get(f"/jobs/new?around={job}")
+        asked = around.form("/jobs/new")["fields"]["body"].replace("5%", "20%")
+        near = browser.submit(around, "/jobs/new", body=asked, action="price")
+        assert f"if the data are as {job} released them" in near.text
+        wrong = browser.submit(near, "/jobs/new", around="the last one", action="rehearse")
+        assert "/around" in wrong.response.text
+        rehearsed = browser.submit(near, "/jobs/new", action="rehearse")
+        assert f"made of what {job} released" in rehearsed.text
+        client.cancel(id_in(rehearsed, "job"))
         budget = browser.get(f"/budgets/{account}")
         assert re.search(r"spent\s+0.1", budget.text)
         assert re.search(r"remaining\s+0.9", budget.text)
