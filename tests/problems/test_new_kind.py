@@ -183,7 +183,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert answer.noise_dominates("total") is True
         assert f"mostly noise, total = {answer.total} (" in repr(answer)
         assert not client.answer(json.loads(nearer.read_text())["job"]["id"]).mostly_noise
-        silent = client.solve({"kind": "toy_sum", "dataset": dataset, "uncertainty": False}, epsilon=1)
+        silent = client.solve({"kind": "toy_sum", "dataset": dataset, "uncertainty": False}, epsilon=1, anew=True)
         assert silent.fields == ("total",)
         assert (silent.interval("total"), silent.mostly_noise) == (None, False)
         assert abs(answer.total - 15) < 9 * 21  # beyond with probability below 1e-9
