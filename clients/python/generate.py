@@ -230,6 +230,9 @@ def answer_class(kind: str, name: str, schema: Json) -> str:
     says = wrapped(f"Result of `{kind}`. {schema['description']}")
     lines = [f"class {name}(Answer):", textwrap.indent(f'"""{says}"""', "    "), ""]
     lines.append(f"    KIND: ClassVar[str] = {kind!r}")
+    named = {field: tuple(said["x-table"][:-1]) for field, said in schema["properties"].items() if "x-table" in said}
+    if named:
+        lines.append(f"    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {named!r}")
     for field, said in schema["properties"].items():
         if field != "tables":
             kept = field_type(said)

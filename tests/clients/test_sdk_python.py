@@ -557,6 +557,7 @@ def test_frames(service: Installation) -> None:
     pa.parquet.write_table(pa.table({"origin": [1], "share": [0.5], "links": [[1, 2]]}), file)
     answer = RoutingAnswer(document, {"paths": file.getvalue()})
     assert answer.frame("link_flows")["link_flows"].tolist() == [1.5, 2.0]
+    assert answer.frame("link_flows").index.name == "link"
     assert answer.frame("cube").loc[(1, 0, 1), "cube"] == 4
     assert answer.frame("policy")["destination"].tolist() == [2]
     assert [row.tolist() for row in answer["ragged"]] == [[1.0], [1.0, 2.0]]
@@ -567,6 +568,62 @@ def test_frames(service: Installation) -> None:
         _ = answer.paths
     assert answer.table("paths").num_rows == 1
     assert set(answer) == {"link_flows", "cube", "policy", "ragged", "status", "paths"}
+
+
+def test_an_answer_in_a_notebook() -> None:
+    document = {
+        "job": {"id": "job_1", "kind": "routing", "price": {"epsilon": 0.5, "delta": 0, "rho": 0}},
+        "certificate": {},
+        "result": {
+            "demand": [[0.0, 2.5], [1.0, 0.0]],
+            "total_travel_time": 12.0,
+            "status": "<b>",
+            "policy": [{"origin": 1}],
+            "uncertainty": {
+                "level": 0.9,
+                "values": {"total_travel_time": {"lower": 10.0, "upper": 14.0}},
+                "noise_dominates": {},
+                "mostly_noise": True,
+            },
+        },
+    }
+    shown = RoutingAnswer(document, {})._repr_html_()
+    assert "<strong>mostly noise" in shown
+    assert "<th>total_travel_time</th><td>12.0 (10.0 to 14.0, 90 %)</td>" in shown
+    assert "<th>demand</th><td>an array by origin (2), destination (2)</td>" in shown
+    assert "paid: epsilon 0.5" in shown
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert list(RoutingAnswer(document, {}).frame("demand").index) == [0, 1]
+    assert RoutingAnswer(document, {}).frame("demand").columns.name == "destination"
+
+
+def test_a_client_finds_its_server(service: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command line does: what is given, the environment, the `discreet up` of this user."""
+    for name in ("DISCREET_URL", "DISCREET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISCREET_STATE", str(tmp_path))
+    with pytest.raises(Unreachable, match="discreet up"):
+        Client()
+    ready = tmp_path / "ready.json"
+    ready.write_text(json.dumps({"api": service.url, "pid": os.getpid()}))
+    with pytest.raises(Unauthenticated, match="DISCREET_KEY"):
+        Client()
+    (tmp_path / "owner.key").write_text(service.owner_key + "\n")
+    with Client() as client:
+        assert list(client.budgets()) == list(Client(service.url, service.owner_key).budgets())
+    with pytest.raises(Unauthenticated, match="is for"):  # the owner's key goes to no other server
+        Client("http://127.0.0.1:9")
+    monkeypatch.setenv("DISCREET_URL", "http://127.0.0.1:9")
+    with pytest.raises(Unauthenticated, match="is for"):
+        Client()
+    with Client(service.url) as client:
+        client.budgets()
+    monkeypatch.setenv("DISCREET_URL", service.url)
+    monkeypatch.setenv("DISCREET_KEY", service.owner_key)
+    ready.write_text(json.dumps({"api": "http://127.0.0.1:9", "pid": 2**22 + 1}))  # of one that has ended
+    with Client() as client:
+        client.budgets()
 
 
 # Progress -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # Made from client.py by `make sdk`; edit that.
 """The client of the HTTP API for asyncio: safe to retry, typed where the contract is.
 
-    async with AsyncClient("http://127.0.0.1:8080", key) as client:
+    async with AsyncClient() as client:  # or Client("http://127.0.0.1:8080", key)
         answer = await client.solve(problem, epsilon=0.1)
         print(answer.link_flows, answer.price.epsilon)
 
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Self, TypeVar, overload
 
 import httpx
 
-from discreet_client import calls
+from discreet_client import calls, servers
 from discreet_client.answers import Answer
 from discreet_client.calls import Amount, Auto, Call, Follow, Json, Preset, Script
 from discreet_client.errors import ApiError, Unreachable
@@ -33,7 +33,8 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """One server and one API key.
+    """One server and one API key; what is not given is found as the command line finds it (`servers`): `DISCREET_URL`
+    and `DISCREET_KEY`, else the `discreet up` of this user.
 
     Calls are sent again when the connection breaks or the server says 429 or 503, after the time it asks for. A
     submission carries an idempotency key, so that a repetition is the same job and the same charge. Errors are those
@@ -41,10 +42,15 @@ class AsyncClient:
     """
 
     def __init__(
-        self, server: str, key: str, *, timeout_seconds: float = 60.0, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        timeout_seconds: float = 60.0,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = httpx.AsyncClient(
-            **calls.connection(server, key),
+            **calls.connection(*servers.found(server, key)),
             timeout=timeout_seconds,
             trust_env=False,
             transport=transport,

@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.errors import MissingExtra
-from discreet_client.intervals import is_mostly_noise, stated
+from discreet_client.intervals import MOSTLY_NOISE, figure, is_mostly_noise, is_number, stated
 
 if TYPE_CHECKING:
     import pandas
@@ -43,6 +44,9 @@ class Answer:
     Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but in memory.
     Subclasses name the fields of a kind; a field that the service gained later is there all the same.
     """
+
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """What the positions of each array are of: their names in frames."""
 
     def __init__(self, document: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         self.document = dict(document)
@@ -146,6 +150,24 @@ class Answer:
         first = ["mostly noise"] if self.mostly_noise else []
         return f"<{type(self).__name__} {self.id}: {', '.join([*first, *shown])}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how good it is, every single number with its interval, the arrays, the price."""
+        single, alone = {one.name: one.text for one in stated(self.document["result"])}, dict[str, str]()
+        for name in self.fields:
+            if name in self.parquet:
+                alone[name] = "a table"
+            elif isinstance(value := self[name], np.ndarray):
+                axes = zip(self._axes(name, value), value.shape, strict=True)
+                alone[name] = "an array by " + ", ".join(f"{axis} ({size})" for axis, size in axes)
+            elif is_number(value):
+                alone[name] = single.get(name, figure(value))
+            elif isinstance(value, str):
+                alone[name] = value
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in alone.items())
+        noise = f"<p><strong>{escape(MOSTLY_NOISE)}</strong></p>" if self.mostly_noise else ""
+        paid = f"epsilon {figure(self.price.epsilon)}, delta {self.price.delta:.3g}"
+        return f"<p>{escape(self.kind)} <code>{escape(self.id)}</code>, paid: {paid}</p>{noise}<table>{rows}</table>"
+
     def table(self, name: str) -> pyarrow.Table:
         """A field that came as Parquet."""
         try:
@@ -174,13 +196,11 @@ class Answer:
             return self._with_intervals(name, value)
         if isinstance(value, np.ndarray):
             if value.ndim == 1:
-                return pandas.DataFrame({name: value})
+                return pandas.DataFrame({name: value}, index=self._positions(name, value))
             if value.ndim == 2:
-                return pandas.DataFrame(value)
-            index = pandas.MultiIndex.from_product(
-                [range(size) for size in value.shape], names=[f"axis_{axis}" for axis in range(value.ndim)]
-            )
-            return pandas.DataFrame({name: value.ravel()}, index=index)
+                rows, columns = self._axes(name, value)
+                return pandas.DataFrame(value).rename_axis(index=rows, columns=columns)
+            return pandas.DataFrame({name: value.ravel()}, index=self._positions(name, value))
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             return pandas.DataFrame.from_records(value)
         raise TypeError(f"{name!r} is no table: {type(value).__name__}")
@@ -195,9 +215,22 @@ class Answer:
         noise = np.asarray(self.noise_dominates(name))
         by_number = noise.reshape(noise.shape + (1,) * (value.ndim - noise.ndim))
         columns = {name: value, "lower": lower, "upper": upper, "only_noise": np.broadcast_to(by_number, value.shape)}
-        sizes = [range(size) for size in value.shape]
-        index = pandas.MultiIndex.from_product(sizes, names=[f"axis_{axis}" for axis in range(value.ndim)])
+        index = self._positions(name, value)
         return pandas.DataFrame({column: array.ravel() for column, array in columns.items()}, index=index)
+
+    def _axes(self, name: str, value: NDArray[Any]) -> tuple[str, ...]:
+        """What the positions of an array are of, in the contract's words."""
+        known = type(self).AXES.get(name, ())
+        return known if len(known) == value.ndim else tuple(f"axis_{axis}" for axis in range(value.ndim))
+
+    def _positions(self, name: str, value: NDArray[Any]) -> pandas.Index:
+        """An index with a row for each number of an array, in its order."""
+        import pandas  # noqa: PLC0415 - `frame` has found it
+
+        axes = self._axes(name, value)
+        if value.ndim == 1:
+            return pandas.RangeIndex(value.size, name=axes[0])
+        return pandas.MultiIndex.from_product([range(size) for size in value.shape], names=axes)
 
 
 def _array(value: Any) -> Any:

@@ -26,9 +26,10 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
-from discreet.cli.servers import client_of, kept_key, running_server, settings_of
+from discreet.cli.servers import client_of, settings_of
 from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError, InvalidInput
+from discreet_client.servers import kept_key, running
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
@@ -52,9 +53,9 @@ def solve(
     settings = settings_of(state)
     local = _without_a_server(settings)
     body = _asked(file, epsilon, preset, name=name)
-    holder = running_server(settings)
+    holder = running(settings.state)
     if holder is not None:
-        with client_of(state, holder, kept_key(settings)) as client:
+        with client_of(state, holder, kept_key(settings.state)) as client:
             answer = _submit(client, body, wait=True, anew=anew)
     else:
         answer = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
@@ -157,7 +158,7 @@ def ask(
         return {"problem": {**problem, **others, **release}}
 
     settings = settings_of(state)
-    if server is None and running_server(settings) is None:  # of what `discreet solve` has released
+    if server is None and running(settings.state) is None:  # of what `discreet solve` has released
         answer = _without_a_server(settings).ask(settings, job_ids[0], question, progress_bar)
     else:
         with client_of(state, server, key) as client:

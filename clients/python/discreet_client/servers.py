@@ -1,0 +1,57 @@
+"""Which server, and with which key: what is given, else the environment, else the `discreet up` of this user.
+
+`discreet up` leaves its address (`ready.json`) and the first owner's key (`owner.key`, readable by its user alone) in
+its state folder. That key is for that server: it is sent to no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import platformdirs
+
+from discreet_client.errors import Unauthenticated, Unreachable
+
+
+def state_folder() -> Path:
+    """Where `discreet up` keeps its state when nobody says where: `DISCREET_STATE`, or in the user's data folder."""
+    named = os.environ.get("DISCREET_STATE")
+    return Path(named).expanduser() if named else platformdirs.user_data_path("discreet")
+
+
+def running(state: Path) -> str | None:
+    """The address of the `discreet up` that holds this state folder, if one runs on this machine."""
+    try:
+        ready = json.loads((state / "ready.json").read_text())
+        os.kill(ready["pid"], 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(ready["api"])
+
+
+def kept_key(state: Path, role: str = "owner") -> str:
+    """The key that `discreet up` left in its state folder. Unauthenticated where there is none to read."""
+    path = state / f"{role}.key"
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        problem = {"code": "unauthenticated", "detail": f"no key: set DISCREET_KEY, or let {path} be readable"}
+        raise Unauthenticated(401, problem) from error
+
+
+def found(server: str | None, key: str | None, state: Path | None = None, role: str = "owner") -> tuple[str, str]:
+    """Address and key. Errors: Unreachable where no server is known, Unauthenticated where no key is."""
+    folder = state or state_folder()
+    here = running(folder)
+    address = server if server is not None else os.environ.get("DISCREET_URL") or here
+    if address is None:
+        raise Unreachable(f"no server: set DISCREET_URL, or run `discreet up` on {folder} and wait until it is ready")
+    key = key if key is not None else os.environ.get("DISCREET_KEY") or None
+    if key is not None:
+        return address, key
+    if here is not None and address.rstrip("/") != here.rstrip("/"):
+        detail = f"no key for {address}: set DISCREET_KEY; the one in {folder} is for {here}"
+        raise Unauthenticated(401, {"code": "unauthenticated", "detail": detail})
+    return address, kept_key(folder, role)
