@@ -149,6 +149,11 @@ CHILDREN: tuple[tuple[str, Limits, str, str], ...] = (
 """Fault, limits, what operators hear, and what a job says whose result was being made."""
 
 
+def limited(patch: pytest.MonkeyPatch, limits: Limits) -> None:
+    """Every child of a worker has these limits, whatever its plan says."""
+    patch.setattr(Runner, "_limits", lambda _self, _held, _seconds=0.0: limits)
+
+
 def _fork_server(patch: pytest.MonkeyPatch, module: str, **environment: str) -> None:
     real = children.plain_environment
     path = os.pathsep.join(path for path in sys.path if path)

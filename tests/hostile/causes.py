@@ -21,7 +21,6 @@ from discreet.settings import Settings
 from discreet.storage.schema import revisions
 from discreet.storage.tenants import Principal
 from discreet.usecases.services import Services
-from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came
 from tests.conftest import Installation, settings_for
@@ -66,7 +65,7 @@ def _child(fault: str) -> Attack:
     def run(_service: Installation) -> Reached:
         found: list[tuple[Came, Came]] = []
         with _place() as (settings, folder, patch):
-            patch.setattr(Runner, "_limits", lambda _self, _held: limits)
+            causes.limited(patch, limits)
             place = folder / "faults"
 
             async def work(services: Services, owner: Principal) -> None:

@@ -36,7 +36,6 @@ from discreet.usecases import endings, running
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services, open_services
 from discreet.web.codes import CODES
-from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, settings_for
@@ -81,7 +80,7 @@ def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch,
     async def work(services: Services, owner: Principal) -> None:
         async with causes.faulty_children(monkeypatch, place) as zygote:
             for fault, limits, cause, code in causes.CHILDREN:
-                monkeypatch.setattr(Runner, "_limits", lambda _self, _held, _seconds=0.0, limits=limits: limits)
+                causes.limited(monkeypatch, limits)
                 for step, expected in (("release", "solver_failed"), ("finish", code)):
                     place.write_text(f"{step} {fault}")
                     before = counted(step, cause)

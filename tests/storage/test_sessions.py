@@ -79,9 +79,9 @@ def test_a_round_that_waits_for_the_next_holder_is_not_kept(settings: Settings) 
                 fence = "UPDATE jobs SET attempt = attempt + 1 WHERE id = :job"
                 await connection.execute(text(fence), {"job": job})
                 late = asyncio.create_task(keep(services, job, attempt, 4))
+                # Not pg_stat_activity, which a transaction reads once: who connects later is never in it.
                 waiting = (
-                    "SELECT count(*) FROM pg_stat_activity"
-                    " WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
                 )
                 while not (await connection.execute(text(waiting))).scalar_one():
                     assert not late.done()
