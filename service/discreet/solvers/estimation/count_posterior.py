@@ -112,14 +112,14 @@ class CountPosterior:
         means, shapes, w, faint = (np.array(one) for one in zip(*self.points, strict=True))
         slabs, slab = np.unique(np.stack([means, shapes], axis=1), axis=0, return_inverse=True)
         faints, place = np.unique(faint, return_inverse=True)
-        filled = np.stack([self.cells.powers(*one) for one in slabs.tolist()])  # [slabs, 3, values]
-        none = np.zeros_like(filled[0])
-        some = np.stack([self.cells.powers(*FAINT[one]) if one else none for one in faints.tolist()])
+        filled = self.cells.powers(slabs)  # [slabs, 3, values]
+        some = np.zeros((faints.size, *filled.shape[1:]))
+        some[faints > 0] = self.cells.powers(np.array(FAINT)[faints[faints > 0]])
         slab = slab.reshape(-1)
         least = np.where(faint[:, None] == 0, self.cells.empty, some[place, 0])
         mass = (1 - w)[:, None] * filled[slab, 0] + w[:, None] * least  # [points, values]
         share = self.weight[:, None] / np.maximum(mass, 1e-300)
-        powers: Floats = np.zeros_like(none)
+        powers: Floats = np.zeros_like(filled[0])
         for parts, which, factor in ((filled, slab, 1 - w), (some, place, w)):
             chosen = which == np.arange(len(parts))[:, None]
             powers += ((chosen * factor) @ share * parts.transpose(1, 0, 2)).sum(axis=1)
@@ -256,9 +256,34 @@ class _Cells:
         mass[~near] = powers * np.exp(-self.places[~near][:, :, None] * rate) * factor
         return self.likelihood[:, :, None] * mass
 
+    def sums(self, means: Floats, shape: float, orders: int = 1) -> Floats:
+        """Over the places, of `filled` times their powers 0, 1, …: float64[orders, values, means].
+
+        As products of matrices: values near 0 have their pieces in common, and those of others begin elsewhere but are
+        as wide, so that the exponential is that of the beginning times that of the way from there.
+        """
+        if self.discrete:
+            filled = self.filled(means, shape)
+            return np.stack([np.einsum("vp,vpm->vm", self.places**order, filled) for order in range(orders)])
+        rate = shape / means
+        near = self.edges[:, 0] == 0
+        sums = np.empty((orders, self.values.size, means.size))
+        if near.any():
+            prior = np.diff(gammainc(shape, self.edges[near][0][:, None] * rate), axis=0)
+            for order in range(orders):
+                sums[order, near] = (self.likelihood[near] * self.places[near] ** order) @ prior
+        if not near.all():
+            edges, places = self.edges[~near], self.places[~near]
+            begin = np.exp(-edges[:, :1] * rate + shape * np.log(rate) - gammaln(shape))
+            way = np.exp(-(places[0] - edges[0, 0])[:, None] * rate)
+            each = self.likelihood[~near] * np.diff(edges**shape, axis=1) / shape
+            for order in range(orders):
+                sums[order, ~near] = (each * places**order) @ way * begin
+        return sums
+
     def faint(self) -> Floats:
         """Likelihood of a faint count, for each of `FAINT`: float64[values, places]."""
-        return np.stack([self.empty, *(self._slab(*one).sum(axis=1) for one in FAINT[1:])], axis=1)
+        return np.concatenate([self.empty[:, None], self.powers(np.array(FAINT[1:]), 1)[:, 0].T], axis=1)
 
     def _slab(self, mean: float, shape: float) -> Floats:
         """`filled` for one mean, kept for the points that have it too: float64[values, places]."""
@@ -266,11 +291,13 @@ class _Cells:
             self.kept[mean, shape] = self.filled(np.array([mean]), shape)[:, :, 0]
         return self.kept[mean, shape]
 
-    def powers(self, mean: float, shape: float) -> Floats:
-        """Sums float64[3, values] of `_slab`, of it times the places, and times their squares."""
-        slab = self._slab(mean, shape)
-        once = slab * self.places
-        return np.array([slab.sum(axis=1), once.sum(axis=1), (once * self.places).sum(axis=1)])
+    def powers(self, slabs: Floats, orders: int = 3) -> Floats:
+        """`sums` of priors float64[slabs, 2], mean and shape: float64[slabs, orders, values]."""
+        found = np.empty((len(slabs), orders, self.values.size))
+        for shape in np.unique(slabs[:, 1]).tolist():
+            own = slabs[:, 1] == shape
+            found[own] = self.sums(slabs[own, 0], shape, orders).transpose(2, 0, 1)
+        return found
 
     def mass(self, point: Point) -> Floats:
         """float64[values, 1 + places]: the posterior of 0 and of each place at one point of the hyperparameters."""
@@ -358,7 +385,7 @@ def _evidence(cells: _Cells, size: Floats, axes: list[Floats], faint: Floats) ->
     logs = np.empty((*(axis.size for axis in axes), len(FAINT)))
     lost = w[:, None] * faint[:, None, :]  # [values, w, places]
     for place, shape in enumerate(np.exp(axes[1]).tolist()):
-        filled = cells.filled(means, shape).sum(axis=1)  # [values, means]
+        (filled,) = cells.sums(means, shape)  # [values, means]
         for mean in range(means.size):
             mixed = lost + (1 - w[:, None]) * filled[:, mean, None, None]
             logs[mean, place] = np.tensordot(size, np.log(np.maximum(mixed, 1e-300)), 1)
