@@ -185,3 +185,16 @@ def test_many_draws_are_those_of_a_search_for_each() -> None:
         found = _searched(cumulated, part, group)
         ends = (part == 0) | (part > 1 - 1e-9)  # where one value's distribution touches the next one's
         assert (np.abs(found - expected[: len(part)]) <= ends).all()
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("lattice", [0.0, 1.0])
+def test_sums_over_places_are_those_of_each_place(kind: Kind, lattice: float) -> None:
+    """Products of matrices, of values near 0, far from it and in between, against one place after the other."""
+    values = np.array([-3.0, 0.0, 2.0, 15.0, 40.0, 900.0])
+    cells = count_posterior._Cells.of(values, kind, lattice)
+    means = np.array([0.1, 3.0, 200.0])
+    for shape in (0.15, 1.0, 12.0):
+        each = cells.filled(means, shape)
+        powers = np.stack([(each * cells.places[:, :, None] ** order).sum(axis=1) for order in range(3)])
+        np.testing.assert_allclose(cells.sums(means, shape, 3), powers, rtol=1e-10, atol=1e-290)
