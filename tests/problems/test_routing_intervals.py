@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.coverage import Case, finished, measured
+from benchmarks.coverage import Case, Silent, finished, measured
 from benchmarks.coverage_routing import cases
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems import results
 from discreet.problems.numbers import Budget, Privacy
-from discreet.problems.routing import intervals
+from discreet.problems.routing import advice, intervals
 from discreet.problems.routing.advice import roads_of
+from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
 from discreet.problems.routing.network import AffineLatency, RoadNetwork
 from discreet.problems.routing.problem import Routing
@@ -178,7 +179,12 @@ def planned(asked: Routing, epsilon: float = 0.1, **figures: Any) -> tuple[Routi
 
 
 @pytest.mark.parametrize("latency", [{"type": "affine"}, {"type": "bpr"}])
-def test_what_is_expected_of_an_even_demand_is_what_it_gets(latency: dict[str, Any]) -> None:
+def test_what_is_expected_of_an_even_demand_is_what_it_gets(
+    latency: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FAR", "LESS_FAR"):
+        monkeypatch.setattr(advice, name, 0.0)
+    monkeypatch.setattr(advice, "roads_of", roads_of.__wrapped__)
     city = chosen("Sioux Falls, table", 0.1).problem.network
     asked = Routing.model_validate({"kind": "routing", "dataset": "dst_x", "network": city, "latency": latency})
     part, plan = planned(asked, zones=24, max_total=5520)
@@ -194,6 +200,39 @@ def test_what_is_expected_of_an_even_demand_is_what_it_gets(latency: dict[str, A
     assert shown["total_travel_time"] == pytest.approx(expected["total_travel_time"].size, rel=0.05)
     assert expected["demand"].size == 10
     assert [one.sentence for one in expected.values()] == list(plan.advice)
+
+
+@pytest.mark.parametrize("truth", ["Sioux Falls, table", "Sioux Falls, table, BPR equilibrium", "grid, lognormal"])
+def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth: str) -> None:
+    """Of trips that fall with distance and of such that do not; and with what is known of them, it is what they get."""
+    case = chosen(truth, 0.5)
+    asked, released = case.problem, case.problem.release(case.public, case.plan, case.content, Silent())
+    shown = asked.finish(case.public, case.plan, released, lambda *_: None).to_json()
+    ends, total = shown["uncertainty"]["values"]["total_travel_time"], shown["total_travel_time"]
+    half = (ends["upper"] - ends["lower"]) / 2
+    told, *_ = asked.expected(case.public, case.plan, 0.9)
+    assert 0.3 < half / told.within < 1
+    assert told.size is not None
+    assert 0.4 < half / total / (told.within / told.size) < 1
+    around = asked.profile(case.public, case.plan, released)
+    known, *_ = asked.expected(case.public, case.plan, 0.9, around)
+    assert half == pytest.approx(known.within, rel=0.02)
+    assert total == pytest.approx(known.size, rel=1e-4)
+
+
+def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
+    """Half of the pairs without any: the errors of 300 noisy demands, of which each is projected."""
+    case = chosen("Sioux Falls, 3 of 10 pairs", 0.5)
+    released = case.problem.release(case.public, case.plan, case.content, Silent())
+    around = case.problem.profile(case.public, case.plan, released)
+    assert around is not None
+    deviation = case.plan.events[0].deviation() / case.public.periods
+    where = case.problem.network, case.problem.latency, "system_optimum"  # type: ignore[attr-defined]
+    roads, kept = roads_around(*where, around, deviation)
+    assert roads is not None
+    assert 0.8 < kept < 0.97
+    _, full = roads_around(*where, {"demand": around["demand"] + 100.0}, deviation)
+    assert full == pytest.approx(1)
 
 
 def test_what_is_expected_falls_with_epsilon_and_says_where_nothing_is_left() -> None:

@@ -1,9 +1,11 @@
 """What a plan of trips expects and advises, from public figures alone.
 
 How far noise will move link flows and total travel time follows from which links a pair's trips take. That is taken
-from an even demand, of the public total where there is one and else of nobody: rounds of shortest paths at the costs of
-the rounds before (Frank and Wolfe 1956). By SciPy, so that who only
-plans loads no compiled kernel.
+from a demand of the public total where there is one and else of nobody, of which far pairs have fewer trips than near
+ones (a gravity model): rounds of shortest paths at the costs of the rounds before (Frank and Wolfe 1956). How far trips
+go is not public: the noise is told of trips that go far, so of full roads, and the total travel time, of which per cent
+are taken, of trips that go less far. Then an accuracy of either kind is kept. By SciPy, so that who only plans loads no
+compiled kernel.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 40
 SEARCH_STEPS = 30
+FAR, LESS_FAR = 0.5, 1.0
+"""Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
 TRAVEL_TIME = "in the time unit of free_flow_time, summed over the trips of a period"
 MOST_WORK = 2_000_000
@@ -40,7 +44,7 @@ said of what takes shortest paths."""
 
 
 class Roads(NamedTuple):
-    """An even demand on the network, in figures that noise goes through."""
+    """A demand on the network, in figures that noise goes through."""
 
     norm: float
     most: float
@@ -73,18 +77,19 @@ def told(
     confidence: float,
     mean: float | None,
     around: bool = False,
+    kept: float = 1.0,
 ) -> Iterator[Expected]:
     """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
-    released them."""
+    released them. kept: of the noise of the total, the part that is left where no trips are negative."""
     reach = event.reach(confidence) / public.periods
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.periods
     sure = f"with {confidence:.0%}"
     if roads is not None:
-        width = max(spread * roads.norm, reach * roads.most)
-        where = "max_total trips are spread evenly over all pairs of zones"
+        width = max(kept * spread * roads.norm, reach * roads.most)
+        where = "max_total trips are made, fewer of them to far zones"
         if around:
             where = "trips are as they were released"
-        says = f"total travel time within ± {plain(width)} {sure} ({TRAVEL_TIME}), "
+        says = f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} ({TRAVEL_TIME}), "
         if mean is None:
             says += "on empty roads, and wider on full ones: how full they are can only be told from a public max_total"
             says += " of the dataset"
@@ -124,24 +129,36 @@ def expected_shares(event: Event, confidence: float) -> Expected:
 def roads_of(
     roads: RoadNetwork, latency: AffineLatency | BprLatency, objective: str, zones: int, total: int
 ) -> Roads | None:
-    """What an even demand of `total` trips a period does; None where the network is too large to look."""
+    """What `total` trips a period do; None where the network is too large to look."""
     network, form = roads.arrays(zones), latency.solver_form()
     work = zones * (network.nodes + network.first_through_node)
     if work > MOST_WORK:
         return None
-    each, of = total / (zones * (zones - 1)), int(objective == "system_optimum")
-    _, count = _loaded(network, network.free_flow_time)
-    for _ in range(min(ROUNDS, MOST_WORK // work) if total else 0):
-        _, other = _loaded(network, _costs(network, form, each * count)[of])
-        count += _length(lambda moved: _costs(network, form, each * moved)[of], count, other - count) * (other - count)
-    flow = each * count
-    time, marginal = _costs(network, form, flow)
-    trip, _ = _loaded(network, marginal)
+    of = int(objective == "system_optimum")
+    pairs = 1.0 - np.eye(zones)
+    shortest, start = _loaded(network, network.free_flow_time, pairs[None])
+    known = shortest[(pairs > 0) & np.isfinite(shortest)]
+    unit = float(known.mean()) if known.any() else 1.0
+
+    def filled(fall: float) -> tuple[Floats, Floats]:
+        """Flows float64[links] of trips that fall so with distance, and how many pairs lead over each link."""
+        weight = pairs * np.exp(-fall * shortest / unit)
+        demands = np.stack([weight * (total / weight.sum()), pairs])
+        moved = _loaded(network, network.free_flow_time, demands)[1]
+        for _ in range(min(ROUNDS, MOST_WORK // (2 * work))):
+            other = _loaded(network, _costs(network, form, moved[0])[of], demands)[1]
+            step = other - moved
+            moved = moved + _length(lambda flow: _costs(network, form, flow)[of], moved[0], step[0]) * step
+        return moved[0], moved[1]
+
+    flow, count = filled(FAR) if total else (np.zeros(start.shape[1]), start[0])
+    less = filled(LESS_FAR)[0] if total else flow
+    trip, _ = _loaded(network, _costs(network, form, flow)[1], pairs[None])
     busy = int(np.argmax(count))
     return Roads(
         norm=float(np.linalg.norm(trip)),
         most=float(trip.max()),
-        total=float(time @ flow),
+        total=float(_costs(network, form, less)[0] @ less),
         pairs=float(count[busy]),
         flow=float(flow[busy]),
     )
@@ -163,8 +180,9 @@ def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Fl
     return free * (1 + raised), free * (1 + (1 + latency.power) * raised)
 
 
-def _loaded(network: Network, cost: Floats) -> tuple[Floats, Floats]:
-    """The cost of each pair's shortest path, float64[zones, zones], and how many pairs' lead over each link.
+def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Floats]:
+    """The cost of each pair's shortest path, float64[zones, zones], and the flows float64[k, links] of demands
+    float64[k, zones, zones] on these.
 
     A centroid is two nodes, one that is entered and one that is left, as in `unreachable_pairs`. Of parallel links the
     cheapest counts. A sparse matrix has no edge of cost 0, so all cost a trifle more.
@@ -181,19 +199,19 @@ def _loaded(network: Network, cost: Floats) -> tuple[Floats, Floats]:
     starts = np.arange(zones)
     starts = np.where(starts < network.first_through_node, starts + nodes, starts)
     distance, before = dijkstra(graph, indices=starts, return_predecessors=True)
-    trips = np.zeros((zones, size))
-    trips[:, :zones] = 1.0 - np.eye(zones)
+    trips = np.zeros((len(demands), zones, size))
+    trips[:, :, :zones] = demands
     rows = np.arange(zones)
     # From the farthest node on, what arrives at a node came through the one before it.
     farthest = np.argsort(np.where(np.isfinite(distance), -distance, 0.0), axis=1, kind="stable")
     for node in farthest.T:
         ahead = before[rows, node]
         known = ahead >= 0
-        trips[rows[known], ahead[known]] += trips[rows[known], node[known]]
+        trips[:, rows[known], ahead[known]] += trips[:, rows[known], node[known]]
     row, node = np.nonzero(before >= 0)
     taken = links[np.searchsorted(keys, before[row, node].astype(np.int64) * size + node)]
-    carried: Floats = np.bincount(taken, weights=trips[row, node], minlength=network.tail.size).astype(np.float64)
-    return np.where(np.eye(zones, dtype=bool), 0.0, distance[:, :zones]), carried
+    carried = [np.bincount(taken, weights=each[row, node], minlength=network.tail.size) for each in trips]
+    return np.where(np.eye(zones, dtype=bool), 0.0, distance[:, :zones]), np.array(carried, dtype=np.float64)
 
 
 def clip_advice(trips: int) -> tuple[str, ...]:

@@ -163,9 +163,10 @@ class Routing(ProblemOnData):
         if plan.parameters["method"] == "gradient":
             return (expected_shares(event, confidence),)
         if around is not None:
-            roads = roads_around(self.network, self.latency, self.objective, around)
+            deviation = event.deviation() / public.periods
+            roads, kept = roads_around(self.network, self.latency, self.objective, around, deviation)
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
-            return tuple(told(public, roads, event, confidence, mean, around=True))
+            return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept))
         return tuple(expectations(public, self.network, self.latency, self.objective, event, confidence))
 
     def _clip(self, public: RoutingPublic) -> int | None:
