@@ -6,8 +6,8 @@ once around an earlier release: of other data at epsilon 1, of trips of a table 
 of deviation .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity; that number is
 chosen by half of the releases, and looked at in the other half. Total travel times are asked for in per cent once more,
 which are of the true one. Told are how often what was asked is kept as often as was asked, and the smallest epsilon
-that would have done, in parts of the one found: by the errors' quantile, as errors go about as 1/epsilon, and of demand,
-whose noise is of few whole trips, by releases at that epsilon once more. On request: `make bench ARGS="inverse
+that would have done, in parts of the one found: by the errors' quantile, as errors go about as 1/epsilon, and of
+demand, whose noise is of few whole trips, by releases at that epsilon once more. On request: `make bench ARGS="inverse
 --kinds routing"`; `LEAST_KEPT` releases or more are kept in `benchmarks/INVERSE.md`, a section a kind.
 """
 

@@ -205,7 +205,7 @@ def test_what_is_expected_of_an_even_demand_is_what_it_gets(
 @pytest.mark.parametrize("truth", ["Sioux Falls, table", "Sioux Falls, table, BPR equilibrium", "grid, lognormal"])
 def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth: str) -> None:
     """Of trips that fall with distance and of such that do not; and with what is known of them, it is what they get."""
-    case = chosen(truth, 0.5)
+    case = chosen(truth, 0.1)
     asked, released = case.problem, case.problem.release(case.public, case.plan, case.content, Silent())
     shown = asked.finish(case.public, case.plan, released, lambda *_: None).to_json()
     ends, total = shown["uncertainty"]["values"]["total_travel_time"], shown["total_travel_time"]
@@ -216,7 +216,7 @@ def test_what_is_expected_of_the_total_is_kept_in_its_unit_and_in_per_cent(truth
     assert 0.4 < half / total / (told.within / told.size) < 1
     around = asked.profile(case.public, case.plan, released)
     known, *_ = asked.expected(case.public, case.plan, 0.9, around)
-    assert half == pytest.approx(known.within, rel=0.02)
+    assert 0.85 < known.within / half < 1.01  # less noise where no trips are negative
     assert total == pytest.approx(known.size, rel=1e-4)
 
 
