@@ -227,11 +227,13 @@ def test_where_hardly_any_pair_has_trips_projection_takes_noise_away() -> None:
     around = case.problem.profile(case.public, case.plan, released)
     assert around is not None
     deviation = case.plan.events[0].deviation() / case.public.periods
-    where = case.problem.network, case.problem.latency, "system_optimum"  # type: ignore[attr-defined]
-    roads, kept = roads_around(*where, around, deviation)
+    asked = case.problem
+    assert isinstance(asked, Routing)
+    roads, kept = roads_around(asked.network, asked.latency, asked.objective, around, deviation)
     assert roads is not None
     assert 0.8 < kept < 0.97
-    _, full = roads_around(*where, {"demand": around["demand"] + 100.0}, deviation)
+    around = {"demand": around["demand"] + 100.0}
+    _, full = roads_around(asked.network, asked.latency, asked.objective, around, deviation)
     assert full == pytest.approx(1)
 
 
