@@ -214,6 +214,7 @@ def _told(
     margin = kept - confidence
     part = float(np.quantile(looked_at, confidence)) / within
     if quantity in EXACT:
+        part = max(part, 0.5)  # whole trips: there may have been no error at all
         other = case.problem.draft(case.public, budget.model_copy(update={"epsilon": int(part * budget.epsilon)}))
         part *= float(np.quantile(_looked_at(errors(other), quantity, confidence), confidence)) / within
     return Told(case.method, quantity, source, 0.0 if -chance <= margin < 0 else margin, part)
