@@ -39,7 +39,9 @@ CELLS = {
         moments, tabular, replaced, gaussian; moments, public rewards; moments, columns, added;
         moments, columns, replaced; minibatch, columns, added; minibatch, columns, replaced;
         minibatch, tabular, added; minibatch, tabular, replaced; gradient, columns, replaced;
-        gradient, tabular, replaced; dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
+        gradient, tabular, replaced; importance sampling, added; importance sampling, replaced;
+        importance sampling, added, gaussian; importance sampling, replaced, gaussian;
+        dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
     "multi_agent": "one output; many outputs",
 }
 """Every unit, relation and mechanism that a kind has."""

@@ -71,6 +71,21 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "off_policy_evaluation, minibatch, tabular, replaced": (BATCH, 2e-3, REPLACED, 20),
     "off_policy_evaluation, gradient, columns, replaced": (DRAW, 2e-3, REPLACED, 400),
     "off_policy_evaluation, gradient, tabular, replaced": (DRAW, 2e-3, REPLACED, 400),
+    # Parts of a whole, and a tenth of it for a square; two such parts, and one square.
+    "off_policy_evaluation, importance sampling, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
+    "off_policy_evaluation, importance sampling, replaced": (LAPLACE, 2 * WHOLE + WHOLE // 10, REPLACED, 1),
+    "off_policy_evaluation, importance sampling, added, gaussian": (
+        GAUSSIAN,
+        math.sqrt(WHOLE**2 + (WHOLE // 10) ** 2),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, replaced, gaussian": (
+        GAUSSIAN,
+        math.sqrt(2 * WHOLE**2 + (WHOLE // 10) ** 2),
+        REPLACED,
+        1,
+    ),
     "off_policy_evaluation, dp_lsw, added": (SMOOTH, 1, ADDED, 1),
     "off_policy_evaluation, dp_lsw, replaced": (SMOOTH, 1, REPLACED, 1),
     "off_policy_evaluation, dp_lsl, added": (SMOOTH, 1, ADDED, 1),

@@ -14,17 +14,22 @@ from discreet.figures.style import QUIET
 from discreet.figures.traces import WHISKERS, bars, counting, curve, figure, heat, rounded
 from discreet.solvers.evaluation.value_features import Fourier
 
-SHOWN = "value of each state, or the value function of Fourier features in one or two coordinates; weights"
+SHOWN = (
+    "both policies' values; or the value of each state, or the value function of Fourier features in one or two "
+    "coordinates; weights"
+)
 GRID = 41
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     charts = []
-    features = problem["features"]
+    features = problem.get("features", {"type": "tabular"})
     told = (
         f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy, from noised "
         f"statistics alone. Noise moves neighbouring values together, most where people rarely came.{noise_of(plan)}"
     )
+    if "behaviour_value" in result:
+        return [_policies(result, noise_of(plan))]
     if "values" in result:
         values = np.array(result["values"])
         charts.append(_values(result, values, told))
@@ -73,6 +78,38 @@ def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
     return Chart("values", "Value of each state", told, drawn, table)
 
 
+POLICIES = {
+    "behaviour_value": "as treated",
+    "policy_value": "target policy",
+    "difference": "difference",
+    "true_value": "target policy, without clips",
+}
+
+
+def _policies(result: dict[str, Any], noise: str) -> Chart:
+    """The values of both policies and their difference, with intervals."""
+    rows = [(POLICIES[name], *three) for name, three in _three(result).items()]
+    names = [name for name, *_ in rows]
+    value, lower, upper = (np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:])
+    drawn = curve("value, 90 %", names, value)
+    reach = {"array": rounded(upper - value), "arrayminus": rounded(value - lower), "symmetric": False}
+    drawn |= {"mode": "markers", "error_y": {"type": "data", **reach, **WHISKERS}}
+    told = f"{result['covers']}{noise}"
+    table = Table.of(("policy", "value", "lower", "upper"), list(zip(names, value, lower, upper, strict=True)))
+    return Chart("policies", "What each policy is worth", told, figure([drawn], x="", y="value"), table)
+
+
+def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
+    """Value and ends, by field; without intervals all three are the value. Of the true value the middle of its ends."""
+    said = result.get("uncertainty", {}).get("values", {})
+    found = {}
+    for name in ("behaviour_value", "policy_value", "difference"):
+        ends = said.get(name, {"lower": result[name], "upper": result[name]})
+        found[name] = (result[name], ends["lower"], ends["upper"])
+    low, high = result["true_value"]["lower"], result["true_value"]["upper"]
+    return {**found, "true_value": ((low + high) / 2, low, high)}
+
+
 def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
     """The value over the public box of states, of one or two coordinates."""
     low, high = tuple(features["low"]), tuple(features["high"])
@@ -97,7 +134,10 @@ def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:
 
 
 def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordinates: ArrayLike | None = None) -> None:
-    """The value of each state, or the weight of each feature."""
+    """The value of each state, or the weight of each feature; or both policies' values, with intervals."""
+    if "behaviour_value" in result:
+        _draw_policies(result, path)
+        return
     from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
 
     name = "values" if "values" in result else "weights"
@@ -111,3 +151,9 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
             for end, most in zip(ends, (np.min, np.max), strict=True)
         )
     draw_curves([Curve(name, found, numbers, low, high)], path, x=axis, y=name.removesuffix("s"))
+
+
+def _draw_policies(result: dict[str, Any], path: Path) -> None:
+    from discreet.figures.points import Point, draw_points  # noqa: PLC0415 - matplotlib is not loaded for pages
+
+    draw_points([Point(POLICIES[name], *three) for name, three in _three(result).items()], path, x="value")

@@ -59,7 +59,10 @@ def example() -> dict[str, Any]:
 
 
 def example_for(kind: Any, public: OffPolicyPublic) -> dict[str, Any]:
-    """Features that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
+    """Where the probabilities of actions are there both policies' values, of which nothing is made up. Else features
+    that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
+    if public.off_policy:
+        return {"problem": {"kind": "off_policy_evaluation", "discount": 0.9}, "privacy": {"epsilon": 1}}
     problem: dict[str, Any] = {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0.9}
     if public.features is not None:
         size = public.features
@@ -106,6 +109,7 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
             delta,
         ),
         *_gradient_cases(),
+        *_weighted_cases(),
         ("dp_lsw, added", {"states": 1}, {"method": "dp_lsw"}, (crowd, [*crowd, alone[1]]), 6, delta),
         ("dp_lsw, replaced", one, {"method": "dp_lsw"}, ([alone[0]], [alone[1]]), 6, delta),
         ("dp_lsl, added", {"states": 1}, lsl, ([alone[0]], alone), 6, delta),
@@ -114,6 +118,25 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     found = [_neighbours(kind, *case) for case in cases]
     # What dp_lsl says of replacing is twice what adding does: a sum of returns moves by one of them.
     return tuple(replace(one, slack=2.0) if one.name.endswith("dp_lsl, added") else one for one in found)
+
+
+def _weighted_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+    """A trajectory of full weight and the largest return; instead of it one of no weight and the least."""
+    stay: dict[str, Any] = {"state": 0, "next_state": 0, "terminal": False, "behaviour": 0.5}
+
+    def walk(target: float, *rewards: float) -> list[dict[str, Any]]:
+        return [{**stay, "target": target, "reward": reward} for reward in rewards]
+
+    full, none, other = walk(1.0, 1.0, 1.0, 1.0), walk(0.0, -1.0, -1.0, -1.0), walk(0.5, 1.0, 0.0)
+    asked = {"method": "importance_sampling", "max_importance": 8}
+    added, replaced = ([other], [other, full]), ([other, none], [other, full])
+    part: dict[str, Any] = {"states": 1}
+    return [
+        ("importance sampling, added", part, asked, added, 1, 0),
+        ("importance sampling, replaced", {**part, "trajectories": 2}, asked, replaced, 1, 0),
+        ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
+        ("importance sampling, replaced, gaussian", {**part, "trajectories": 2}, asked, replaced, 1, 10**17),
+    ]
 
 
 _OFF = {"terminal": False, "behaviour": 0.1, "target": 1.0, "reward": 0.0}
@@ -190,6 +213,7 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
     identity = {"type": "identity", "bound": getattr(problem.features, "bound", 1) / 2}
     cap = problem.max_importance if isinstance(problem.max_importance, float) else 4
     named = "minibatch" if problem.method in ("auto", "moments") else "moments"
+    low, high = problem.return_bounds or public.returns(problem.discount)
     return {
         "features": {"features": identity},
         "discount": {"discount": problem.discount / 2},
@@ -200,6 +224,7 @@ def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]
         "sampling": {"sampling": (problem.sampling or 1) / 2},
         "max_importance": {"max_importance": cap / 2},
         "regularization": {"regularization": 3 * (problem.regularization or 1)},
+        "return_bounds": {"return_bounds": [low, (low + high) / 2]},
         "uncertainty": {"uncertainty": not problem.uncertainty},
         "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},
     }

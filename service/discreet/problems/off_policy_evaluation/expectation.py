@@ -173,7 +173,7 @@ class Outlook:
         good = GOOD * self.model.size
         return tuple(
             f"{what} within about ± {plain(good)} with {LEVEL:.0%}, of at most {plain(self.model.size, 3)}, takes some "
-            f"{_rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
+            f"{rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
             for _, what, unit in self._quantities(valued)[:1]
         )
 
@@ -204,10 +204,7 @@ class Outlook:
 
     def _error(self, cap: float) -> float:
         """Of a value: the noise, which a cap multiplies, and what it cuts off from the ratios of the model."""
-        deviation = math.sqrt(math.log(RATIO_SQUARE))
-        above = math.log(cap) / deviation
-        cut = float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
-        return math.hypot(self._at(cap), cut * self.model.size)
+        return math.hypot(self._at(cap), cut_off(cap) * self.model.size)
 
     def _at(self, cap: float) -> float:
         return float(ndtri((1 + LEVEL) / 2)) * self.noise(cap) * UNEVEN * self.model.value
@@ -226,11 +223,18 @@ class Outlook:
             return ""
         factor = usual / (GOOD * size)
         says = ": useless" if half > POOR * size else ""
-        people, epsilon = _rounded(factor * (self.trajectories or 1)), _rounded(factor * self.epsilon)
+        people, epsilon = rounded(factor * (self.trajectories or 1)), rounded(factor * self.epsilon)
         return f"{says}; with {people:,.0f} trajectories or epsilon {epsilon:g}, about ± {plain(GOOD * size)}"
 
 
-def _rounded(number: float) -> float:
+def cut_off(cap: float) -> float:
+    """The part of the ratios' mean, of which a cap cuts off what is above it."""
+    deviation = math.sqrt(math.log(RATIO_SQUARE))
+    above = math.log(cap) / deviation
+    return float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
+
+
+def rounded(number: float) -> float:
     """Up, to two digits."""
     place = 10.0 ** (math.floor(math.log10(number)) - 1) if number > 0 else 1.0
     return math.ceil(number / place - 1e-9) * place

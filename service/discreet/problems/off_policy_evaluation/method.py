@@ -46,6 +46,8 @@ class Asked:
     step_size: float | None = None
     sampling: float | None = None
     regularization: float | None = None
+    max_importance: float | None = None
+    return_bounds: tuple[float, float] | None = None
 
 
 class Method(ABC):
@@ -54,6 +56,10 @@ class Method(ABC):
     name: ClassVar[str]
     takes: ClassVar[frozenset[str]] = frozenset()
     """Optional fields of the request that mean something to it."""
+    fitted: ClassVar[bool] = True
+    """Whether it fits a value function of features, of which `initial` asks a mean."""
+    chooses_cap: ClassVar[bool] = False
+    """Whether `max_importance` is `auto` where the request names none."""
     asked_again: ClassVar[frozenset[str]] = frozenset()
     """Fields of the request that only what follows its release reads."""
     visits: ClassVar[bool] = False
@@ -130,8 +136,13 @@ class Method(ABC):
         """What a release says of the trajectories; None where it does not."""
         return None
 
-    def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
-        """The cap on importance ratios that `auto` stands for, and why."""
+    @property
+    def cap_in_plan(self) -> float | None:
+        """The cap on importance ratios, where it is known before the release."""
+        return self.max_ratio
+
+    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
+        """The cap on importance ratios that `auto` stands for, and why; None where it follows from the release."""
         return DEFAULT_MAX_IMPORTANCE, (
             f"max_importance (auto) is {DEFAULT_MAX_IMPORTANCE:g}: no public figure tells a better one here"
         )
@@ -147,6 +158,19 @@ class Method(ABC):
 
     @abstractmethod
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released: ...
+
+    def fields(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress, *, uncertain: bool
+    ) -> dict[str, Any]:
+        """The fields of the result. `uncertain`: `uncertainty` is one of them."""
+        found = self.answer(event, released, start, progress)
+        tabular, valued = self.public.states is not None, self.asked.initial is not None
+        values: dict[str, Any] = {"weights": found.weights, **({"values": found.weights} if tabular else {})}
+        if valued:
+            values["policy_value"] = found.policy_value()
+        if uncertain:
+            values["uncertainty"] = found.uncertainty(tabular=tabular, valued=valued)
+        return values
 
     def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
         """Weights of what was released, and what may be said of them. `start`: the mean features of where the policy's

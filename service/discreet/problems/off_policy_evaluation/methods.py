@@ -6,8 +6,17 @@ from discreet.problems.off_policy_evaluation.gradients import Gradient, Minibatc
 from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.moments import StackedMoments, TabularMoments
 from discreet.problems.off_policy_evaluation.regressions import DpLsl, DpLsw
+from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 
-METHODS: tuple[type[Method], ...] = (TabularMoments, StackedMoments, Minibatch, Gradient, DpLsw, DpLsl)
+METHODS: tuple[type[Method], ...] = (
+    ImportanceSampling,
+    TabularMoments,
+    StackedMoments,
+    Minibatch,
+    Gradient,
+    DpLsw,
+    DpLsl,
+)
 
 
 def methods_named(name: str, tabular: bool) -> list[type[Method]]:

@@ -109,7 +109,7 @@ class TabularMoments(_Moments):
         outlook = self.outlook(event, epsilon, self.max_ratio)
         return () if outlook is None else outlook.advice(self.asked.initial is not None)
 
-    def best_cap(self, event: Event, epsilon: float) -> tuple[float, str]:
+    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
         outlook = self.outlook(event, epsilon, 1.0)
         if outlook is None or self.public.trajectories is None:
             return super().best_cap(event, epsilon)

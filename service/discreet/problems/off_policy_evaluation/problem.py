@@ -35,21 +35,27 @@ from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resourc
 from discreet.problems.results import Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
+from discreet.solvers.evaluation.value_features import Tabular
 from discreet_client.intervals import plain
 
 RELEASED, AUTO = "released", "auto"
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
+FITTED_ONLY = ("initial", "clip", "steps", "step_size", "sampling", "regularization")
+"""What a request names that asks for a value function."""
 
 Reals = Annotated[tuple[Real, ...], InPieces()]
 
 
 class OffPolicyEvaluation(ProblemOnData):
-    """Weights of a linear value function of the target policy.
+    """Weights of a linear value function of the target policy, or its value over the people in the data.
 
-    `moments` releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled
-    gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with
-    smooth sensitivity. `auto` is moments where the topology is public or features are few, else minibatch.
+    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value function `moments`
+    releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled gradient
+    steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth
+    sensitivity. `auto` is importance_sampling where the data have the probabilities of actions and the request names
+    nothing of a value function, such as `initial`; else moments where the topology is public or features are few, else
+    minibatch.
     """
 
     title: ClassVar[str] = "Off-policy evaluation"
@@ -64,16 +70,19 @@ class OffPolicyEvaluation(ProblemOnData):
     )
     shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
-        "initial": ALWAYS,
+        "initial": "with methods that fit a value function",
+        "features": "with the method importance_sampling, which reads none",
         "uncertainty": ALWAYS,
         "discount": "with the method moments of tabular features",
         "regularization": "with the method moments of other features",
     }
 
     kind: Literal["off_policy_evaluation"]
-    features: AnyFeatures
+    features: AnyFeatures = Field(
+        default=TabularFeatures(type="tabular"), description="Of the value function; importance_sampling reads none"
+    )
     discount: Annotated[Real, Field(ge=0, lt=1)]
-    method: Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
+    method: Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
     clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
         default=None,
         description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds",
@@ -87,7 +96,13 @@ class OffPolicyEvaluation(ProblemOnData):
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; `auto`: of least "
-        "expected error by public figures, shown in the plan's advice",
+        "expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole "
+        "trajectories, `auto` when not given",
+    )
+    return_bounds: tuple[Real, Real] | None = Field(
+        default=None,
+        description="Of importance_sampling: public bounds on a trajectory's discounted return, known without the "
+        "data; not given: what public rewards, or their bound, allow. Returns beyond them count as the nearer one",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
@@ -121,7 +136,8 @@ class OffPolicyEvaluation(ProblemOnData):
         return examples.worst_cases(cls)
 
     def free(self, public: OffPolicyPublic) -> frozenset[str]:
-        return super().free(public) | self._method(public, self._name(public)).asked_again
+        method = self._method(public, self._name(public))
+        return super().free(public) | method.asked_again | ({"initial"} if method.fitted else set())
 
     def otherwise(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
@@ -163,7 +179,7 @@ class OffPolicyEvaluation(ProblemOnData):
         epsilon = (event.price().epsilon + sum(one.price().epsilon for one in count)) / EPSILON_UNIT
         if self.method == "auto":
             told.append(self._chosen_method(public, method))
-        if self.max_importance == AUTO:
+        if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
             cap, why = method.best_cap(event, epsilon)
             told.append(why)
             method = self._method(public, method.name, cap)
@@ -199,14 +215,20 @@ class OffPolicyEvaluation(ProblemOnData):
                     else []
                 ),
             ),
-            advice=(*method.advice(chosen, event, epsilon), *told, *self.features.advice()),
-            parameters={"method": method.name, **chosen, "max_importance": method.max_ratio},
+            advice=(
+                *method.advice(chosen, event, epsilon),
+                *told,
+                *(self.features.advice() if method.fitted else ()),
+            ),
+            parameters={"method": method.name, **chosen, "max_importance": method.cap_in_plan},
         )
 
     def _name(self, public: OffPolicyPublic) -> str:
         """The method's name; `auto` follows from public figures."""
         if self.method != "auto":
             return self.method
+        if public.off_policy and not any(getattr(self, name) is not None for name in FITTED_ONLY):
+            return "importance_sampling"
         if self._tabular:
             # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
             few = public.topology is not None or (public.states or 0) <= FEW_STATES
@@ -220,6 +242,12 @@ class OffPolicyEvaluation(ProblemOnData):
 
     def _chosen_method(self, public: OffPolicyPublic, method: Method) -> str:
         """Why `auto` stands for this method."""
+        if method.name == "importance_sampling":
+            return (
+                "method (auto) is importance_sampling, since the data have the probabilities of the actions: it tells "
+                "what the target policy is worth for the people in the data. A value function is what `initial` or "
+                "another method asks for"
+            )
         if method.name == "moments":
             if public.topology is not None:
                 why = f"the topology is public, so noise is on its {len(public.topology)} transitions only"
@@ -236,9 +264,8 @@ class OffPolicyEvaluation(ProblemOnData):
         """`cap`: what the plan chose for `max_importance`."""
         (method,) = methods_named(name, self._tabular)
         asked = self.max_importance if isinstance(self.max_importance, float) else DEFAULT_MAX_IMPORTANCE
-        return method(
-            self._asked(), self.features.solver_form(public), (cap or asked) if public.off_policy else 1.0, public
-        )
+        features = self.features.solver_form(public) if method.fitted else Tabular(1)
+        return method(self._asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
     def tells_visits(self, public: OffPolicyPublic) -> bool:
         """Whether what is released tells how often each state was visited, so that `initial` may be `released`."""
@@ -246,8 +273,9 @@ class OffPolicyEvaluation(ProblemOnData):
 
     def _asked(self) -> Asked:
         clip = self.clip if isinstance(self.clip, float) else None
-        names = ("discount", "initial", "steps", "step_size", "sampling", "regularization")
-        return Asked(clip=clip, **{name: getattr(self, name) for name in names})
+        cap = self.max_importance if isinstance(self.max_importance, float) else None
+        names = ("discount", "initial", "steps", "step_size", "sampling", "regularization", "return_bounds")
+        return Asked(clip=clip, max_importance=cap, **{name: getattr(self, name) for name in names})
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
         return self._method(public, plan.parameters["method"], plan.parameters.get("max_importance"))
@@ -264,14 +292,15 @@ class OffPolicyEvaluation(ProblemOnData):
     def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         """What keeps this from being a problem on the dataset."""
         found = []
-        if self._tabular != (public.states is not None):
+        fitted = methods_named(self._name(public), True)[0].fitted
+        if fitted and self._tabular != (public.states is not None):
             says = (
                 f"the dataset has {public.states} numbered states: use tabular"
                 if public.states is not None
                 else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
             )
             found.append(FieldIssue("/problem/features/type", says))
-        found += self.features.issues(public)
+        found += self.features.issues(public) if fitted else []
         if self.method != "auto":
             fits = methods_named(self.method, self._tabular)
             found += (fits or methods_named(self.method, True))[0].issues(self._asked(), public)
@@ -282,11 +311,14 @@ class OffPolicyEvaluation(ProblemOnData):
         if found:
             return found
         method = self._method(public, self._name(public))
-        for name in ("clip", "steps", "step_size", "sampling", "regularization"):
+        for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
             if getattr(self, name) is not None and name not in method.takes:
                 says = f"means nothing to the method {method.name} on this dataset"
                 found.append(FieldIssue(f"/problem/{name}", says))
-        if self.initial == RELEASED:
+        if self.initial is not None and not method.fitted:
+            says = f"means nothing to the method {method.name}, which is of the people in the data"
+            found.append(FieldIssue("/problem/initial", says))
+        elif self.initial == RELEASED:
             if not method.visits:
                 says = f"the method {method.name} releases no visits of states here: give a distribution"
                 found.append(FieldIssue("/problem/initial", says))
@@ -302,6 +334,8 @@ class OffPolicyEvaluation(ProblemOnData):
         return method.release(plan.events, plan.parameters, content, noise)
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
+        if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
+            return frozenset()
         return methods_named(plan.parameters["method"], self._tabular)[0].noised_sums
 
     def finish(self, public: OffPolicyPublic, plan: Plan, released: Released, progress: Progress) -> Result:
@@ -310,14 +344,6 @@ class OffPolicyEvaluation(ProblemOnData):
         if self.initial is not None and self.initial != RELEASED:
             start = np.array(self.initial)
             start = start if self._tabular else method.features(start).mean(axis=0)
-        found = method.answer(plan.events[0], released, start, progress)
-        values: dict[str, Any] = {"weights": found.weights}
-        if self._tabular:
-            values["values"] = found.weights
-        valued = self.initial is not None
-        if valued:
-            values["policy_value"] = found.policy_value()
-        if self.uncertainty:
-            values["uncertainty"] = found.uncertainty(tabular=self._tabular, valued=valued)
+        values = method.fields(plan.events[0], released, start, progress, uncertain=self.uncertainty)
         progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)

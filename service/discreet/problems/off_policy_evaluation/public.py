@@ -22,6 +22,8 @@ MAX_STATES = 2000
 MAX_COLUMNS = 64
 
 
+LONGEST_WALK = 1000
+"""Steps in which the largest return is looked for; what more of them may bring is added."""
 UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 """Most of a private content whose owner declares no bound: releases take the time of so many."""
 
@@ -117,6 +119,27 @@ class OffPolicyPublic(Frozen):
         if discount == 0:
             return self.reward_bound
         return self.reward_bound * -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
+
+    def returns(self, discount: float) -> tuple[float, float]:
+        """Between what every discounted return lies: by public rewards and transitions, or by the bound on rewards."""
+        largest = self.largest_value(discount)
+        if self.rewards is None:
+            return -largest, largest
+        low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
+        return max(low, -largest), min(high, largest)
+
+    def _best_return(self, side: float, discount: float) -> float:
+        """The largest return of any walk of 1 to `horizon` steps through the topology, rewards times `side`."""
+        assert self.rewards is not None
+        origin, target = self.cells().T
+        rewards, best = side * np.array(self.rewards), np.zeros((self.states or 0) + 1)
+        for _ in range(steps := min(self.horizon, LONGEST_WALK)):
+            onward = rewards + discount * np.maximum(best, 0.0)[target]
+            best = np.full_like(best, -math.inf)
+            np.maximum.at(best, origin, onward)
+            best[-1] = 0.0  # the end of the episode
+        rest = self.largest_value(discount) * discount**steps if steps < self.horizon else 0.0
+        return float(best[:-1].max()) + rest
 
     def cells(self) -> Ints:
         """int64[K, 2]: the transitions that are counted."""

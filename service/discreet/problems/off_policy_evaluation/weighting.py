@@ -1,0 +1,261 @@
+"""Importance sampling of whole trajectories: the value of the target policy over the people in the data.
+
+What is released are sums over trajectories, of which one moves a bounded part: `solvers.evaluation.importance_sampling`
+proves it. The values and their intervals follow from them alone: `solvers.evaluation.weighted_value`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet.errors import FieldIssue
+from discreet.privacy import calibration
+from discreet.privacy.events import Event
+from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.dataset import transitions_of
+from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off, rounded
+from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
+from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.solvers.evaluation import importance_sampling as sampling
+from discreet.solvers.evaluation import temporal_difference as td
+from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
+from discreet_client.intervals import plain
+
+LEAST_CAP, MOST_CAP, LARGEST_CAP = 2.0, 50.0, 1e4
+"""Of a trajectory's weight: what follows from public figures lies between the first two; beyond the last a weight of 1
+would hardly be counted."""
+PEOPLE_A_CAP = 39.0
+"""Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more noise, a smaller one
+cuts off more. Where a trajectory is added or removed the clip is n epsilon / 60."""
+UNCAPPED = 1e300
+"""Of the ratio of one step: whole trajectories alone are clipped."""
+TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
+"""How much of the noise of one entry moves a value of the middle sort: with a private, and with a public number of
+trajectories; root mean squares over all values."""
+DROWNED = 0.25
+"""Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
+
+
+class ImportanceSampling(Method):
+    """Clipped weights of whole trajectories, their returns, and both policies' values."""
+
+    name = "importance_sampling"
+    takes = frozenset({"return_bounds"})
+    asked_again = frozenset({"features"})
+    noised_sums = frozenset({"sums"})
+    fitted = False
+    chooses_cap = True
+    unit = float(sampling.UNIT)
+
+    @classmethod
+    def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
+        found = super().issues(asked, public)
+        if not public.off_policy:
+            says = (
+                "importance_sampling needs the probabilities of the actions: the columns behaviour and target, which "
+                "this dataset has not"
+            )
+            found.append(FieldIssue("/problem/method", says))
+        if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
+            says = f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole trajectories there"
+            found.append(FieldIssue("/problem/max_importance", says))
+        if asked.return_bounds is not None:
+            low, high = asked.return_bounds
+            least, most = public.returns(asked.discount)
+            if not low < high or not low < most or not least < high:
+                says = f"two figures, the lower one first, which meet the public range of returns {least:g} to {most:g}"
+                found.append(FieldIssue("/problem/return_bounds", says))
+        return found
+
+    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+        """The number of trajectories gets its own noise only where the clip is to follow from it."""
+        count: tuple[Event, ...] = ()
+        epsilon, rho = budget.epsilon, budget.rho
+        if self._counted:
+            share = (epsilon if rho is None else math.isqrt(2 * rho)) // COUNT_SHARE
+            count = (calibration.discrete_laplace(1, share, neighbours=neighbours),)
+            epsilon, rho = epsilon - share, rho if rho is None else rho - count[0].price().rho
+        # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt 2); a square by one.
+        whole, square = sampling.UNIT, sampling.SQUARE_UNIT
+        parts = 2 if self.public.replaced else 1
+        event = calibration.least_variance(
+            sensitivity_l1=float(parts * whole + square),
+            sensitivity_l2=math.nextafter(math.sqrt(parts * whole**2 + square**2), math.inf),
+            epsilon=epsilon,
+            delta=budget.delta,
+            neighbours=neighbours,
+            rho=rho,
+        )
+        what = (
+            "7 sums over trajectories of products of clipped weights and returns, to which each of them adds 1.1 in all"
+        )
+        return event, what, count
+
+    def seconds(self, chosen: Chosen) -> float:
+        return 40e-9 * self.public.most_rows + 100e-9 * min(self.public.most_trajectories, self.public.most_rows)
+
+    def numbers(self) -> int:
+        return sampling.ENTRIES
+
+    @property
+    def _counted(self) -> bool:
+        """Whether the clip follows from a noised number of trajectories."""
+        return not self.public.replaced and self.asked.max_importance is None
+
+    @property
+    def cap_in_plan(self) -> float | None:
+        return None if self._counted else self.max_ratio
+
+    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
+        if self._counted:
+            return None, (
+                "weights of whole trajectories are clipped where the noised number of trajectories says, which a "
+                f"{COUNT_SHARE}th of epsilon is for; a `max_importance` of your own saves that"
+            )
+        cap = largest_weight(event, self.public.trajectories or 1)
+        return cap, (
+            f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the public number of "
+            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {cut_off(cap):.0%} of the weights "
+            "are cut off: the interval is of the policy's value with clipped weights, `true_value` is without them"
+        )
+
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        low, high = self._bounds
+        says: tuple[str, ...] = ()
+        if self.asked.return_bounds is None:
+            says = (
+                f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures allow; "
+                "noise is in proportion to that range: `return_bounds` that are known without the data make it smaller",
+            )
+        if self.public.trajectories is None:
+            cap = self.asked.max_importance or LEAST_CAP
+            half = TYPICAL[0] * float(ndtri((1 + LEVEL) / 2)) * self._deviation(event) * cap / (1 - cut_off(cap))
+            people = rounded(half / GOOD)
+            return (
+                f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise takes some "
+                f"{people:,.0f} trajectories at this epsilon, with weights clipped at {cap:g}",
+                *says,
+            )
+        return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
+
+    def expected(
+        self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
+        """By noise alone: of the target policy's value, of the behaviour policy's, and of the difference."""
+        if (n := self.public.trajectories) is None:
+            return ()
+        low, high = self._bounds
+        size, quantile = high - low, float(ndtri((1 + confidence) / 2))
+        cap = self.asked.max_importance or largest_weight(event, n)
+        noise = quantile * self._deviation(event) / n
+        policy = TYPICAL[1] * noise * cap / max(1 - cut_off(cap), 1e-9)
+        chance = plain(quantile * math.sqrt(RATIO_SQUARE / 4 / n) * size)
+        found = []
+        for name, what, half in (
+            ("policy_value", "the target policy's value", policy),
+            ("behaviour_value", "the behaviour policy's value", noise),
+            ("difference", "their difference", math.hypot(policy, noise)),
+        ):
+            drowned = half >= DROWNED
+            says = f"within about ± {plain(half * size)} by noise with {confidence:.0%}"
+            says = f"{what} {'is expected to be mostly noise' if drowned else says}"
+            says += f", in a range of {plain(size, 3)} in {REWARD}"
+            if name == "policy_value" and not drowned:
+                says += f"; that other people might have come adds up to ± {chance}"
+            within = math.inf if drowned else half * size
+            found.append(Expected(name, within, f"in {REWARD}", says, size))
+        return tuple(found)
+
+    def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
+        # Bounds of returns and weights are kept by the sums themselves.
+        return self._released(events, chosen, transitions_of(content, UNCAPPED), noise)
+
+    def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
+        event, *count = events
+        released: Released = {}
+        cap = self.max_ratio
+        if count:
+            released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
+            cap = largest_weight(event, int(released["trajectories"][0]))
+        sums = sampling.weighted_sums(moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=cap)
+        return {**released, "sums": noise.add(event, sums)}
+
+    def fields(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress, *, uncertain: bool
+    ) -> dict[str, Any]:
+        count = released.get("trajectories")
+        cap = self.max_ratio if count is None else largest_weight(event, int(count[0]))
+        sums = WeightedSums(
+            released["sums"] / self.unit,
+            variance=self._deviation(event) ** 2,
+            largest_weight=cap,
+            quantile=float(ndtri((1 + LEVEL) / 2)),
+            trajectories=self.public.trajectories,
+        )
+        low, high = self._bounds
+        size = high - low
+
+        def scaled(ends: Ends, offset: float = low) -> Interval:
+            return Interval(lower=offset + size * ends.lower, upper=offset + size * ends.upper)
+
+        policy, behaviour, difference = sums.policy(), sums.behaviour(), sums.difference()
+        plainly: dict[str, Told] = {"effective_size": sums.effective_size(), "clipped_mass": sums.clipped_mass()}
+        truth, mass = scaled(sums.true_value()), plainly["clipped_mass"]
+        found: dict[str, Any] = {
+            "policy_value": low + size * policy.value,
+            "behaviour_value": low + size * behaviour.value,
+            "difference": size * difference.value,
+            **{name: one.value for name, one in plainly.items()},
+            "largest_weight": cap,
+            "true_value": truth,
+            "covers": (
+                f"With probability {LEVEL:.0%} the interval of policy_value holds what the target policy is worth with "
+                f"weights of trajectories clipped at {plain(cap, 3)}, for people such as those in the data: noise and "
+                f"the chance of who came are in it. About {mass.value:.0%} of the weights are cut off; whatever "
+                f"returns these had, the value lies between {plain(truth['lower'], 3)} and {plain(truth['upper'], 3)} "
+                "(true_value)."
+            ),
+        }
+        if uncertain:
+            drowned = sums.noise_half_width() >= DROWNED
+            noise = {"policy_value": drowned, "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED}
+            noise |= dict.fromkeys(("difference", "effective_size", "clipped_mass"), drowned)
+            found["uncertainty"] = Uncertainty(
+                level=LEVEL,
+                values={
+                    "policy_value": scaled(policy.ends),
+                    "behaviour_value": scaled(behaviour.ends),
+                    "difference": scaled(difference.ends, 0.0),
+                    **{name: Interval(lower=one.ends.lower, upper=one.ends.upper) for name, one in plainly.items()},
+                },
+                noise_dominates=dict(noise),
+                mostly_noise=drowned,
+            )
+        return found
+
+    def _deviation(self, event: Event) -> float:
+        """Of the noise of one sum, in trajectories."""
+        return event.deviation() / self.unit
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        """Of returns: public, and those that were asked for within them."""
+        low, high = self.public.returns(self.asked.discount)
+        if self.asked.return_bounds is not None:
+            low, high = max(low, self.asked.return_bounds[0]), min(high, self.asked.return_bounds[1])
+        return low, high
+
+
+def largest_weight(event: Event, trajectories: int) -> float:
+    """Where weights are clipped, from a public or noised number of trajectories: never from the weights."""
+    deviation = event.deviation() / sampling.UNIT
+    return float(np.clip(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP, MOST_CAP))

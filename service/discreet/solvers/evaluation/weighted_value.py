@@ -1,0 +1,226 @@
+"""What noised sums of weighted importance sampling say: the values of two policies, with intervals.
+
+Post-processing of the sums of `importance_sampling` alone. All is in parts of the public range of returns, 0 to 1. With
+A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
+
+    sum of u (g - t) = A (1 - t) + B (1/2 - t) - C t,    sum of u (g - t)² = A (1 - t)² - B t (1 - t) + C t².
+
+An interval holds all t at which such a sum, whose mean is 0 where t is the truth, is within the quantile of its
+deviation by noise and sampling together (Fieller 1954): also where the weights come to little beside the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.solvers.evaluation.importance_sampling import ENTRIES, MASSES, SQUARES
+from discreet.solvers.evaluation.temporal_difference import Floats
+
+POINTS = np.array([1.0, 0.5, 0.0])
+"""What g weighs in the entries of g², 2 g (1 - g) and (1 - g)²."""
+WEIGHTED = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+"""The entries of u, of the first six."""
+VALUE, WEIGHTED_VALUE, ALL = np.tile(POINTS, 2), np.concatenate([POINTS, np.zeros(3)]), np.ones(MASSES)
+
+
+class Ends(NamedTuple):
+    """Of an interval."""
+
+    lower: float
+    upper: float
+
+    def within(self, least: float, most: float) -> Ends:
+        """Both ends cut to a range."""
+        lower, upper = (min(max(one, least), most) for one in self)
+        return Ends(lower, upper)
+
+
+EVERYTHING = Ends(-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A number with its interval."""
+
+    value: float
+    ends: Ends
+
+
+class Quadratic(NamedTuple):
+    """c + b t + a t²: a variance as a function of t."""
+
+    c: float
+    b: float
+    a: float
+
+    def at(self, t: float) -> float:
+        return self.c + t * (self.b + t * self.a)
+
+    def plus(self, other: Quadratic) -> Quadratic:
+        return Quadratic(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """The sums float64[7] in trajectories, with noise of `variance` in each. `trajectories`: where their number is
+    public; the first six are then moved by equal parts to sum to it, which takes noise away.
+
+    quantile: deviations on either side of an interval.
+    """
+
+    noised: Floats
+    variance: float
+    largest_weight: float
+    quantile: float
+    trajectories: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.noised.shape != (ENTRIES,):
+            raise ValueError(f"{ENTRIES} sums are needed")
+
+    @property
+    def masses(self) -> Floats:
+        """The first six."""
+        found: Floats = self.noised[:MASSES]
+        return found if self.trajectories is None else found + (self.trajectories - found.sum()) / MASSES
+
+    @property
+    def count(self) -> float:
+        """Trajectories; at least 1."""
+        return max(float(self.masses.sum()), 1.0)
+
+    @property
+    def weight(self) -> float:
+        """The sum of u."""
+        return float(self.masses[:3].sum())
+
+    @property
+    def squares(self) -> float:
+        """The sum of u²: between its least, where all u are equal, and the sum of u."""
+        found, weight = self.noised[MASSES] / SQUARES, max(self.weight, 0.0)
+        return float(min(max(found, weight**2 / self.count), weight))
+
+    def policy(self) -> Told:
+        """The value of the target policy with weights clipped at the largest: E[u g] / E[u]."""
+        value = self._ratio(WEIGHTED_VALUE, WEIGHTED)
+        ends = self._fieller(WEIGHTED_VALUE, WEIGHTED, self._spread(self.masses[:3], self._share()))
+        return Told(value, ends.within(0, 1))
+
+    def behaviour(self) -> Told:
+        """The value of the behaviour policy: E[g]."""
+        both = self.masses[:3] + self.masses[3:]
+        ends = self._fieller(VALUE, ALL, self._spread(both, 1.0))
+        return Told(self._ratio(VALUE, ALL), ends.within(0, 1))
+
+    def difference(self) -> Told:
+        """Of the two, which are of the same people: from how far each end of their intervals is from its value, and
+        their correlation (Zou & Donner 2008)."""
+        policy, behaviour = self.policy(), self.behaviour()
+        rho, middle = self._correlation(policy.value, behaviour.value), policy.value - behaviour.value
+
+        def reach(mine: float, its: float) -> float:
+            return math.sqrt(max(0.0, mine**2 + its**2 - 2 * rho * mine * its))
+
+        lower = middle - reach(policy.value - policy.ends.lower, behaviour.ends.upper - behaviour.value)
+        upper = middle + reach(policy.ends.upper - policy.value, behaviour.value - behaviour.ends.lower)
+        return Told(middle, Ends(lower, upper).within(-1, 1))
+
+    def effective_size(self) -> Told:
+        """(sum of u)² / sum of u²: as many trajectories of equal weight would say as much. How far noise moved it."""
+        value, count = self.weight**2 / self.squares if self.weight > 0 else 0.0, self.count
+        # (weight² - t squares)² is within the quantile of its variance by the noise of both.
+        weight, squares = self._noise(WEIGHTED), self.variance / SQUARES**2
+        seen = max(float(self.noised[MASSES]) / SQUARES, 0.0)
+        ends = _roots(
+            self.weight**2, seen, Quadratic(4 * max(self.weight, 0.0) ** 2 * weight, 0.0, squares), self.quantile
+        )
+        low = max(ends.lower, 0.0) if ends is not EVERYTHING else 0.0
+        return Told(value, Ends(min(low, value), max(ends.upper, value)).within(0, count))
+
+    def clipped_mass(self) -> Told:
+        """1 - W E[u]: how much of the weights, whose mean is 1, the clip cut off."""
+        cap = self.largest_weight
+        # t n = n - W sum of u; its spread by people is the sum of (1 - t - W u)².
+        count, cut = self.count, cap * max(self.weight, 0.0)
+        spread = Quadratic(count - 2 * cut + cap**2 * self.squares, 2 * cut - 2 * count, count)
+        ends = self._fieller(ALL - cap * WEIGHTED, ALL, spread)
+        return Told(self._ratio(ALL - cap * WEIGHTED, ALL), ends.within(0, 1))
+
+    def true_value(self) -> Ends:
+        """Ends that hold the value of the target policy whatever those returns are whose weights were cut off: it is
+        at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1."""
+        lower, upper = self._bound(self.masses), 1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel())
+        return Ends(lower, max(lower, upper)).within(0, 1)
+
+    def noise_half_width(self) -> float:
+        """How far noise alone moves the target policy's value."""
+        if self.weight <= 0:
+            return math.inf
+        return self.quantile * math.sqrt(self._noise(WEIGHTED_VALUE - self.policy().value * WEIGHTED)) / self.weight
+
+    def behaviour_noise_half_width(self) -> float:
+        """How far noise alone moves the behaviour policy's value."""
+        return self.quantile * math.sqrt(self._noise(VALUE - self.behaviour().value * ALL)) / self.count
+
+    def _bound(self, masses: Floats) -> float:
+        """The lower end of W E[u g]."""
+        cap, count = self.largest_weight, self.count
+        gained = max(cap * float(WEIGHTED_VALUE @ masses), 0.0)
+        spread = Quadratic(cap**2 * self._share() * max(float(masses[0]), 0.0), -2 * gained, count)
+        # The noise is the same in each entry, whichever of its ends a return is counted from.
+        return self._fieller(cap * WEIGHTED_VALUE, ALL, spread, masses).lower
+
+    def _ratio(self, above: Floats, below: Floats) -> float:
+        under = float(below @ self.masses)
+        return min(max(float(above @ self.masses) / under, 0.0), 1.0) if under > 0 else 0.5
+
+    def _share(self) -> float:
+        """Sum of u² against that of u: what the squares of (g - t) weigh in the variance. Half a deviation of the noise
+        is added, as too small a share would make intervals too short."""
+        weight = max(self.weight, 1e-9)
+        found = (self.squares + 0.5 * math.sqrt(self.variance) / SQUARES) / weight
+        return min(found, 1.0)
+
+    def _spread(self, sums: Floats, share: float) -> Quadratic:
+        """`share` times the sum of u (g - t)²."""
+        A, B, C = np.maximum(sums, 0.0)
+        return Quadratic(share * A, -share * (2 * A + B), share * (A + B + C))
+
+    def _noise(self, *combination: Floats) -> float:
+        """The covariance by noise of two combinations of the six, or the variance of one."""
+        first, second = combination[0], combination[-1]
+        known = float(first.sum() * second.sum()) / MASSES if self.trajectories is not None else 0.0
+        found = self.variance * (float(first @ second) - known)
+        return found if len(combination) > 1 else max(found, 0.0)
+
+    def _fieller(self, above: Floats, below: Floats, spread: Quadratic, masses: Floats | None = None) -> Ends:
+        """All t at which (above - t below) masses is within the quantile."""
+        masses = self.masses if masses is None else masses
+        noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
+        return _roots(float(above @ masses), float(below @ masses), spread.plus(noise), self.quantile)
+
+    def _correlation(self, policy: float, behaviour: float) -> float:
+        """Of the errors of the two values."""
+        A, B, C = np.maximum(self.masses[:3], 0.0)
+        mine, its = WEIGHTED_VALUE - policy * WEIGHTED, VALUE - behaviour * ALL
+        both = self.masses[:3] + self.masses[3:]
+        shared = A * (1 - policy) * (1 - behaviour) + C * policy * behaviour
+        shared -= B / 2 * ((1 - policy) * behaviour + policy * (1 - behaviour))
+        mine_variance = self._spread(self.masses[:3], self._share()).at(policy) + self._noise(mine)
+        its_variance = self._spread(both, 1.0).at(behaviour) + self._noise(its)
+        scale = math.sqrt(max(mine_variance * its_variance, 1e-300))
+        return float(min(max((shared + self._noise(mine, its)) / scale, -1.0), 1.0))
+
+
+def _roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
+    """All t with (above - t below)² <= quantile² variance(t); EVERYTHING where these have no ends."""
+    square = quantile**2
+    a, half, c = below**2 - square * variance.a, above * below + square * variance.b / 2, above**2 - square * variance.c
+    if a <= 0 or below <= 0:
+        return EVERYTHING
+    root = math.sqrt(max(half**2 - a * c, 0.0))
+    return Ends((half - root) / a, (half + root) / a)
