@@ -29,7 +29,6 @@ class CoupledQpAnswer(Answer):
     its own optimum at home."""
 
     KIND: ClassVar[str] = "coupled_qp"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"multipliers": ("constraint",)}
     bytes_sent: int
     """By an agent, at most; of protocol job; unit: bytes"""
     evidence: dict[str, Any]
@@ -52,17 +51,6 @@ class DrEnsembleAnswer(Answer):
     """Result of `dr_ensemble`. What follows from the released transition matrix."""
 
     KIND: ClassVar[str] = "dr_ensemble"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "achieved_power": ("step",),
-        "cost_of_privacy": ("step", "state"),
-        "cost_to_go": ("state",),
-        "default_power": ("step",),
-        "expected_power": ("step",),
-        "policy": ("step", "from", "to"),
-        "transitions": ("from", "to"),
-        "true_default_power": ("step",),
-        "true_expected_power": ("step",),
-    }
     achieved_power: Floats
     """Under the released policy where the true matrix holds: `expected_power`, as a policy sets
     every move, but from the true start where `initial` is that of the release; of simulations;
@@ -107,12 +95,6 @@ class MultiAgentAnswer(Answer):
     """Result of `multi_agent`. Functions of the noised outputs alone."""
 
     KIND: ClassVar[str] = "multi_agent"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "average_multipliers": ("constraint",),
-        "multipliers": ("constraint",),
-        "noisy_values": ("constraint",),
-        "state_path": ("point", "agent"),
-    }
     average_multipliers: Floats
     """Averaged over the second half of the steps; [constraint]"""
     average_state: dict[str, float]
@@ -134,14 +116,33 @@ class MultiAgentAnswer(Answer):
 
 
 class OffPolicyEvaluationAnswer(Answer):
-    """Result of `off_policy_evaluation`. A linear value function of the target policy."""
+    """Result of `off_policy_evaluation`. The values of two policies over the people in the data,
+    or a linear value function of the target policy."""
 
     KIND: ClassVar[str] = "off_policy_evaluation"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"values": ("state",), "weights": ("feature",)}
+    behaviour_value: float
+    """Of the policy that was followed, over the people in the data (importance_sampling); unit:
+    the unit of rewards"""
+    clipped_mass: float
+    """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
+    covers: str
+    """What the interval of policy_value holds, in words (importance_sampling)"""
+    difference: float
+    """policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
+    rewards"""
+    effective_size: float
+    """As many trajectories of equal weight would say as much (importance_sampling)"""
+    largest_weight: float
+    """Where weights of trajectories are clipped (importance_sampling)"""
     policy_value: float
-    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    """Of the target policy: over the people in the data, with clipped weights
+    (importance_sampling), or the mean of the value function over `initial`, where it is given;
+    unit: the unit of rewards"""
+    true_value: models.Range
+    """Between what the value of the target policy without clips lies with 90 %, whatever was cut
+    off (importance_sampling); unit: the unit of rewards"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
     values: Floats
@@ -155,12 +156,6 @@ class RoutingAnswer(Answer):
     the released routing."""
 
     KIND: ClassVar[str] = "routing"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "demand": ("origin", "destination"),
-        "link_flows": ("link",),
-        "policy": ("origin", "destination", "share"),
-        "unit_flows": ("pair", "link"),
-    }
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
     demand: Floats

@@ -2243,11 +2243,14 @@ export interface components {
         };
         /**
          * OffPolicyEvaluation
-         * @description Weights of a linear value function of the target policy.
+         * @description Weights of a linear value function of the target policy, or its value over the people in the data.
          *
-         *     `moments` releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled
-         *     gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with
-         *     smooth sensitivity. `auto` is moments where the topology is public or features are few, else minibatch.
+         *     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value function `moments`
+         *     releases noised sums over trajectories and solves in closed form; `minibatch` noises Poisson-sampled gradient
+         *     steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth
+         *     sensitivity. `auto` is importance_sampling where the data have the probabilities of actions and the request names
+         *     nothing of a value function, such as `initial`; else moments where the topology is public or features are few, else
+         *     minibatch.
          */
         OffPolicyEvaluation: {
             /**
@@ -2264,8 +2267,14 @@ export interface components {
             dataset?: string | null;
             /** Discount */
             discount: number;
-            /** Features */
-            features: components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"];
+            /**
+             * Features
+             * @description Of the value function; importance_sampling reads none
+             * @default {
+             *       "type": "tabular"
+             *     }
+             */
+            features?: components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"];
             /**
              * Initial
              * @description An assumption, which must not come from the data: a distribution over the states, or initial states x that are equally likely; `released`: the states as often as the release says that they were visited
@@ -2279,7 +2288,7 @@ export interface components {
             kind: "off_policy_evaluation";
             /**
              * Max Importance
-             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice
+             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole trajectories, `auto` when not given
              * @default null
              */
             max_importance?: number | "auto" | null;
@@ -2288,7 +2297,7 @@ export interface components {
              * @default auto
              * @enum {string}
              */
-            method?: "auto" | "moments" | "minibatch" | "gradient" | "dp_lsw" | "dp_lsl";
+            method?: "auto" | "importance_sampling" | "moments" | "minibatch" | "gradient" | "dp_lsw" | "dp_lsl";
             /**
              * Regularization
              * @description Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them
@@ -2301,6 +2310,15 @@ export interface components {
              * @default null
              */
             release?: string | string[] | null;
+            /**
+             * Return Bounds
+             * @description Of importance_sampling: public bounds on a trajectory's discounted return, known without the data; not given: what public rewards, or their bound, allow. Returns beyond them count as the nearer one
+             * @default null
+             */
+            return_bounds?: [
+                number,
+                number
+            ] | null;
             /**
              * Sampling
              * @description Probability with which a trajectory takes part in a step of `minibatch`
@@ -2326,14 +2344,44 @@ export interface components {
         };
         /**
          * OffPolicyEvaluationResult
-         * @description A linear value function of the target policy.
+         * @description The values of two policies over the people in the data, or a linear value function of the target policy.
          */
         OffPolicyEvaluationResult: {
+            /**
+             * Behaviour Value
+             * @description Of the policy that was followed, over the people in the data (importance_sampling)
+             */
+            behaviour_value?: number;
+            /**
+             * Clipped Mass
+             * @description How much of the weights, whose mean is 1, was cut off (importance_sampling)
+             */
+            clipped_mass?: number;
             /** @description Of several releases: what it brought to ask them together */
             combined?: components["schemas"]["Combined"];
             /**
+             * Covers
+             * @description What the interval of policy_value holds, in words (importance_sampling)
+             */
+            covers?: string;
+            /**
+             * Difference
+             * @description policy_value - behaviour_value, of the same people (importance_sampling)
+             */
+            difference?: number;
+            /**
+             * Effective Size
+             * @description As many trajectories of equal weight would say as much (importance_sampling)
+             */
+            effective_size?: number;
+            /**
+             * Largest Weight
+             * @description Where weights of trajectories are clipped (importance_sampling)
+             */
+            largest_weight?: number;
+            /**
              * Value of the policy
-             * @description The mean value over `initial`, where it is given
+             * @description Of the target policy: over the people in the data, with clipped weights (importance_sampling), or the mean of the value function over `initial`, where it is given
              */
             policy_value?: number;
             /**
@@ -2341,6 +2389,8 @@ export interface components {
              * @description Fields of more than a million numbers: left out here, given as Parquet
              */
             tables: string[];
+            /** @description Between what the value of the target policy without clips lies with 90 %, whatever was cut off (importance_sampling) */
+            true_value?: components["schemas"]["Range"];
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
@@ -2611,6 +2661,16 @@ export interface components {
              * @default 1
              */
             shrink?: number;
+        };
+        /**
+         * Range
+         * @description Two ends.
+         */
+        Range: {
+            /** Lower */
+            lower: number;
+            /** Upper */
+            upper: number;
         };
         /**
          * RehearsalRequest

@@ -702,6 +702,13 @@ class QpSteps(TypedDict):
     """tau; > 0, <= 1; default `1.0`"""
 
 
+class Range(TypedDict):
+    """Two ends."""
+
+    lower: float
+    upper: float
+
+
 class Resources(TypedDict):
     """What one job may take, from public figures alone."""
 
@@ -1296,12 +1303,16 @@ class OffPolicyDataset(TypedDict):
 
 class OffPolicyEvaluation(TypedDict):
     """
-    Weights of a linear value function of the target policy.
+    Weights of a linear value function of the target policy, or its value over the people in the
+    data.
 
-    `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
-    noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw`
-    and `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is moments where
-    the topology is public or features are few, else minibatch.
+    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a
+    value function `moments` releases noised sums over trajectories and solves in closed form;
+    `minibatch` noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a
+    step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is
+    importance_sampling where the data have the probabilities of actions and the request names
+    nothing of a value function, such as `initial`; else moments where the topology is public or
+    features are few, else minibatch.
     """
 
     clip: NotRequired[float | Literal["auto"] | None]
@@ -1313,7 +1324,8 @@ class OffPolicyEvaluation(TypedDict):
     """Id of a dataset of this kind; or else `release`"""
     discount: float
     """>= 0, < 1"""
-    features: TabularFeatures | FourierFeatures | IdentityFeatures
+    features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures]
+    """Of the value function; importance_sampling reads none; default `{"type": "tabular"}`"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
     An assumption, which must not come from the data: a distribution over the states, or initial
@@ -1324,9 +1336,10 @@ class OffPolicyEvaluation(TypedDict):
     max_importance: NotRequired[float | Literal["auto"] | None]
     """
     Public cap on importance ratios; 10 when not given; `auto`: of least expected error by
-    public figures, shown in the plan's advice
+    public figures, shown in the plan's advice. Of importance_sampling on the weights of whole
+    trajectories, `auto` when not given
     """
-    method: NotRequired[Literal["auto", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]]
+    method: NotRequired[Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]]
     """default `auto`"""
     regularization: NotRequired[float | None]
     """
@@ -1337,6 +1350,12 @@ class OffPolicyEvaluation(TypedDict):
     """
     Instead of `dataset`: a job, or several, of which what was released is asked again, at price
     0. Fields that were fixed at the release must be those of that job
+    """
+    return_bounds: NotRequired[list[float] | None]
+    """
+    Of importance_sampling: public bounds on a trajectory's discounted return, known without the
+    data; not given: what public rewards, or their bound, allow. Returns beyond them count as
+    the nearer one; length >= 2, length <= 2
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
@@ -1349,14 +1368,44 @@ class OffPolicyEvaluation(TypedDict):
 
 
 class OffPolicyEvaluationResult(TypedDict):
-    """A linear value function of the target policy."""
+    """
+    The values of two policies over the people in the data, or a linear value function of the
+    target policy.
+    """
 
+    behaviour_value: NotRequired[float]
+    """
+    Of the policy that was followed, over the people in the data (importance_sampling); unit:
+    the unit of rewards
+    """
+    clipped_mass: NotRequired[float]
+    """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
+    covers: NotRequired[str]
+    """What the interval of policy_value holds, in words (importance_sampling)"""
+    difference: NotRequired[float]
+    """
+    policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
+    rewards
+    """
+    effective_size: NotRequired[float]
+    """As many trajectories of equal weight would say as much (importance_sampling)"""
+    largest_weight: NotRequired[float]
+    """Where weights of trajectories are clipped (importance_sampling)"""
     policy_value: NotRequired[float]
-    """The mean value over `initial`, where it is given; unit: the unit of rewards"""
+    """
+    Of the target policy: over the people in the data, with clipped weights
+    (importance_sampling), or the mean of the value function over `initial`, where it is given;
+    unit: the unit of rewards
+    """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
+    true_value: NotRequired[Range]
+    """
+    Between what the value of the target policy without clips lies with 90 %, whatever was cut
+    off (importance_sampling); unit: the unit of rewards
+    """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
     values: NotRequired[list[float]]

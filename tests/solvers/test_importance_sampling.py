@@ -1,0 +1,131 @@
+"""Weighted importance sampling: no trajectory moves its sums by more than is said; they say both values of policies."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.solvers.evaluation.importance_sampling import ENTRIES, SQUARE_UNIT, UNIT, weighted_sums
+from discreet.solvers.evaluation.temporal_difference import Transitions
+from discreet.solvers.evaluation.weighted_value import WeightedSums
+
+ODD = st.sampled_from([0.0, 5e-324, 1e300, math.inf, math.nan, -1.0])
+RATIO = st.one_of(st.floats(0, 4), ODD)
+REWARD = st.one_of(st.floats(-1, 1), st.sampled_from([1e300, -1e300, math.nan, math.inf]))
+TRAJECTORY = st.lists(st.tuples(RATIO, REWARD), min_size=1, max_size=5)
+
+
+def transitions(trajectories: list[list[tuple[float, float]]]) -> Transitions:
+    rows = [row for one in trajectories for row in one]
+    size = len(rows)
+    start = np.cumsum([0, *map(len, trajectories)])
+    ratio, reward = (np.array([row[place] for row in rows], dtype=np.float64) for place in (0, 1))
+    nowhere = np.zeros(size, dtype=np.int32)
+    return Transitions(start, nowhere, nowhere, reward, np.abs(ratio), np.zeros(size, dtype=bool))
+
+
+def sums(trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any) -> np.ndarray:
+    fixed: dict[str, Any] = {"discount": 0.9, "bounds": (-1.5, 3.5), "largest_weight": cap}
+    return weighted_sums(transitions(trajectories), **{**fixed, **values})
+
+
+@given(TRAJECTORY, TRAJECTORY, st.sampled_from([0.3, 1.0, 3.0, 1e4]))
+@settings(max_examples=300)
+def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(one: Any, another: Any, cap: float) -> None:
+    """Exactly, in integers, for any ratios and rewards whatever, such as registration would refuse."""
+    mine, its = (sums([each], cap) for each in (one, another))
+    for found in (mine, its):
+        assert (found >= 0).all()
+        assert found[:6].sum() <= UNIT
+        assert found[:6].sum() >= UNIT - 7  # of floors
+        assert found[6] <= SQUARE_UNIT
+    assert (sums([one, another], cap) == mine + its).all()
+    apart = mine - its
+    assert np.abs(apart).sum() <= 2 * UNIT + SQUARE_UNIT
+    assert (apart.astype(object) ** 2).sum() <= 2 * UNIT**2 + SQUARE_UNIT**2
+    assert (mine.astype(object) ** 2).sum() <= UNIT**2 + SQUARE_UNIT**2
+
+
+def people(number: int, seed: int = 3) -> list[list[tuple[float, float]]]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(number):
+        chosen = rng.random(4) < 0.5
+        rewards = (rng.random(4) < 0.3 + 0.4 * chosen).astype(float)
+        found.append([(1.5 if up else 0.5, reward) for up, reward in zip(chosen, rewards, strict=True)])
+    return found
+
+
+def moments(cap: float, **values: Any) -> tuple[WeightedSums, np.ndarray, np.ndarray]:
+    """The sums of 400 people without noise, their clipped weights and returns in parts of the range."""
+    rows = people(400)
+    weight = np.array([min(math.prod(ratio for ratio, _ in one), cap) for one in rows])
+    gain = np.array([sum(0.9**t * reward for t, (_, reward) in enumerate(one)) for one in rows])
+    found = WeightedSums(sums(rows, cap) / UNIT, variance=1e-18, largest_weight=cap, quantile=1.645, **values)
+    return found, weight, (gain + 1.5) / 5
+
+
+@pytest.mark.parametrize("cap", [2.0, 6.0])
+@pytest.mark.parametrize("known", [None, 400])
+def test_sums_without_noise_say_what_numpy_says(cap: float, known: int | None) -> None:
+    found, weight, gain = moments(cap, trajectories=known)
+    value, mean = weight @ gain / weight.sum(), gain.mean()
+    assert found.policy().value == pytest.approx(value, abs=1e-5)
+    assert found.behaviour().value == pytest.approx(mean, abs=1e-5)
+    assert found.difference().value == pytest.approx(value - mean, abs=1e-5)
+    assert found.effective_size().value == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-5)
+    assert found.clipped_mass().value == pytest.approx(max(0.0, 1 - weight.mean()), abs=1e-5)
+    # The textbook's deviations: of a ratio of means to first order, of a mean, and of the difference of the two.
+    of_value, of_mean = weight * (gain - value) / weight.sum(), (gain - mean) / gain.size
+    share = (weight**2).sum() / weight.sum() / weight.mean() * weight.mean()
+    about = math.sqrt(share * (weight @ (gain - value) ** 2)) / weight.sum()
+    for told, deviation in (
+        (found.policy(), about),
+        (found.behaviour(), math.sqrt((of_mean**2).sum())),
+        (found.difference(), math.sqrt(((of_value - of_mean) ** 2).sum())),
+    ):
+        assert told.ends.upper - told.ends.lower == pytest.approx(2 * 1.645 * deviation, rel=0.1)
+    assert found.effective_size().ends.upper == pytest.approx(found.effective_size().value, rel=1e-5)
+
+
+def test_robust_ends_hold_whatever_was_cut_off() -> None:
+    """Without noise the ends are W P / n and 1 - W M / n, and sampling: 1.645 deviations beyond them."""
+    found, weight, gain = moments(1.5, trajectories=400)
+    low, high = (weight * gain).mean(), 1 - (weight * (1 - gain)).mean()
+    ends = found.true_value()
+    assert ends.lower < low < high < ends.upper
+    assert low - ends.lower < 3 * (weight * gain).std() / 20
+    assert ends.upper - high < 3 * (weight * (1 - gain)).std() / 20
+    assert high - low == pytest.approx(1 - weight.mean(), abs=1e-6)
+
+
+def test_sums_that_are_noise_say_nothing() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        noise = WeightedSums(rng.laplace(0, 1e3, ENTRIES), variance=2e6, largest_weight=5.0, quantile=1.645)
+        for told in (noise.policy(), noise.behaviour(), noise.difference(), noise.clipped_mass()):
+            assert -1 <= told.ends.lower <= told.ends.upper <= 1
+            assert math.isfinite(told.value)
+        size = noise.effective_size()
+        assert 0 <= size.ends.lower <= size.ends.upper <= noise.count
+        assert noise.true_value().lower <= noise.true_value().upper
+    nothing = WeightedSums(np.zeros(ENTRIES), variance=1.0, largest_weight=5.0, quantile=1.645)
+    assert (nothing.policy().ends, nothing.noise_half_width()) == ((0, 1), math.inf)
+
+
+def test_a_public_number_takes_noise_away() -> None:
+    """Entries of which the first six are moved alike to sum to it: the values' noise falls as the projection says."""
+    rng, exact = np.random.default_rng(2), moments(3.0)[0].noised
+    drawn = exact + rng.laplace(0, 5, (4000, ENTRIES))
+    told: dict[int | None, Any] = {}
+    for known in (None, 400):
+        each = [WeightedSums(one, 50.0, 3.0, 1.645, known) for one in drawn]
+        told[known] = np.array([(one.policy().value, one.behaviour().value) for one in each])
+        foretold = each[0].noise_half_width() / 1.645, each[0].behaviour_noise_half_width() / 1.645
+        assert told[known].std(axis=0) == pytest.approx(foretold, rel=0.2)
+    assert (told[400].std(axis=0) < told[None].std(axis=0)).all()
