@@ -2269,12 +2269,10 @@ export interface components {
             discount: number;
             /**
              * Features
-             * @description Of the value function; importance_sampling reads none
-             * @default {
-             *       "type": "tabular"
-             *     }
+             * @description Of the value function, tabular when not given; importance_sampling reads none
+             * @default null
              */
-            features?: components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"];
+            features?: (components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"]) | null;
             /**
              * Initial
              * @description An assumption, which must not come from the data: a distribution over the states, or initial states x that are equally likely; `released`: the states as often as the release says that they were visited

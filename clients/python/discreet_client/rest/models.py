@@ -1324,8 +1324,8 @@ class OffPolicyEvaluation(TypedDict):
     """Id of a dataset of this kind; or else `release`"""
     discount: float
     """>= 0, < 1"""
-    features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures]
-    """Of the value function; importance_sampling reads none; default `{"type": "tabular"}`"""
+    features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
+    """Of the value function, tabular when not given; importance_sampling reads none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
     An assumption, which must not come from the data: a distribution over the states, or initial

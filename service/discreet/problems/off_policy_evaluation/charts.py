@@ -23,7 +23,7 @@ GRID = 41
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
     charts = []
-    features = problem.get("features", {"type": "tabular"})
+    features = problem.get("features") or {"type": "tabular"}
     told = (
         f"Expected discounted return (discount {problem['discount']:g}) under the evaluated policy, from noised "
         f"statistics alone. Noise moves neighbouring values together, most where people rarely came.{noise_of(plan)}"

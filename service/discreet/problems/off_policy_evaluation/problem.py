@@ -78,8 +78,8 @@ class OffPolicyEvaluation(ProblemOnData):
     }
 
     kind: Literal["off_policy_evaluation"]
-    features: AnyFeatures = Field(
-        default=TabularFeatures(type="tabular"), description="Of the value function; importance_sampling reads none"
+    features: AnyFeatures | None = Field(
+        default=None, description="Of the value function, tabular when not given; importance_sampling reads none"
     )
     discount: Annotated[Real, Field(ge=0, lt=1)]
     method: Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
@@ -218,7 +218,7 @@ class OffPolicyEvaluation(ProblemOnData):
             advice=(
                 *method.advice(chosen, event, epsilon),
                 *told,
-                *(self.features.advice() if method.fitted else ()),
+                *(self._fitted_features.advice() if method.fitted else ()),
             ),
             parameters={"method": method.name, **chosen, "max_importance": method.cap_in_plan},
         )
@@ -233,12 +233,16 @@ class OffPolicyEvaluation(ProblemOnData):
             # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
             few = public.topology is not None or (public.states or 0) <= FEW_STATES
         else:  # ratios make a trajectory's clipped statistics mostly clip
-            few = not public.off_policy and self.features.solver_form(public).dimension <= FEW_FEATURES
+            few = not public.off_policy and self._fitted_features.solver_form(public).dimension <= FEW_FEATURES
         return "moments" if few else "minibatch"
 
     @property
+    def _fitted_features(self) -> AnyFeatures:
+        return self.features or TabularFeatures(type="tabular")
+
+    @property
     def _tabular(self) -> bool:
-        return isinstance(self.features, TabularFeatures)
+        return isinstance(self._fitted_features, TabularFeatures)
 
     def _chosen_method(self, public: OffPolicyPublic, method: Method) -> str:
         """Why `auto` stands for this method."""
@@ -264,7 +268,7 @@ class OffPolicyEvaluation(ProblemOnData):
         """`cap`: what the plan chose for `max_importance`."""
         (method,) = methods_named(name, self._tabular)
         asked = self.max_importance if isinstance(self.max_importance, float) else DEFAULT_MAX_IMPORTANCE
-        features = self.features.solver_form(public) if method.fitted else Tabular(1)
+        features = self._fitted_features.solver_form(public) if method.fitted else Tabular(1)
         return method(self._asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
     def tells_visits(self, public: OffPolicyPublic) -> bool:
@@ -300,7 +304,7 @@ class OffPolicyEvaluation(ProblemOnData):
                 else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
             )
             found.append(FieldIssue("/problem/features/type", says))
-        found += self.features.issues(public) if fitted else []
+        found += self._fitted_features.issues(public) if fitted else []
         if self.method != "auto":
             fits = methods_named(self.method, self._tabular)
             found += (fits or methods_named(self.method, True))[0].issues(self._asked(), public)
@@ -323,7 +327,7 @@ class OffPolicyEvaluation(ProblemOnData):
                 says = f"the method {method.name} releases no visits of states here: give a distribution"
                 found.append(FieldIssue("/problem/initial", says))
         elif isinstance(self.initial, tuple):
-            found += initial_issues(self.features, self.initial, public)
+            found += initial_issues(self._fitted_features, self.initial, public)
         return found
 
     # Release and what follows from it

@@ -33,7 +33,7 @@ from discreet_client.intervals import plain
 LEAST_CAP, MOST_CAP, LARGEST_CAP = 2.0, 50.0, 1e4
 """Of a trajectory's weight: what follows from public figures lies between the first two; beyond the last a weight of 1
 would hardly be counted."""
-PEOPLE_A_CAP = 39.0
+PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
 """Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more noise, a smaller one
 cuts off more. Where a trajectory is added or removed the clip is n epsilon / 60."""
 UNCAPPED = 1e300
