@@ -415,7 +415,7 @@ def test_off_policy_moments_weigh_by_the_ratio() -> None:
         ),
     ]
     part = public(off_policy=True, topology=[[0, 3], [1, 3], [2, 3]])
-    body = solved(part, rows, Noise.seeded(3), 2 * EPSILON, max_importance=2)
+    body = solved(part, rows, Noise.seeded(3), 2 * EPSILON, method="moments", max_importance=2)
     assert body["values"][0] == pytest.approx(1.5, abs=0.05)
 
 

@@ -317,7 +317,7 @@ def test_a_release_keeps_the_cap_that_its_plan_chose() -> None:
     public = OffPolicyPublic.model_validate({**given, "topology": [[0, 1]]})
     content = OffPolicyDataset.read_rows(public, OffPolicyContent.model_validate({"transitions": rows}))
     public = OffPolicyDataset.describe(public, content)
-    asked = problem(max_importance="auto", initial=None)
+    asked = problem(method="moments", max_importance="auto", initial=None)
     plan = asked.plan(public, Budget(epsilon=10**9, delta=0))
     sums = asked.release(public, plan, content, NoNoise())["sums"]
     assert plan.parameters["max_importance"] != 10

@@ -38,7 +38,7 @@ from discreet.problems.synthesis import Synthesis
 from discreet.solvers.evaluation.value_features import Tabular
 from discreet_client.intervals import plain
 
-RELEASED, AUTO = "released", "auto"
+RELEASED, AUTO, WEIGHING = "released", "auto", "importance_sampling"
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 FITTED_ONLY = ("initial", "clip", "steps", "step_size", "sampling", "regularization")
@@ -227,8 +227,8 @@ class OffPolicyEvaluation(ProblemOnData):
         """The method's name; `auto` follows from public figures."""
         if self.method != "auto":
             return self.method
-        if public.off_policy and not any(getattr(self, name) is not None for name in FITTED_ONLY):
-            return "importance_sampling"
+        if self._weighs(public):
+            return WEIGHING
         if self._tabular:
             # Where nothing says which transitions occur, noise on all n² of them outweighs what occurs.
             few = public.topology is not None or (public.states or 0) <= FEW_STATES
@@ -244,9 +244,15 @@ class OffPolicyEvaluation(ProblemOnData):
     def _tabular(self) -> bool:
         return isinstance(self._fitted_features, TabularFeatures)
 
+    def _weighs(self, public: OffPolicyPublic) -> bool:
+        """Whether no value function is asked for, and so no features are looked at."""
+        if self.method != "auto":
+            return self.method == WEIGHING
+        return bool(public.off_policy) and all(getattr(self, name) is None for name in FITTED_ONLY)
+
     def _chosen_method(self, public: OffPolicyPublic, method: Method) -> str:
         """Why `auto` stands for this method."""
-        if method.name == "importance_sampling":
+        if method.name == WEIGHING:
             return (
                 "method (auto) is importance_sampling, since the data have the probabilities of the actions: it tells "
                 "what the target policy is worth for the people in the data. A value function is what `initial` or "
@@ -296,7 +302,7 @@ class OffPolicyEvaluation(ProblemOnData):
     def _issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
         """What keeps this from being a problem on the dataset."""
         found = []
-        fitted = methods_named(self._name(public), True)[0].fitted
+        fitted = not self._weighs(public)
         if fitted and self._tabular != (public.states is not None):
             says = (
                 f"the dataset has {public.states} numbered states: use tabular"
