@@ -20,6 +20,7 @@ from discreet.privacy import calibration
 from discreet.privacy.attacks.printed import lemma_one_sigma
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
+from discreet.problems.off_policy_evaluation.features import FourierFeatures
 from discreet.reproduce.report import Line, Report
 from discreet.reproduce.simulators import (
     CAR_DISCOUNT,
@@ -140,7 +141,7 @@ def fourier_setting(rows: Rows, reference: Rows, public: dict[str, Any], problem
     data = registered(rows, public)
     known, other = registered(reference, public)
     features = Setting(known, other, problem, (np.empty(0),) * 3).job().features
-    assert features.type == "fourier"
+    assert isinstance(features, FourierFeatures)
     basis = Fourier(features.order, features.low, features.high)
     return Setting(*data, problem, lstd.moments_of(transitions_of(other, np.inf), basis, problem["discount"]))
 
@@ -185,7 +186,7 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
     where its noise would be on thousands of sums.
     """
     features = setting.job().features
-    assert features.type == "fourier"
+    assert isinstance(features, FourierFeatures)
     basis = Fourier(features.order, features.low, features.high)
     A, b, C = setting.moments
     nothing = setting.mspbe(np.zeros(b.size))
