@@ -181,7 +181,7 @@ def _alternatives(schema: Schema, document: Schema) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for one in schema.get("anyOf") or schema.get("oneOf") or ():
         for name, each in _alternatives(one, document).items():
-            if each.get("type") == "object":
+            if name == "object":  # of alternatives within alternatives the name is told already
                 told = [
                     str(value["const"])
                     for key, value in sorted(each.get("properties", {}).items())
