@@ -29,6 +29,7 @@ class CoupledQpAnswer(Answer):
     its own optimum at home."""
 
     KIND: ClassVar[str] = "coupled_qp"
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"multipliers": ("constraint",)}
     bytes_sent: int
     """By an agent, at most; of protocol job; unit: bytes"""
     evidence: dict[str, Any]
@@ -51,6 +52,17 @@ class DrEnsembleAnswer(Answer):
     """Result of `dr_ensemble`. What follows from the released transition matrix."""
 
     KIND: ClassVar[str] = "dr_ensemble"
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "achieved_power": ("step",),
+        "cost_of_privacy": ("step", "state"),
+        "cost_to_go": ("state",),
+        "default_power": ("step",),
+        "expected_power": ("step",),
+        "policy": ("step", "from", "to"),
+        "transitions": ("from", "to"),
+        "true_default_power": ("step",),
+        "true_expected_power": ("step",),
+    }
     achieved_power: Floats
     """Under the released policy where the true matrix holds: `expected_power`, as a policy sets
     every move, but from the true start where `initial` is that of the release; of simulations;
@@ -95,6 +107,12 @@ class MultiAgentAnswer(Answer):
     """Result of `multi_agent`. Functions of the noised outputs alone."""
 
     KIND: ClassVar[str] = "multi_agent"
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "average_multipliers": ("constraint",),
+        "multipliers": ("constraint",),
+        "noisy_values": ("constraint",),
+        "state_path": ("point", "agent"),
+    }
     average_multipliers: Floats
     """Averaged over the second half of the steps; [constraint]"""
     average_state: dict[str, float]
@@ -120,6 +138,7 @@ class OffPolicyEvaluationAnswer(Answer):
     or a linear value function of the target policy."""
 
     KIND: ClassVar[str] = "off_policy_evaluation"
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"values": ("state",), "weights": ("feature",)}
     behaviour_value: float
     """Of the policy that was followed, over the people in the data (importance_sampling); unit:
     the unit of rewards"""
@@ -156,6 +175,12 @@ class RoutingAnswer(Answer):
     the released routing."""
 
     KIND: ClassVar[str] = "routing"
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "demand": ("origin", "destination"),
+        "link_flows": ("link",),
+        "policy": ("origin", "destination", "share"),
+        "unit_flows": ("pair", "link"),
+    }
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
     demand: Floats
