@@ -77,17 +77,17 @@ def test_what_is_said_of_fields() -> None:
     assert {one.name: one.text for one in stated(RESULT)} == {
         "count": "12 (10 to 14, 90 %)",
         "silent": "4",
-        "shares": "4 intervals of 90%: ± 0.5; 2 of 3 rows are only noise: 1, 2",
+        "shares": "4 intervals of 90 %: ± 0.5; 2 of 3 rows are only noise: 1, 2",
         "flows": "mostly noise",
     }
     assert list(stated({"count": 12})) == []
     one = {"part": [1.0], "uncertainty": {"values": {"part": {"lower": [0.5], "upper": [1.5]}}}}
-    assert [said.text for said in stated(one)] == ["1 interval of 90%: ± 0.5"]
+    assert [said.text for said in stated(one)] == ["1 interval of 90 %: ± 0.5"]
 
 
 def test_what_several_releases_brought_is_a_sentence() -> None:
     gained = {"combined": {"releases": 3, "standard_deviation": 1.5, "least_alone": 2.0}}
-    said = "3 releases: their noise together has standard deviation 1.5, 25% less than 2 of the most accurate alone"
+    said = "3 releases: their noise together has standard deviation 1.5, 25 % less than 2 of the most accurate alone"
     assert combined(gained) == said
     assert combined({}) == ""
 

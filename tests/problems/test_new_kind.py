@@ -159,7 +159,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
             client.register("toy_sum", PUBLIC, {"nmbers": [{"number": 1}]}, cap=10, name="numbers")
         with pytest.raises(TypeError, match="2 dimensions"):
             client.register("toy_sum", PUBLIC, np.array([[1, 2]]), cap=10, name="numbers")
-        answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1)
+        answer = client.solve({"kind": "toy_sum", "dataset": dataset}, epsilon=1, anew=True)
         near = client.plan({"kind": "toy_sum", "dataset": dataset}, accuracy={"within": 5.0, "quantity": "total"})
         assert near["privacy"] == within["privacy"]
         assert near["price"]["epsilon"] == within["privacy"]["epsilon"]

@@ -55,7 +55,7 @@ class Stated:
             middle, largest = (f"{one:,.3g}" for one in (widths[len(widths) // 2], widths[-1]))
             apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
             many = "1 interval" if len(widths) == 1 else f"{len(widths):,} intervals"
-            said.append(f"{many} of {self.level:.0%}: ± {apart}")
+            said.append(f"{many} of {percent(self.level)}: ± {apart}")
         if self.all_noise:
             said.append("mostly noise" if any(numbers(self.value)) else NOTHING)
         elif self.rows_of_noise:
@@ -77,7 +77,7 @@ def combined(result: Mapping[str, Any]) -> str:
     less = 1 - said["standard_deviation"] / said["least_alone"]
     return (
         f"{said['releases']} releases: their noise together has standard deviation {said['standard_deviation']:.3g},"
-        f" {less:.0%} less than {said['least_alone']:.3g} of the most accurate alone"
+        f" {percent(less)} less than {said['least_alone']:.3g} of the most accurate alone"
     )
 
 
@@ -110,7 +110,7 @@ def with_interval(value: float, lower: float | None, upper: float | None, level:
     if isinstance(value, int):
         decimals = min(decimals, 0)
     shown, low, high = (_fixed(one, decimals) for one in (value, lower, upper))
-    return f"{shown} ({low} to {high}, {100 * level:g} %{f', {says}' if noise else ''})"
+    return f"{shown} ({low} to {high}, {percent(level)}{f', {says}' if noise else ''})"
 
 
 def figure(value: float) -> str:
@@ -118,6 +118,11 @@ def figure(value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
+
+
+def percent(part: float) -> str:
+    """`90 %` of 0.9, with up to three digits."""
+    return f"{100 * part:.3g} %"
 
 
 def plain(value: float, digits: int = 2) -> str:

@@ -182,7 +182,7 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
             for row in (row for row in rows if row["quantity"] == quantity):
                 width = "" if row["half_width"] is None else intervals.plain(row["half_width"], 3)
                 figures = (intervals.plain(row[name], 3) for name in ("size", "error", "error_of_nine_in_ten"))
-                noise = f"{row['mostly_noise']:.0%}" + ("*" if row["no_better_than_zero"] else "")
+                noise = intervals.percent(row["mostly_noise"]) + ("*" if row["no_better_than_zero"] else "")
                 table.add_row(quantity, f"{row['epsilon']:g}", *figures, width, noise)
             table.add_section()
         screen.print(table)

@@ -15,7 +15,7 @@ from discreet.problems.contents import Profile
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 LITTLE, NONE = 5, 10
 """Epsilons: above the one there is hardly any protection, above the other none. Who is in doubt before is 99.4 % sure
@@ -77,7 +77,7 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Pro
         epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
-            f" ± {plain(expected.within, 3)} with {privacy.accuracy.confidence:.0%} ({expected.unit})"
+            f" ± {plain(expected.within, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
             + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else ""),
             _meaning(f"epsilon {epsilon}", plan),
         )

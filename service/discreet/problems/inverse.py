@@ -19,6 +19,7 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import Profile
 from discreet.problems.numbers import MAX_EPSILON, Accuracy, Budget
 from discreet.problems.plans import Plan
+from discreet_client.intervals import percent
 
 NEAR = 1.005
 """The epsilon that is found is at most so many times the smallest one, where the width falls as epsilon grows."""
@@ -126,7 +127,7 @@ def _rounded(epsilon: float) -> int:
 
 def _unreachable(accuracy: Accuracy, tried: Sequence[Attempt]) -> InvalidInput:
     asked = f"no epsilon up to {MAX_EPSILON} is expected to bring"
-    within = f"within {accuracy.within} with {accuracy.confidence:.0%}"
+    within = f"within {accuracy.within} with {percent(accuracy.confidence)}"
     if not tried:
         return InvalidInput(f"{asked} the answer {within}", pointer=f"{POINTER}/within")
     missed = max(tried, key=lambda one: one.budget.epsilon)

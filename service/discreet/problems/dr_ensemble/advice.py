@@ -23,7 +23,7 @@ from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floo
 from discreet.problems.dr_ensemble.intervals import STRETCH
 from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 DRAWS, LEAST_DRAWS = 64, 8
 MOST_WORK = 5_000_000
@@ -113,7 +113,7 @@ def expectations(
     start = visits if initial is None else initial
     answer, moved = control.answers(model[None], start), control.answers(drawn, start)
     wide = stretch * float(ndtri((1 + confidence) / 2))
-    sure = f"with {confidence:.0%}"
+    sure = f"with {percent(confidence)}"
     for name, unit, what in (
         ("transitions", "as a probability", "the probability of a transition"),
         ("expected_power", f"in {POWER}", "the expected load of a step"),

@@ -19,7 +19,7 @@ from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import intervals
 from discreet_client.expressions import parse
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -
     parts = 2 * reach / np.maximum(high - low, np.finfo(float).tiny)
     k = int(np.argmax(parts))
     size = float(high[k] - low[k]) if np.isfinite(high[k] - low[k]) else None
-    says = f"the mean value of constraints[{k}] within ± {plain(reach[k])} with {confidence:.0%}"
+    says = f"the mean value of constraints[{k}] within ± {plain(reach[k])} with {percent(confidence)}"
     if size is not None:
         says += f", where the agents' ranges allow {plain(low[k])} to {plain(high[k])}"
     if parts[k] >= 1:

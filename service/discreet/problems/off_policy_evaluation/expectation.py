@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 MOST_STATES = 400
 """More are not looked at: a plan takes milliseconds."""
@@ -160,7 +160,7 @@ class Outlook:
         for name, what, unit in self._quantities(valued):
             half = self._half(unit, confidence)
             size = f"of at most {plain(self.model.size, 3)} in {REWARD}"
-            says = f"{what} within about ± {plain(half)} with {confidence:.0%}, {size}"
+            says = f"{what} within about ± {plain(half)} with {percent(confidence)}, {size}"
             if drowned:
                 says = f"{what} is expected to be mostly noise, {size}"
             says += self._judged(math.inf if drowned else half, self._half(unit, LEVEL))
@@ -172,8 +172,8 @@ class Outlook:
             return tuple(one.sentence for one in self.expected(valued, LEVEL))
         good = GOOD * self.model.size
         return tuple(
-            f"{what} within about ± {plain(good)} with {LEVEL:.0%}, of at most {plain(self.model.size, 3)}, takes some "
-            f"{rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
+            f"{what} within about ± {plain(good)} with {percent(LEVEL)}, of at most {plain(self.model.size, 3)}, takes "
+            f"some {rounded(self._half(unit, LEVEL) / good):,.0f} trajectories at this epsilon"
             for _, what, unit in self._quantities(valued)[:1]
         )
 

@@ -22,7 +22,7 @@ from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPubl
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 LEAST_PENALTY = 1e-6
 """Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never visited."""
@@ -101,7 +101,7 @@ class _Regression(Method):
         if not math.isfinite(half) or self.public.trajectories is None:
             return ()
         largest = f"of at most {plain(size, 3)} in {REWARD}"
-        says = f"the value of each state within ± {plain(half)} with {confidence:.0%}, {largest}"
+        says = f"the value of each state within ± {plain(half)} with {percent(confidence)}, {largest}"
         says += ": mostly noise" if half >= size / 2 else ""
         return (Expected("values", half if half < size / 2 else math.inf, f"in {REWARD}", says, size),)
 

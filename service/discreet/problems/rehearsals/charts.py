@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table
 from discreet.figures.style import QUIET
 from discreet.figures.traces import curve, figure
+from discreet_client.intervals import percent
 
 SHOWN = "the error of each number against epsilon"
 CAPTION = (
@@ -69,7 +70,8 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     width = "none" if row["half_width"] is None else row["half_width"]
-    shares = f"{row['mostly_noise']:.0%} of runs" + ("; no better than 0" if row.get("no_better_than_zero") else "")
+    shares = f"{percent(row['mostly_noise'])} of runs"
+    shares += "; no better than 0" if row.get("no_better_than_zero") else ""
     return (
         row["method"],
         row["epsilon"],

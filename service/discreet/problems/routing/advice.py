@@ -28,7 +28,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.routing.dataset import RoutingPublic
 from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def told(
     released them. kept: of the noise of the total, the part that is left where no trips are negative."""
     reach = event.reach(confidence) / public.periods
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.periods
-    sure = f"with {confidence:.0%}"
+    sure = f"with {percent(confidence)}"
     if roads is not None:
         width = max(kept * spread * roads.norm, reach * roads.most)
         where = "max_total trips are made, fewer of them to far zones"
@@ -96,7 +96,7 @@ def told(
         elif width < roads.total:
             part = width / roads.total
             about = "less than 0.001" if part < 1e-5 else f"about {plain(100 * part)}"
-            says += f"{about}% of the {plain(roads.total, 3)} that it is where {where}"
+            says += f"{about} % of the {plain(roads.total, 3)} that it is where {where}"
         else:
             says += f"more than the {plain(roads.total, 3)} that it is where {where}: mostly noise"
         size = roads.total if mean else None
@@ -119,7 +119,7 @@ def told(
 def expected_shares(event: Event, confidence: float) -> Expected:
     """Of the method gradient."""
     reach = event.reach(confidence)
-    says = f"the share of a pair's trips that take a link within ± {plain(reach)} with {confidence:.0%}"
+    says = f"the share of a pair's trips that take a link within ± {plain(reach)} with {percent(confidence)}"
     if reach >= 0.5:
         says += ", and shares lie between 0 and 1: mostly noise"
     return Expected("unit_flows", reach if reach < 0.5 else math.inf, "as a share of a pair's trips", says, 1.0)
