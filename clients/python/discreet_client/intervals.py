@@ -52,7 +52,7 @@ class Stated:
             return with_interval(self.value, self.lower, self.upper, self.level, noise=self.all_noise)
         widths, said = self.half_widths, []
         if widths:
-            middle, largest = (f"{one:,.3g}" for one in (widths[len(widths) // 2], widths[-1]))
+            middle, largest = (plain(one, 3) for one in (widths[len(widths) // 2], widths[-1]))
             apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
             many = "1 interval" if len(widths) == 1 else f"{len(widths):,} intervals"
             said.append(f"{many} of {percent(self.level)}: ± {apart}")
@@ -76,8 +76,8 @@ def combined(result: Mapping[str, Any]) -> str:
         return ""
     less = 1 - said["standard_deviation"] / said["least_alone"]
     return (
-        f"{said['releases']} releases: their noise together has standard deviation {said['standard_deviation']:.3g},"
-        f" {percent(less)} less than {said['least_alone']:.3g} of the most accurate alone"
+        f"{said['releases']} releases: their noise together has standard deviation {plain(said['standard_deviation'], 3)},"
+        f" {percent(less)} less than {plain(said['least_alone'], 3)} of the most accurate alone"
     )
 
 

@@ -2694,7 +2694,7 @@ export interface components {
             epsilons?: number[];
             /**
              * Name
-             * @description What you call it, in lists and on its page
+             * @description What you call it; absent: by the kind that is rehearsed
              * @default null
              */
             name?: string | null;

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
-from discreet.problems import DATASETS
+from discreet.problems import DATASETS, KINDS
 from discreet.problems.around import Around
 from discreet.problems.rehearsals.job import Earlier, Rehearsal
 from discreet.storage.tenants import Principal
@@ -80,5 +80,5 @@ async def submit(
         problem=await rehearsal(services, principal, asked),
         privacy=None,
         seed=None,
-        name=asked.name,
+        name=asked.name or f"Rehearsal: {KINDS[asked.problem.kind].title}",
     )

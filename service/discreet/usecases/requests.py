@@ -59,7 +59,7 @@ class RehearsalRequest(Frozen):
         "instead of public figures alone",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(default=0, description="Of data and noise")
-    name: Name | None = Field(default=None, description="What you call it, in lists and on its page")
+    name: Name | None = Field(default=None, description="What you call it; absent: by the kind that is rehearsed")
 
 
 class GrantRequest(Frozen):

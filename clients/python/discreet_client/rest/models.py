@@ -1440,7 +1440,7 @@ class RehearsalRequest(TypedDict):
     epsilons: NotRequired[list[float]]
     """The ladder; length >= 1, length <= 8, each > 0, <= 1000; default `["0.1", "0.3", "1", "3"]`"""
     name: NotRequired[str | None]
-    """What you call it, in lists and on its page; length >= 1, length <= 200"""
+    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
     """Of which only a `delta` counts, for all epsilons"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
