@@ -74,10 +74,10 @@ def combined(result: Mapping[str, Any]) -> str:
     said = result.get("combined")
     if not said:
         return ""
-    less = 1 - said["standard_deviation"] / said["least_alone"]
+    together, alone = said["standard_deviation"], said["least_alone"]
     return (
-        f"{said['releases']} releases: their noise together has standard deviation {plain(said['standard_deviation'], 3)},"
-        f" {percent(less)} less than {plain(said['least_alone'], 3)} of the most accurate alone"
+        f"{said['releases']} releases: their noise together has standard deviation {plain(together, 3)},"
+        f" {percent(1 - together / alone)} less than {plain(alone, 3)} of the most accurate alone"
     )
 
 

@@ -343,7 +343,7 @@ def report(full: bool = False) -> Report:
             f"net benefit of the event that is left, {row['participants']:,} participants, epsilon 1",
             None,
             None,
-            f"{row['benefit share']:.1%}",
+            f"{100 * row['benefit share']:.1f} %",
             "counts, delta 1e-5, median of 20 releases",
         )
         for row in capacity
