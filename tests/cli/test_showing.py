@@ -63,10 +63,18 @@ def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     guarantee = {"type": "pure_dp", "epsilon": 1.0, "delta": 0.0, "neighbours": "one trip"}
-    result = {"multipliers": [2.5, 0.125], "policy": [[1, 2]], "demand": list(range(40)), "tables": []}
+    ends = {"lower": [2.0, 0.0], "upper": [3.0, 1.0]}
+    told = {"level": 0.9, "values": {"multipliers": ends}, "noise_dominates": {}, "mostly_noise": False}
+    result = {
+        "uncertainty": told,
+        "multipliers": [2.5, 0.125],
+        "policy": [[1, 2]],
+        "demand": list(range(40)),
+        "tables": [],
+    }
     showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}, None)
     shown = capsys.readouterr().out
-    for text in ("2.5, 0.125", "1 entry", "40 entries"):
+    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries"):
         assert text in shown
 
 
