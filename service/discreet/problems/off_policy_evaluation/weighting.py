@@ -28,7 +28,7 @@ from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
-from discreet_client.intervals import plain
+from discreet_client.intervals import percent, plain
 
 LEAST_CAP, MOST_CAP, LARGEST_CAP = 2.0, 50.0, 1e4
 """Of a trajectory's weight: what follows from public figures lies between the first two; beyond the last a weight of 1
@@ -124,8 +124,9 @@ class ImportanceSampling(Method):
         cap = largest_weight(event, self.public.trajectories or 1)
         return cap, (
             f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the public number of "
-            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {cut_off(cap):.0%} of the weights "
-            "are cut off: the interval is of the policy's value with clipped weights, `true_value` is without them"
+            f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut_off(cap))} of the "
+            "weights are cut off: the interval is of the policy's value with clipped weights, `true_value` is "
+            "without them"
         )
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
@@ -166,7 +167,7 @@ class ImportanceSampling(Method):
             ("difference", "their difference", math.hypot(policy, noise)),
         ):
             drowned = half >= DROWNED
-            says = f"within about ± {plain(half * size)} by noise with {confidence:.0%}"
+            says = f"within about ± {plain(half * size)} by noise with {percent(confidence)}"
             says = f"{what} {'is expected to be mostly noise' if drowned else says}"
             says += f", in a range of {plain(size, 3)} in {REWARD}"
             if name == "policy_value" and not drowned:
@@ -218,11 +219,11 @@ class ImportanceSampling(Method):
             "largest_weight": cap,
             "true_value": truth,
             "covers": (
-                f"With probability {LEVEL:.0%} the interval of policy_value holds what the target policy is worth with "
-                f"weights of trajectories clipped at {plain(cap, 3)}, for people such as those in the data: noise and "
-                f"the chance of who came are in it. About {mass.value:.0%} of the weights are cut off; whatever "
-                f"returns these had, the value lies between {plain(truth['lower'], 3)} and {plain(truth['upper'], 3)} "
-                "(true_value)."
+                f"With probability {percent(LEVEL)} the interval of policy_value holds what the target policy is worth "
+                f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as those in the data: noise "
+                f"and the chance of who came are in it. About {percent(mass.value)} of the weights are cut off; "
+                f"whatever returns these had, the value lies between {plain(truth['lower'], 3)} and "
+                f"{plain(truth['upper'], 3)} (true_value)."
             ),
         }
         if uncertain:
