@@ -16,6 +16,7 @@ from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.weighting import largest_weight
+from tests.problems.exact import NoNoise
 
 FIXED = {"kind": "off_policy_evaluation", "dataset": "dst_x", "discount": 0.9}
 
@@ -81,6 +82,33 @@ def test_the_clip_follows_from_public_figures() -> None:
     own = planned(public(), max_importance=7)
     assert (len(own.events), own.parameters["max_importance"]) == (1, 7)
     assert problem().noised_sums(own) == {"sums"}
+
+
+def test_the_clip_of_a_private_number_follows_from_the_noised_one() -> None:
+    """What is released is the same sums as with the clip of the noised number, named in the request."""
+    asked, part = problem(return_bounds=[0, 1]), bench.public(known=False)
+    plan = asked.plan(part, Budget(epsilon=10**8, delta=0))
+    content = bench.Patients(4.0).draw(np.random.default_rng(1))
+    noisy = Lopsided(-1000)
+    released = asked.release(part, plan, content, noisy)
+    assert released["trajectories"].tolist() == [bench.PATIENTS - 1000]
+    cap = largest_weight(plan.events[0], bench.PATIENTS - 1000)
+    named = problem(return_bounds=[0, 1], max_importance=cap)
+    own = named.plan(part, Budget(epsilon=10**8, delta=0))
+    assert (named.release(part, own, content, NoNoise())["sums"] == released["sums"]).all()
+    found = asked.finish(part, plan, released, lambda step, total: None).to_json()
+    assert found["largest_weight"] == cap
+
+
+class Lopsided(NoNoise):
+    """Moves single numbers by a known one, and nothing else."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__()
+        self._by = by
+
+    def add(self, event: Any, values: Any) -> Any:
+        return super().add(event, values) + (self._by if np.size(values) == 1 else 0)
 
 
 def test_returns_lie_where_public_figures_say() -> None:
