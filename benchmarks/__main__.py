@@ -28,7 +28,7 @@ ALL = (
     "federation",
     "uploads",
 )
-ON_REQUEST = ("scale", "curves", "noise", "timing", "capacity", "coverage", "inverse")
+ON_REQUEST = ("scale", "curves", "noise", "timing", "capacity", "coverage", "inverse", "importance_sampling")
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"
