@@ -174,7 +174,7 @@ def hiv_setting(m: int) -> Setting:
     )
     for each in (rows, reference):
         np.clip(each.reward, -HIV_REWARD, HIV_REWARD, out=each.reward)
-    public = {"features": 6, "reward_bound": HIV_REWARD, "horizon": 40}
+    public = {"features": 6, "reward_bound": HIV_REWARD, "horizon": 40, "continuing": True}
     features = {"type": "fourier", "order": HIV_ORDER, "low": HIV_LOW, "high": HIV_HIGH}
     return fourier_setting(rows, reference, public, {"features": features, "discount": HIV_DISCOUNT})
 

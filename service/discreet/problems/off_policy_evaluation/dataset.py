@@ -188,6 +188,8 @@ class OffPolicyDataset(DatasetOfRows):
         if public.off_policy is not None and public.off_policy != off_policy:
             says = "rows have behaviour and target" if off_policy else "no row has behaviour and target"
             raise InvalidInput(says, pointer="/public/off_policy")
+        if public.continuing and content["terminal"].any():
+            raise InvalidInput("a transition is terminal, so episodes end", pointer="/public/continuing")
         return public.model_copy(update={"off_policy": off_policy})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ import numpy as np
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
+from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
+from discreet.problems.off_policy_evaluation import constants
 from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats
+from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import plain
@@ -23,6 +27,8 @@ MAX_STEPS = 10_000_000
 """Of the noisy methods; `gradient` takes one a trajectory, up to so many."""
 COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
+CENTRE_ERROR = 0.03
+"""Of the bound of rewards: nearer the mean reward need not be known where steps begin at the value that it gives."""
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
 TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
@@ -64,12 +70,21 @@ class Minibatch(Method):
             "sampling": asked.sampling or BATCH_SAMPLING,
         }
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
-        count: tuple[Event, ...] = ()
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
+        beside: list[tuple[Event, NoiseSummary]] = []
         epsilon = budget.epsilon
         if not self.public.replaced:
             share = epsilon // COUNT_SHARE
-            count = (calibration.discrete_laplace(1, share, neighbours=neighbours),)
+            count = calibration.discrete_laplace(1, share, neighbours=neighbours)
+            beside.append((count, NoiseSummary.of(count, "the number of trajectories, which step sizes rest on")))
+            epsilon -= share
+        if self._centred:
+            share = self._centre_share(budget.epsilon)
+            mean = constants.event_of(self.public, share, neighbours)
+            says = f"{constants.QUANTITY}, from whose constant value steps begin"
+            beside.append((mean, NoiseSummary.of(mean, says, constants.UNIT)))
             epsilon -= share
         event = calibration.poisson_subsampled_gaussian(
             chosen["clip"],
@@ -84,15 +99,28 @@ class Minibatch(Method):
         return (
             event,
             f"each of {coordinates} coordinates of the gradient sum, in each of {chosen['steps']} steps",
-            count,
+            tuple(beside),
         )
+
+    @property
+    def _centred(self) -> bool:
+        """Whether steps begin at the constant value of the mean reward, which is bought beside them."""
+        return bool(self.public.continuing) and self.features.constant() is not None
+
+    def _centre_share(self, epsilon: int) -> int:
+        """Of epsilon, for the mean reward: what it takes to know it within CENTRE_ERROR of its bound, but not all, and
+        not less than a small part; half where the number of trajectories is private."""
+        if (m := self.public.trajectories) is None:
+            return epsilon // 2
+        needed = round(2 * math.sqrt(2) / (CENTRE_ERROR * m) * EPSILON_UNIT)
+        return min(max(needed, epsilon // COUNT_SHARE), epsilon - epsilon // 10)
 
     def seconds(self, chosen: Chosen) -> float:
         public, passes = self.public, chosen["steps"] * chosen["sampling"]
         trajectories = passes * min(public.most_trajectories, public.most_rows)
         rows = passes * public.most_rows
         rows += DEVIATIONS * math.sqrt(rows * min(public.horizon, public.most_rows))
-        return _gradient_seconds(self, trajectories, rows)
+        return _gradient_seconds(self, trajectories, rows) + (public.most_rows * 40e-9 if self._centred else 0.0)
 
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
@@ -103,14 +131,24 @@ class Minibatch(Method):
         ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
         says = f"the noise of a step is {plain(ratio)} times the largest gradient that {m:,} trajectories can give"
         if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise:
-            return (f"{says}: steps are so short then that the answer is hardly more than predicting 0",)
+            start = "the constant that the mean reward gives" if self._centred else "predicting 0"
+            return (f"{says}: steps are so short then that the answer is hardly more than {start}",)
         return self._judged(ratio, says)
 
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
-        event, *count = events
+        event, *beside = events
         m = np.array([self.public.trajectories or moved.trajectories])
-        if count:
-            m = noise.add(count[0], m)
+        if not self.public.replaced:
+            m = noise.add(beside[0], m)
+        centre: Released = {}
+        if self._centred:
+            bound = self.public.reward_bound
+            total = noise.add(beside[-1], constants.sum_of(moved, bound))
+            mean, deviation = constants.mean_of(float(total[0]), beside[-1].deviation(), float(m[0]), bound)
+            mean = constants.shrunk(mean, deviation, bound)
+            centre = {"mean_reward": np.array([mean, deviation])}
+            # Steps from the constant value c on rewards r are steps from 0 on r - (1 - discount) c.
+            moved = replace(moved, reward=moved.reward - mean)
         drawn = chosen["sampling"] * max(int(m[0]), 1)
         step = chosen["step_size"] / drawn
         if self.asked.step_size is None:
@@ -130,7 +168,7 @@ class Minibatch(Method):
             generator=noise.generator(),
             scale=scale,
         )
-        return {"weights": coarse(found, step * event.scale * float(scale.min())), "trajectories": m}
+        return {"weights": coarse(found, step * event.scale * float(scale.min())), "trajectories": m, **centre}
 
     @property
     def _most_noise(self) -> float:
@@ -144,12 +182,18 @@ class Minibatch(Method):
         return np.concatenate([between * smooth, smooth])
 
     def answer(self, event: Event, released: Released, start: Floats | None, progress: Progress) -> Answer:
-        """No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
+        """Weights of the steps, and of the constant value that they began at.
+
+        No interval: what noise adds to a step changes which gradients are clipped in all that follow, so how far it
         moves the last ones follows from the data, and the data alone. Only so much noise that default steps come to
         nothing shows."""
         drawn = self.parameters()["sampling"] * max(int(released["trajectories"][0]), 1)
-        mostly = self._noise(event, drawn) > 4 * self._most_noise
-        return Answer(released["weights"], start, mostly_noise=mostly)
+        weights, mostly = released["weights"], self._noise(event, drawn) > 4 * self._most_noise
+        if self._centred:
+            mean, deviation = released["mean_reward"]
+            weights = weights + constants.constant_weights(self) * (mean / (1 - self.asked.discount))
+            mostly = mostly and bool(deviation >= abs(mean))
+        return Answer(weights, start, mostly_noise=mostly)
 
     def _noise(self, event: Any, drawn: float) -> float:
         """Of all coordinates of a step together, in largest gradients that `drawn` trajectories can give."""
@@ -183,7 +227,9 @@ class Gradient(Method):
             "sampling": None,
         }
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         event = calibration.one_draw_gaussian(
             chosen["clip"],
             budget.epsilon,

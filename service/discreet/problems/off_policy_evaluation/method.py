@@ -22,6 +22,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.value_features import Features, Fourier
 
@@ -71,6 +72,8 @@ class Method(ABC):
     off_policy: ClassVar[bool] = True
     needs_population: ClassVar[bool] = False
     """Whether the number of trajectories must be public."""
+    needs_constant: ClassVar[bool] = False
+    """Whether some weights must give every state the same value."""
     unit: ClassVar[float] = 1.0
     """What one trajectory counts, where sums are of integers."""
 
@@ -98,9 +101,11 @@ class Method(ABC):
         return {"clip": None, "steps": None, "step_size": None, "sampling": None}
 
     @abstractmethod
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
-        """The main mechanism, what its noise is on, and what else is noised: the number of trajectories, where that is
-        needed. ValueError where the budget is too small."""
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
+        """The main mechanism, what its noise is on, and what else is noised, each with its words: the number of
+        trajectories, the mean reward. ValueError where the budget is too small."""
 
     @abstractmethod
     def seconds(self, chosen: Chosen) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.problems.off_policy_evaluation.constants import Constant
 from discreet.problems.off_policy_evaluation.gradients import Gradient, Minibatch
 from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.moments import StackedMoments, TabularMoments
@@ -14,6 +15,7 @@ METHODS: tuple[type[Method], ...] = (
     StackedMoments,
     Minibatch,
     Gradient,
+    Constant,
     DpLsw,
     DpLsl,
 )

@@ -66,7 +66,9 @@ class TabularMoments(_Moments):
     def numbers(self) -> int:
         return self._sums() + (0 if self.public.rewards is not None else self.public.states or 0)
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         public = self.public
         blocks = 1 if public.rewards is not None else 2
         # Replacing: visits are differences of nonnegative vectors (l2 sqrt 2), rewards may point anywhere (l2 2).
@@ -239,7 +241,9 @@ class StackedMoments(_Moments):
         largest = lstd.stacked_bound(self.features.norm_bound, self.asked.discount, self.max_ratio)
         return {**super().parameters(), "clip": self.asked.clip or max(LEAST_CLIP, STACKED_CLIP * largest)}
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         size, clip = self.numbers(), chosen["clip"]
         event = calibration.gaussian(
             clip * (2 if self.public.replaced else 1),

@@ -82,7 +82,9 @@ class OffPolicyEvaluation(ProblemOnData):
         default=None, description="Of the value function, tabular when not given; importance_sampling reads none"
     )
     discount: Annotated[Real, Field(ge=0, lt=1)]
-    method: Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"] = "auto"
+    method: Literal[
+        "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
+    ] = "auto"
     clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
         default=None,
         description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds",
@@ -155,7 +157,7 @@ class OffPolicyEvaluation(ProblemOnData):
             else "one person's whole trajectory added or removed"
         )
         try:
-            event, quantity, count = method.events(chosen, budget, neighbours)
+            event, quantity, beside = method.events(chosen, budget, neighbours)
         except ValueError as error:
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             more = "" if budget.delta == 0 else f"; {method.name} needs a larger epsilon or delta"
@@ -176,7 +178,7 @@ class OffPolicyEvaluation(ProblemOnData):
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
         told: list[str] = []
-        epsilon = (event.price().epsilon + sum(one.price().epsilon for one in count)) / EPSILON_UNIT
+        epsilon = (event.price().epsilon + sum(one.price().epsilon for one, _ in beside)) / EPSILON_UNIT
         if self.method == "auto":
             told.append(self._chosen_method(public, method))
         if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
@@ -195,10 +197,10 @@ class OffPolicyEvaluation(ProblemOnData):
             )
         steps = chosen["steps"] or 0
         return Plan.priced(
-            [event, *count],
+            [event, *(one for one, _ in beside)],
             noise=(
                 NoiseSummary.of(event, quantity, method.unit),
-                *(NoiseSummary.of(one, "the number of trajectories, which step sizes rest on") for one in count),
+                *(noise for _, noise in beside),
             ),
             iterations={"steps": steps} if steps else {},
             resources=resources,
@@ -206,6 +208,7 @@ class OffPolicyEvaluation(ProblemOnData):
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
+                *(["no episode ends, by what the data are of"] if public.continuing else []),
                 *(["initial does not come from the data"] if isinstance(self.initial, tuple) else []),
                 "whose trajectory a row belongs to, is recorded truly",
                 sized(f"{public.most_rows} transitions of at most {public.most_trajectories} trajectories"),
@@ -321,7 +324,9 @@ class OffPolicyEvaluation(ProblemOnData):
         if found:
             return found
         method = self._method(public, self._name(public))
-        for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
+    method: Literal[
+        "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
+    ] = "auto"
             if getattr(self, name) is not None and name not in method.takes:
                 says = f"means nothing to the method {method.name} on this dataset"
                 found.append(FieldIssue(f"/problem/{name}", says))

@@ -64,6 +64,11 @@ class OffPolicyPublic(Frozen):
     off_policy: Flag | None = Field(
         default=None, description="Whether rows have `behaviour` and `target`; follows from the content's columns"
     )
+    continuing: Flag | None = Field(
+        default=None,
+        description="True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all "
+        "states have in common is the mean reward / (1 - discount), which `minibatch` begins at",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

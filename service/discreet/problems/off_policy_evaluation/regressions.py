@@ -20,6 +20,7 @@ from discreet.problems.off_policy_evaluation.answers import Answer, Normal
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import percent, plain
@@ -41,7 +42,9 @@ class _Regression(Method):
     tabular = True
     off_policy = False
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         dimension = self.features.dimension
         event = calibration.smooth_sensitivity_gaussian(
             budget.epsilon, budget.delta, dimension=dimension, neighbours=neighbours

@@ -47,7 +47,7 @@ def columns(
         moved = np.clip(x[alive] + generator.normal(0, 0.1, x[alive].shape), 0, 1)
         terminal = onward == states
         if public.topology is None and around is None:
-            terminal = generator.random(alive.size) < 1 / MEAN_STEPS
+            terminal = (generator.random(alive.size) < 1 / MEAN_STEPS) & (not public.continuing)
         reward = np.where(generator.random(alive.size) < 0.5, worth[where], 0.0)
         if around is not None:
             reward = np.clip(around["rewards"], -public.reward_bound, public.reward_bound)[where]

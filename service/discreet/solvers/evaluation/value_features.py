@@ -41,6 +41,10 @@ class Tabular:
         """What the weights are expected to measure beside one another: the same."""
         return np.ones(self.states)
 
+    def constant(self) -> Floats | None:
+        """The weights of the value 1 in every state; None: there are none."""
+        return np.ones(self.states)
+
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N]`, integers in [0, states); IndexError otherwise."""
         index = np.asarray(state)
@@ -84,6 +88,10 @@ class Fourier:
         c = np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
         return np.asarray((1.0 + (c**2).sum(axis=0)) ** (-SMOOTHNESS / 2), dtype=np.float64)
 
+    def constant(self) -> Floats | None:
+        """The first wave is 1 everywhere."""
+        return np.eye(1, self.dimension)[0]
+
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, k]`; InvalidArgument when k is another."""
         rows = self.rows(state)
@@ -122,6 +130,10 @@ class Identity:
     def scales(self) -> Floats:
         """The same for all."""
         return np.ones(self.columns)
+
+    def constant(self) -> Floats | None:
+        """Nothing says that a column is constant."""
+        return None
 
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, columns]`; InvalidArgument when there are other columns."""
