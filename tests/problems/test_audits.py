@@ -25,6 +25,7 @@ OTHER_SAMPLES = {
     # What a long computation tells at once.
     "off_policy_evaluation, minibatch, columns, replaced": 1000,
     "off_policy_evaluation, minibatch, tabular, replaced": 1000,
+    "off_policy_evaluation, minibatch, continuing, replaced": 1000,
     "multi_agent, one output": 1000,
     "multi_agent, many outputs": 1000,
     "routing, gradient": 1000,
@@ -39,6 +40,7 @@ CELLS = {
         moments, tabular, replaced, gaussian; moments, public rewards; moments, columns, added;
         moments, columns, replaced; minibatch, columns, added; minibatch, columns, replaced;
         minibatch, tabular, added; minibatch, tabular, replaced; gradient, columns, replaced;
+        minibatch, continuing, replaced; constant, added; constant, replaced;
         gradient, tabular, replaced; importance sampling, added; importance sampling, replaced;
         importance sampling, added, gaussian; importance sampling, replaced, gaussian;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",

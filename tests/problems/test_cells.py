@@ -86,6 +86,10 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
         REPLACED,
         1,
     ),
+    # The noise of the steps: that of the mean reward beside them is the other cells' (`constant`).
+    "off_policy_evaluation, minibatch, continuing, replaced": (BATCH, 2e-3, REPLACED, 20),
+    "off_policy_evaluation, constant, added": (LAPLACE, WHOLE, ADDED, 1),
+    "off_policy_evaluation, constant, replaced": (LAPLACE, 2 * WHOLE, REPLACED, 1),
     "off_policy_evaluation, dp_lsw, added": (SMOOTH, 1, ADDED, 1),
     "off_policy_evaluation, dp_lsw, replaced": (SMOOTH, 1, REPLACED, 1),
     "off_policy_evaluation, dp_lsl, added": (SMOOTH, 1, ADDED, 1),
@@ -129,6 +133,35 @@ def test_a_private_number_of_trajectories_is_bought_beside_the_steps() -> None:
         assert len(CASES[f"off_policy_evaluation, minibatch, {name}, replaced"].plan.events) == 1
 
 
+class Recorded(Noise):
+    """Draws as ever, and keeps what noise was added to."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0).bytes)
+        self.added: list[tuple[Any, list[Any]]] = []
+
+    def add(self, event: Any, values: Any) -> Any:
+        self.added.append((event, np.asarray(values).tolist()))
+        return super().add(event, values)
+
+
+def test_the_mean_reward_is_bought_beside_the_steps() -> None:
+    """Of one trajectory another of the other sign, noised once at its own share of the budget."""
+    case = CASES["off_policy_evaluation, minibatch, continuing, replaced"]
+    steps, mean = case.plan.events
+    assert (mean.mechanism, mean.sensitivity) == ("discrete_laplace", 2 * WHOLE)
+    assert mean.neighbours == case.plan.neighbours
+    assert mean.scale == pytest.approx(mean.sensitivity / (mean.price().epsilon / 1e9))
+    assert steps.price().epsilon + mean.price().epsilon == 6 * 10**9 == case.plan.total.epsilon
+    noise = Recorded()
+    case.problem.release(case.public, case.plan, case.left, noise)
+    ((event, (total,)),) = noise.added
+    assert event == mean
+    ratio = case.left["target"] / case.left["behaviour"]
+    one = np.clip(np.minimum(ratio, 10) * case.left["reward"], -1, 1)  # of trajectories of one transition
+    assert total == pytest.approx(one.sum() * WHOLE, abs=1)
+
+
 def distance(case: Neighbours, left: Content, right: Content) -> float:
     """How far two contents are apart before noise, in the norm of the event."""
     event: Any = case.plan.events[0]
@@ -149,8 +182,8 @@ def distance(case: Neighbours, left: Content, right: Content) -> float:
     exact = []
     for content in (left, right):
         noise = NoNoise()
-        (released,) = case.problem.release(case.public, case.plan, content, noise).values()
-        assert noise.events == [event]
+        released, *_ = case.problem.release(case.public, case.plan, content, noise).values()
+        assert noise.events == list(case.plan.events)
         exact.append(np.asarray(released, dtype=np.float64).ravel())
     return float(np.linalg.norm(exact[0] - exact[1], 1 if event.norm == "l1" else 2))
 
@@ -277,6 +310,7 @@ def test_scales_are_what_the_textbook_says(name: str) -> None:
     epsilon, delta = total.epsilon / 1e9, total.delta / 1e18
     if event.norm == "l1":
         assert (total.epsilon, delta) == (10**9, 0)
+        epsilon /= len(CASES[name].plan.events)  # half of it for the number of trajectories, where that is private
         assert event.scale == pytest.approx(event.sensitivity / epsilon, rel=1e-12)
         return
     # A discrete Gaussian of a scale near 1 is not the continuous one.

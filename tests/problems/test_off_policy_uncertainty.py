@@ -225,6 +225,63 @@ def test_methods_without_an_interval_give_none() -> None:
     assert noisy["uncertainty"]["noise_dominates"]["policy_value"]
 
 
+def continuing(**part: Any) -> tuple[OffPolicyPublic, Any]:
+    """The same walks without an end, whose rewards are .3 in the mean, or 1."""
+    rng, rows = np.random.default_rng(4), []
+    for person in range(PEOPLE):
+        for step in range(6):
+            state, to = (int(one) for one in rng.integers(0, STATES, 2))
+            rows.append({"trajectory": person, "step": step, "state": state, "next_state": to, "terminal": False})
+            rows[-1]["reward"] = float(rng.uniform(0, 0.6))
+    return published(rows, topology=None, continuing=True, **part)
+
+
+@pytest.mark.parametrize("known", [{"trajectories": PEOPLE}, {}], ids=["replaced", "added"])
+def test_a_constant_is_the_mean_reward_within_its_interval(known: dict[str, Any]) -> None:
+    data = continuing(**known)
+    exact = float(data[1]["reward"].mean()) / 0.1
+    inside = 0
+    for one in results(data, 0.5, 200, 0, method="constant"):
+        values, interval = one["values"], one["uncertainty"]["values"]["policy_value"]
+        assert one["policy_value"] == pytest.approx(values[0])
+        assert len(set(values)) == 1
+        assert interval["lower"] <= values[0] <= interval["upper"]
+        inside += interval["lower"] <= exact <= interval["upper"]
+    assert 165 <= inside < 200  # of 200 at 90 %: less has a chance below 1e-3, and seeds are fixed
+    (drowned,) = results(data, 1e-3, 1, 0, method="constant")
+    assert drowned["uncertainty"]["mostly_noise"]
+    assert abs(drowned["policy_value"]) < exact
+
+
+def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
+    """With noise that leaves the steps nothing the answer is the constant value, and nothing where episodes may end."""
+    part, content = continuing(trajectories=PEOPLE)
+    exact = float(content["reward"].mean()) / 0.1
+    quick = {"method": "minibatch", "steps": 200}
+    for epsilon in (0.1, 1):
+        (one,) = results((part, content), epsilon, 1, DELTA, **quick)
+        assert one["values"] == pytest.approx([exact] * STATES, rel=0.3)
+    (ending,) = results((part.model_copy(update={"continuing": None}), content), 0.1, 1, DELTA, **quick)
+    assert np.abs(ending["values"]).max() < 0.25 * exact
+    plan = problem(**quick).plan(part, Budget(epsilon=10**8, delta=DELTA))
+    assert "the constant that the mean reward gives" in plan.advice[0]
+    assert "no episode ends, by what the data are of" in plan.assumptions
+
+
+def test_what_a_constant_needs_is_refused_with_its_field() -> None:
+    with pytest.raises(InvalidInput, match="where no episode ends"):
+        problem(method="constant").plan(KNOWN[0], Budget(epsilon=10**9, delta=0))
+    part = OffPolicyPublic.model_validate(
+        {"unit": "trajectory", "features": 1, "reward_bound": 1, "horizon": 2, "continuing": True}
+    )
+    asked = problem(method="constant", features={"type": "identity"}, initial=None)
+    with pytest.raises(InvalidInput, match="some weights give 1"):
+        asked.plan(part, Budget(epsilon=10**9, delta=0))
+    ends = [{"trajectory": 1, "step": 0, "state": 0, "next_state": 0, "reward": 0.0, "terminal": True}]
+    with pytest.raises(InvalidInput, match="episodes end"):
+        published(ends, topology=None, continuing=True)
+
+
 # What plans expect ----------------------------------------------------------------------------------------------------
 
 

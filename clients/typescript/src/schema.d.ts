@@ -2408,6 +2408,12 @@ export interface components {
          */
         OffPolicyPublic: {
             /**
+             * Continuing
+             * @description True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all states have in common is the mean reward / (1 - discount), which `minibatch` begins at
+             * @default null
+             */
+            continuing?: boolean | null;
+            /**
              * Features
              * @description Number of coordinates of a state `x`, instead of `states`
              * @default null

@@ -589,6 +589,12 @@ class NoisyGradient(TypedDict):
 class OffPolicyPublic(TypedDict):
     """What is published of a set of trajectories."""
 
+    continuing: NotRequired[bool | None]
+    """
+    True: by what the data are of, no episode ever ends, and no transition is terminal. Then
+    what all states have in common is the mean reward / (1 - discount), which `minibatch` begins
+    at
+    """
     features: NotRequired[int | None]
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int

@@ -110,6 +110,15 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         ),
         *_gradient_cases(),
         *_weighted_cases(),
+        (
+            "constant, added",
+            {"states": 1, "continuing": True},
+            {"method": "constant"},
+            (crowd, [*crowd, alone[0]]),
+            1,
+            0,
+        ),
+        ("constant, replaced", {**one, "continuing": True}, {"method": "constant"}, ([alone[0]], [alone[1]]), 1, 0),
         ("dp_lsw, added", {"states": 1}, {"method": "dp_lsw"}, (crowd, [*crowd, alone[1]]), 6, delta),
         ("dp_lsw, replaced", one, {"method": "dp_lsw"}, ([alone[0]], [alone[1]]), 6, delta),
         ("dp_lsl, added", {"states": 1}, lsl, ([alone[0]], alone), 6, delta),
@@ -177,6 +186,8 @@ def _gradient_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
             cases.append((f"{method}, {name}, replaced", known, asked, pair, 6, 10**13))
             if method == "minibatch":
                 cases.append((f"{method}, {name}, added", part, asked, (most, pair[0]), 6, 10**13))
+            if method == "minibatch" and name == "tabular":
+                cases.append((f"{method}, continuing, replaced", {**known, "continuing": True}, asked, pair, 6, 10**13))
     return cases
 
 

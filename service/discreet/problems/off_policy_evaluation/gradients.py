@@ -126,10 +126,26 @@ class Minibatch(Method):
         return _step_seconds(self, chosen)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        return self._told(chosen, event.scale)
+
+    def foretold(self, budget: Budget) -> str:
+        """By the central limit of the steps' privacy losses (Bu, Dong, Long & Su 2020), which takes no composition: all
+        steps are like one Gaussian of mu = q sqrt(T (e^(1/s²) - 1)), where the noise has s clips."""
+        if budget.delta == 0:
+            return "it needs a delta"
+        chosen = self.parameters()
+        epsilon = budget.epsilon - (self._centre_share(budget.epsilon) if self._centred else 0)
+        mu = 1 / calibration.gaussian(1.0, epsilon, budget.delta, neighbours="steps", dimension=1).scale
+        clips = math.log1p((mu / chosen["sampling"]) ** 2 / chosen["steps"]) ** -0.5
+        return next(iter(self._told(chosen, clips * chosen["clip"] * (2 if self.public.replaced else 1), "about ")))
+
+    def _told(self, chosen: Chosen, scale: float, about: str = "") -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
-        ratio = event.scale / (chosen["sampling"] * m * chosen["clip"])
-        says = f"the noise of a step is {plain(ratio)} times the largest gradient that {m:,} trajectories can give"
+        ratio = scale / (chosen["sampling"] * m * chosen["clip"])
+        says = (
+            f"the noise of a step is {about}{plain(ratio)} times the largest gradient that {m:,} trajectories can give"
+        )
         if self.asked.step_size is None and max(self.features.dimension, FEW) * ratio > 4 * self._most_noise:
             start = "the constant that the mean reward gives" if self._centred else "predicting 0"
             return (f"{says}: steps are so short then that the answer is hardly more than {start}",)

@@ -16,6 +16,7 @@ import numpy as np
 from discreet.errors import FieldIssue
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
+from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
@@ -130,6 +131,15 @@ class Method(ABC):
     @abstractmethod
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         """What error to expect, where public figures tell it."""
+
+    def foretold(self, budget: Budget) -> str:
+        """The first sentence of `advice`, were it this method; empty where there is none."""
+        chosen = self.parameters()
+        try:
+            event, *_ = self.events(chosen, budget, "the same")
+        except ValueError as error:
+            return str(error)
+        return next(iter(self.advice(chosen, event, budget.epsilon / EPSILON_UNIT)), "")
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None

@@ -180,7 +180,7 @@ class OffPolicyEvaluation(ProblemOnData):
         told: list[str] = []
         epsilon = (event.price().epsilon + sum(one.price().epsilon for one, _ in beside)) / EPSILON_UNIT
         if self.method == "auto":
-            told.append(self._chosen_method(public, method))
+            told.append(self._chosen_method(public, method, budget))
         if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
             cap, why = method.best_cap(event, epsilon)
             told.append(why)
@@ -253,25 +253,25 @@ class OffPolicyEvaluation(ProblemOnData):
             return self.method == WEIGHING
         return bool(public.off_policy) and all(getattr(self, name) is None for name in FITTED_ONLY)
 
-    def _chosen_method(self, public: OffPolicyPublic, method: Method) -> str:
-        """Why `auto` stands for this method."""
+    def _chosen_method(self, public: OffPolicyPublic, method: Method, budget: Budget) -> str:
+        """Why `auto` stands for this method, and what the next best would do."""
         if method.name == WEIGHING:
             return (
                 "method (auto) is importance_sampling, since the data have the probabilities of the actions: it tells "
                 "what the target policy is worth for the people in the data. A value function is what `initial` or "
                 "another method asks for"
             )
+        name = "minibatch"
         if method.name == "moments":
+            why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
             if public.topology is not None:
                 why = f"the topology is public, so noise is on its {len(public.topology)} transitions only"
-            else:
-                why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
-            return f"method (auto) is moments, since {why}; the next best is minibatch"
-        says = (
-            "method (auto) is minibatch, since moments would have noise on "
-            f"{self._method(public, 'moments').numbers():,} numbers"
-        )
-        return says + ("; with a public topology it would be the better one" if self._tabular else "")
+        else:
+            why = f"moments would have noise on {self._method(public, 'moments').numbers():,} numbers"
+            why += "; with a public topology it would be the better one" if self._tabular else ""
+            name = "constant" if public.continuing and method.features.constant() is not None else "moments"
+        told = self._method(public, name).foretold(budget)
+        return f"method (auto) is {method.name}, since {why}; the next best is {name}" + (f": {told}" if told else "")
 
     def _method(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
         """`cap`: what the plan chose for `max_importance`."""
