@@ -25,7 +25,6 @@ OTHER_SAMPLES = {
     # What a long computation tells at once.
     "off_policy_evaluation, minibatch, columns, replaced": 1000,
     "off_policy_evaluation, minibatch, tabular, replaced": 1000,
-    "off_policy_evaluation, minibatch, continuing, replaced": 1000,
     "multi_agent, one output": 1000,
     "multi_agent, many outputs": 1000,
     "routing, gradient": 1000,

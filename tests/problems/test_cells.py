@@ -22,6 +22,7 @@ from discreet.problems import KINDS
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation import constants
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset, transitions_of
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
@@ -152,14 +153,29 @@ def test_the_mean_reward_is_bought_beside_the_steps() -> None:
     assert (mean.mechanism, mean.sensitivity) == ("discrete_laplace", 2 * WHOLE)
     assert mean.neighbours == case.plan.neighbours
     assert mean.scale == pytest.approx(mean.sensitivity / (mean.price().epsilon / 1e9))
-    assert steps.price().epsilon + mean.price().epsilon == 6 * 10**9 == case.plan.total.epsilon
+    assert steps.price().epsilon + mean.price().epsilon == 10**9 == case.plan.total.epsilon
     noise = Recorded()
     case.problem.release(case.public, case.plan, case.left, noise)
     ((event, (total,)),) = noise.added
     assert event == mean
     ratio = case.left["target"] / case.left["behaviour"]
-    one = np.clip(np.minimum(ratio, 10) * case.left["reward"], -1, 1)  # of trajectories of one transition
-    assert total == pytest.approx(one.sum() * WHOLE, abs=1)
+    start = case.left["start"]
+    one = np.add.reduceat(np.minimum(ratio, 10) * case.left["reward"], start[:-1]) / np.diff(start)
+    assert total == pytest.approx(np.clip(one, -1, 1).sum() * WHOLE, abs=1)
+
+
+def test_no_mean_reward_is_beyond_its_bound() -> None:
+    """Ratios make it ten times as large, and of either sign: it counts as the bound."""
+    for sign in (1.0, -1.0):
+        far = td.Transitions(
+            np.array([0, 2]),
+            np.zeros(2, np.int32),
+            np.zeros(2, np.int32),
+            np.full(2, sign),
+            np.full(2, 10.0),
+            np.zeros(2, dtype=np.bool_),
+        )
+        assert constants.sum_of(far, 1.0).tolist() == [sign * WHOLE]
 
 
 def distance(case: Neighbours, left: Content, right: Content) -> float:

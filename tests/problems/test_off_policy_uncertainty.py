@@ -263,9 +263,34 @@ def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
         assert one["values"] == pytest.approx([exact] * STATES, rel=0.3)
     (ending,) = results((part.model_copy(update={"continuing": None}), content), 0.1, 1, DELTA, **quick)
     assert np.abs(ending["values"]).max() < 0.25 * exact
-    plan = problem(**quick).plan(part, Budget(epsilon=10**8, delta=DELTA))
+    plan = problem(**quick).plan(part, Budget(epsilon=10**7, delta=DELTA))
     assert "the constant that the mean reward gives" in plan.advice[0]
     assert "no episode ends, by what the data are of" in plan.assumptions
+
+
+def test_auto_says_what_the_next_best_would_do() -> None:
+    part, _ = continuing(trajectories=PEOPLE)
+    large = part.model_copy(update={"states": 20})
+
+    def told(public: OffPolicyPublic, epsilon: float, delta: int = DELTA, **values: Any) -> str:
+        plan = problem(initial=None, **values).plan(public, Budget(epsilon=int(epsilon * 10**9), delta=delta))
+        (found,) = (sentence for sentence in plan.advice if sentence.startswith("method (auto)"))
+        return found
+
+    said = told(large, 1)
+    assert "is minibatch, since moments would have noise on 440 numbers" in said
+    alone = problem(method="constant", initial=None).plan(large, Budget(epsilon=10**9, delta=DELTA))
+    assert f"the next best is constant: {alone.advice[0]}" in said
+    ends = large.model_copy(update={"continuing": None})
+    moments = problem(method="moments", initial=None).plan(ends, Budget(epsilon=10**9, delta=DELTA))
+    assert f"the next best is moments: {moments.advice[0]}" in told(ends, 1)
+    # Of minibatch by an approximation, which is near where noise is large.
+    steps = problem(method="minibatch").plan(KNOWN[0], Budget(epsilon=10**8, delta=DELTA)).advice[0]
+    about = told(KNOWN[0], 0.1).partition("the next best is minibatch: ")[2]
+    exact, near = (float(one.partition(" times")[0].split()[-1]) for one in (steps, about))
+    assert exact <= near <= 1.1 * exact
+    assert about.partition(" times")[2] == steps.partition(" times")[2]
+    assert told(KNOWN[0], 1, 0).endswith("the next best is minibatch: it needs a delta")
 
 
 def test_what_a_constant_needs_is_refused_with_its_field() -> None:

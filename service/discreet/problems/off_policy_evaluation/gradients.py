@@ -29,6 +29,8 @@ COUNT_SHARE = 20
 """Of a minibatch job whose number of trajectories is private, 1/20 of epsilon is for that number."""
 CENTRE_ERROR = 0.03
 """Of the bound of rewards: nearer the mean reward need not be known where steps begin at the value that it gives."""
+CENTRED_CLIP = 0.3
+"""Of the usual clip, where steps begin at the constant value: less is left to learn, and noise is by as much less."""
 # Defaults, all of them public: tried on synthetic data that stand for no dataset (`discreet.reproduce.simulators`).
 BATCH_STEPS, BATCH_SAMPLING = 20_000, 1e-3
 TABULAR_STEP, TABULAR_CLIP = 30.0, 0.002
@@ -63,8 +65,9 @@ class Minibatch(Method):
     def parameters(self) -> Chosen:
         asked, norm, bound = self.asked, self.features.norm_bound, self.public.reward_bound
         tabular = self.public.states is not None
+        clip = (TABULAR_CLIP if tabular else DENSE_CLIP * norm) * (CENTRED_CLIP if self._centred else 1.0)
         return {
-            "clip": asked.clip or max(LEAST_CLIP, bound * (TABULAR_CLIP if tabular else DENSE_CLIP * norm)),
+            "clip": asked.clip or max(LEAST_CLIP, bound * clip),
             "steps": asked.steps or BATCH_STEPS,
             "step_size": asked.step_size or (TABULAR_STEP if tabular else DENSE_STEP / norm**2),
             "sampling": asked.sampling or BATCH_SAMPLING,
@@ -81,11 +84,11 @@ class Minibatch(Method):
             beside.append((count, NoiseSummary.of(count, "the number of trajectories, which step sizes rest on")))
             epsilon -= share
         if self._centred:
-            share = self._centre_share(budget.epsilon)
-            mean = constants.event_of(self.public, share, neighbours)
+            centre = self._centre_share(budget.epsilon)
+            mean = constants.event_of(self.public, centre, neighbours)
             says = f"{constants.QUANTITY}, from whose constant value steps begin"
             beside.append((mean, NoiseSummary.of(mean, says, constants.UNIT)))
-            epsilon -= share
+            epsilon -= centre
         event = calibration.poisson_subsampled_gaussian(
             chosen["clip"],
             epsilon,
