@@ -2295,7 +2295,7 @@ export interface components {
              * @default auto
              * @enum {string}
              */
-            method?: "auto" | "importance_sampling" | "moments" | "minibatch" | "gradient" | "dp_lsw" | "dp_lsl";
+            method?: "auto" | "importance_sampling" | "moments" | "minibatch" | "gradient" | "constant" | "dp_lsw" | "dp_lsl";
             /**
              * Regularization
              * @description Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them

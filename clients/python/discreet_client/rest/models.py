@@ -1345,7 +1345,9 @@ class OffPolicyEvaluation(TypedDict):
     public figures, shown in the plan's advice. Of importance_sampling on the weights of whole
     trajectories, `auto` when not given
     """
-    method: NotRequired[Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "dp_lsw", "dp_lsl"]]
+    method: NotRequired[
+        Literal["auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"]
+    ]
     """default `auto`"""
     regularization: NotRequired[float | None]
     """

@@ -324,9 +324,9 @@ class OffPolicyEvaluation(ProblemOnData):
         if found:
             return found
         method = self._method(public, self._name(public))
-    method: Literal[
-        "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
-    ] = "auto"
+        if method.needs_constant and method.features.constant() is None:
+            found.append(FieldIssue("/problem/method", f"{method.name} needs features of which some weights give 1"))
+        for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
             if getattr(self, name) is not None and name not in method.takes:
                 says = f"means nothing to the method {method.name} on this dataset"
                 found.append(FieldIssue(f"/problem/{name}", says))

@@ -25,6 +25,7 @@ from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
@@ -76,14 +77,17 @@ class ImportanceSampling(Method):
                 found.append(FieldIssue("/problem/return_bounds", says))
         return found
 
-    def events(self, chosen: Chosen, budget: Budget, neighbours: str) -> tuple[Event, str, tuple[Event, ...]]:
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
         """The number of trajectories gets its own noise only where the clip is to follow from it."""
-        count: tuple[Event, ...] = ()
+        beside: tuple[tuple[Event, NoiseSummary], ...] = ()
         epsilon, rho = budget.epsilon, budget.rho
         if self._counted:
             share = (epsilon if rho is None else math.isqrt(2 * rho)) // COUNT_SHARE
-            count = (calibration.discrete_laplace(1, share, neighbours=neighbours),)
-            epsilon, rho = epsilon - share, rho if rho is None else rho - count[0].price().rho
+            count = calibration.discrete_laplace(1, share, neighbours=neighbours)
+            beside = ((count, NoiseSummary.of(count, "the number of trajectories, which the clip rests on")),)
+            epsilon, rho = epsilon - share, rho if rho is None else rho - count.price().rho
         # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt 2); a square by one.
         whole, square = sampling.UNIT, sampling.SQUARE_UNIT
         parts = 2 if self.public.replaced else 1
@@ -98,7 +102,7 @@ class ImportanceSampling(Method):
         what = (
             "7 sums over trajectories of products of clipped weights and returns, to which each of them adds 1.1 in all"
         )
-        return event, what, count
+        return event, what, beside
 
     def seconds(self, chosen: Chosen) -> float:
         return 40e-9 * self.public.most_rows + 100e-9 * min(self.public.most_trajectories, self.public.most_rows)
