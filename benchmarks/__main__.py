@@ -28,7 +28,10 @@ ALL = (
     "federation",
     "uploads",
 )
-ON_REQUEST = ("scale", "curves", "noise", "timing", "capacity", "coverage", "inverse", "importance_sampling")
+ON_REQUEST = (
+    *("scale", "curves", "noise", "timing", "capacity"),
+    *("coverage", "inverse", "advice", "importance_sampling"),
+)
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -39,18 +42,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("names", nargs="*", help=f"of {', '.join((*ALL, *ON_REQUEST))}")
     parser.add_argument(
-        "--releases", type=int, help="of coverage and inverse: seeded releases a case", default=argparse.SUPPRESS
+        "--releases",
+        type=int,
+        help="of coverage, inverse and advice: seeded releases a case",
+        default=argparse.SUPPRESS,
     )
     parser.add_argument(
-        "--kinds", help="of coverage and inverse: only these, with commas between", default=argparse.SUPPRESS
+        "--kinds", help="of coverage, inverse and advice: only these, with commas between", default=argparse.SUPPRESS
     )
     options = vars(parser.parse_args())
     chosen = tuple(options.pop("names")) or ALL
     unknown = set(chosen) - {*ALL, *ON_REQUEST}
     if unknown:
         raise SystemExit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*ALL, *ON_REQUEST))}")
-    if options and not set(chosen) <= {"coverage", "inverse"}:
-        raise SystemExit("--releases and --kinds are of coverage and inverse alone")
+    if options and not set(chosen) <= {"coverage", "inverse", "advice"}:
+        raise SystemExit("--releases and --kinds are of coverage, inverse and advice alone")
     rows = [_cells(row) for name in chosen for row in importlib.import_module(f"benchmarks.{name}").run(**options)]
     table = Table(*COLUMNS)
     for row in rows:

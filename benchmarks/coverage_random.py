@@ -28,7 +28,7 @@ def cases() -> Iterator[Case]:
             yield dr_ensemble(seed, epsilon)
     for epsilon in EPSILONS:
         for seed in range(HELD_BACK):
-            yield off_policy(seed, epsilon)
+            yield replace(off_policy(seed, epsilon), repeats=6)
 
 
 # Demand response ----------------------------------------------------------------------------------------------------

@@ -3,12 +3,12 @@
 Truths and problems are those of `benchmarks.coverage`. Of each quantity that a kind tells of before a release, asked
 half widths are those of random epsilons with two digits, at a random confidence; once from public figures alone, and
 once around an earlier release: of other data at epsilon 1, of trips of a table whose pairs differ by a lognormal factor
-of deviation .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity; that number is
-chosen by half of the releases, and looked at in the other half. Total travel times are asked for in per cent once more,
-which are of the true one. Told are how often what was asked is kept as often as was asked, and the smallest epsilon
-that would have done, in parts of the one found: by the errors' quantile, as errors go about as 1/epsilon, and of
-demand, whose noise is of few whole trips, by releases at that epsilon once more. On request: `make bench ARGS="inverse
---kinds routing"`; `LEAST_KEPT` releases or more are kept in `benchmarks/INVERSE.md`, a section a kind.
+of deviation .5. A plan speaks of the number that noise moves most, where `MOST` names its quantity, or of the middle
+one; it is chosen by half of the releases, and looked at in the other half. Total travel times are asked for in per cent
+once more, which are of the true one. Told are how often what was asked is kept as often as was asked, and the smallest
+epsilon that would have done, in parts of the one found: by the errors' quantile, as errors go about as 1/epsilon, and
+of demand, whose noise is of few whole trips, by releases at that epsilon once more. On request: `make bench
+ARGS="inverse --kinds routing"`; `LEAST_KEPT` releases or more are kept in `benchmarks/INVERSE.md`, a section a kind.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ FEW = 1
 CONFIDENCES = (0.8, 0.9, 0.95)
 DELTA = 1e-6
 MOST = frozenset({"link_flows", "demand", "noisy_values"})
+MEDIAN = frozenset({"values"})
+"""Quantities whose plans speak of the number that noise moves as far as half of them."""
 EXACT = frozenset({"demand"})
 """Quantities whose smallest epsilon is looked for by releases at another than the one found."""
 PER_CENT = frozenset({"total_travel_time"})
@@ -208,7 +210,9 @@ def _told(
     confidence: float,
     errors: Callable[[Plan], Floats],
 ) -> Told:
-    chance = 2 * math.sqrt(confidence * (1 - confidence) / (len(errors_ := errors(plan)) / (1 + (quantity in MOST))))
+    chance = 2 * math.sqrt(
+        confidence * (1 - confidence) / (len(errors_ := errors(plan)) / (1 + (quantity in MOST | MEDIAN)))
+    )
     looked_at = _looked_at(errors_, quantity, confidence)
     kept = _kept(looked_at, within)
     margin = kept - confidence
@@ -222,10 +226,11 @@ def _told(
 
 def _looked_at(errors: Floats, quantity: str, confidence: float) -> Floats:
     """Of errors float64[releases, numbers] those that a plan speaks of."""
-    if quantity not in MOST:
+    if quantity not in MOST | MEDIAN:
         return errors
     chosen, others = errors[::2], errors[1::2]
-    return others[:, int(np.argmax(np.quantile(chosen, confidence, axis=0)))]
+    moved = np.argsort(np.quantile(chosen, confidence, axis=0))
+    return others[:, moved[-1 if quantity in MOST else (len(moved) - 1) // 2]]
 
 
 def _kept(errors: Floats, within: float) -> float:
