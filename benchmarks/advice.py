@@ -1,9 +1,9 @@
 """How true plans are: half the width of the intervals that results had, over what the plan said to expect.
 
-Truths, epsilons and problems are those of `benchmarks.coverage`; a few releases of each, since widths differ little from
+Truths, epsilons and problems are those of `benchmarks.coverage`; a few releases of each, as widths differ little from
 one to the next. Of an array a plan speaks of the number that noise moves most, of the middle one or of their mean, see
-`OF`; where a plan says "mostly noise", or a result has no interval, there is nothing to compare. On request: `make bench
-ARGS="advice --kinds routing"`; five releases or more are kept in `benchmarks/ADVICE.md`, a section a kind.
+`OF`; where a plan says "mostly noise", or a result has no interval, there is nothing to compare. On request: `make
+bench ARGS="advice --kinds routing"`; five releases or more are kept in `benchmarks/ADVICE.md`, a section a kind.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ knew. The dataset is declared a simulation, so that results show the truth besid
     python examples/demand_response.py > job.json
     discreet plan job.json                      # what to expect, from public figures
     discreet solve job.json --out result.json   # `uncertainty`: intervals, and rows of noise
-    python examples/demand_response.py --table   # advice, intervals, rows of noise, beside the truth
+    python examples/demand_response.py --table [PNG]   # advice, intervals, rows of noise, beside the truth
     python examples/demand_response.py --picture load.png
 """
 
@@ -120,5 +120,7 @@ def main(picture: Path | None) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
         table(solved())
+        if sys.argv[2:]:
+            main(Path(sys.argv[2]))
     else:
         main(Path(sys.argv[2]) if sys.argv[1:2] == ["--picture"] else None)

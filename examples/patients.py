@@ -7,7 +7,7 @@ answer will be noise, and the answer says so first; at .1 and 2 an interval come
     python examples/patients.py 2 > job.json
     discreet plan job.json                      # what to expect, from public figures
     discreet solve job.json --out result.json   # `uncertainty`: intervals, and states that are mostly noise
-    python examples/patients.py --table         # the three of them, beside the truth
+    python examples/patients.py --table [PNG]   # the three of them, beside the truth, and a picture of the second
     python examples/patients.py 0.1 --picture values.png
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ import numpy as np
 PATIENTS, STATES, HORIZON, DISCOUNT = 3000, 12, 20, 0.98
 EPSILONS = (0.02, 0.1, 2.0)
 SEED, START = 2019, 6
+OTHERS = 12
 
 
+@cache
 def transitions() -> list[dict[str, Any]]:
     """Each step goes up with probability .58, down with .32, or stays."""
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
@@ -98,7 +101,35 @@ def solved(epsilon: float) -> dict[str, Any]:
     return {**result, "advice": list(plan.advice), "unnoised": float(values[START])}
 
 
-def table() -> None:
+def others(epsilon: float) -> tuple[list[float], list[float]]:
+    """Policy values of `OTHERS` more releases: the noised sums solved as they are, which answers were once made of,
+    and the answers that are made of them now."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems.numbers import Privacy  # noqa: PLC0415
+    from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset  # noqa: PLC0415
+    from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation  # noqa: PLC0415
+
+    body = job(epsilon)
+    dataset = OffPolicyDataset.model_validate(body["problem"]["dataset"]).described()
+    problem = OffPolicyEvaluation.model_validate({**body["problem"], "dataset": "synthetic", "uncertainty": False})
+    plan, content = problem.plan(dataset.public, Privacy.model_validate(body["privacy"]).budget), dataset.rows()
+    origin, to = dataset.public.cells().T
+    plain, answers = [], []
+    for seed in range(OTHERS):
+        released = problem.release(dataset.public, plan, content, Noise.seeded(seed))
+        moves = np.zeros((STATES, STATES + 1))
+        moves[origin, to] = released["sums"]
+        gained = np.bincount(origin, released["sums"] * np.array(dataset.public.rewards), minlength=STATES)
+        solved_as_is = np.linalg.solve(np.diag(moves.sum(axis=1)) - DISCOUNT * moves[:, :STATES], gained)
+        plain.append(float(solved_as_is[START]))
+        answers.append(
+            problem.finish(dataset.public, plan, released, lambda step, total: None).to_json()["policy_value"]
+        )
+    return plain, answers
+
+
+def table(picture: Path | None = None) -> None:
+    """What the plans said, the answers and the truth; the picture is of the second of `EPSILONS`."""
     for epsilon in EPSILONS:
         found = solved(epsilon)
         ends = found["uncertainty"]["values"].get("policy_value", {"lower": None})
@@ -106,17 +137,29 @@ def table() -> None:
         told = "mostly noise" if noise else f"90 %: {ends['lower']:.2f} to {ends['upper']:.2f}"
         print(f"epsilon {epsilon:g}: {found['policy_value']:.2f}, {told}; without noise {found['unnoised']:.2f}")
         print(f"  the plan said: {found['advice'][0]}")
+        plain, answers = others(epsilon)
+        print(
+            f"  {OTHERS} other releases: {min(answers):.2f} to {max(answers):.2f}; "
+            f"their sums solved as they are: {min(plain):.2f} to {max(plain):.2f}"
+        )
+    if picture is not None:
+        draw(EPSILONS[1], picture)
+
+
+def draw(epsilon: float, picture: Path) -> None:
+    """The values of the states with their intervals."""
+    from discreet.problems.off_policy_evaluation import charts  # noqa: PLC0415
+
+    charts.draw(job(epsilon)["problem"], solved(epsilon), picture)
 
 
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--table"]:
-        table()
+        table(*map(Path, arguments[1:2]))
         return
     epsilon = float(arguments[0]) if arguments else 2.0
     if arguments[1:2] == ["--picture"]:
-        from discreet.problems.off_policy_evaluation.charts import draw  # noqa: PLC0415
-
-        draw(job(epsilon)["problem"], solved(epsilon), Path(arguments[2]))
+        draw(epsilon, Path(arguments[2]))
         return
     print(json.dumps(job(epsilon)))
 

@@ -101,13 +101,56 @@ def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
     assert "synthetic" in problem["dataset"]["name"]
 
 
-def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys: pytest.CaptureFixture[str]) -> None:
-    """Hardly any of its buildings is ever in the last two states; loads and saving lie in their intervals."""
-    spec = importlib.util.spec_from_file_location("demand_response", EXAMPLES / "demand_response.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_patients_are_told_what_to_expect_and_never_what_no_rewards_allow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sums solved as they are say values beyond the rewards' bound of 1, as -1.37: the answers of the same releases are
+    means over tables that can be, so they do not."""
+    module, picture = loaded("patients"), tmp_path / "values.png"
+    module.main(["--table", str(picture)])
+    printed = capsys.readouterr().out
+    assert printed.count("the plan said: the policy's value ") == 3
+    assert "mostly noise; without noise 0.72" in printed.splitlines()[0]
+    for line in printed.splitlines()[3::3]:
+        low, high = (float(end) for end in line.split("90 %: ")[1].split(";")[0].split(" to "))
+        assert low <= 0.72 <= high
+    plain, answers = module.others(module.EPSILONS[0])
+    assert min(plain) < -1.2
+    assert max(np.abs(answers)) < 1
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_second_question_is_free_and_both_answers_hold_the_truth(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "roads.png"
+    script.twice(picture)
+    *advice, first, second = capsys.readouterr().out.splitlines()
+    assert advice
+    assert all(line.startswith("the plan said: ") for line in advice)
+    assert first.startswith("system_optimum, price 0.1: ")
+    assert second.startswith("user_equilibrium, price 0: ")
+    for line in (first, second):
+        low, high, true = (float(line.split(a)[1].split(b)[0].replace(",", "")) for a, b in ENDS)
+        assert low <= true <= high
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+ENDS = (("(", " to"), (" to ", ", 90"), ("without noise ", "\n"))
+
+
+def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys: pytest.CaptureFixture[str]) -> None:
+    """Hardly any of its buildings is ever in the last two states; loads and saving lie in their intervals."""
+    module = loaded("demand_response")
     module.main(None)
     assert solve.plan(json.loads(capsys.readouterr().out))["price"]["epsilon"] == 2
     result = module.solved()
