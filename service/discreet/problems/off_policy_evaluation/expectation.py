@@ -40,6 +40,9 @@ MOSTLY_NOISE = 0.7
 """The share of all noise beyond which an answer is called noise."""
 UNEVEN = 1.3
 """Some states are visited more often than others: the median state's value has so much more noise than in the model."""
+NARROWER = 0.7
+"""Times the first-order width where the topology is public and rewards are not: a sum of rewards is held within its
+count, and counts are not negative, so intervals were .5 to .8 of it (`make bench ARGS=advice`)."""
 GOOD, POOR = 0.05, 0.25
 """Parts of its size: within the one a value is worth having, beyond the other it is useless."""
 
@@ -76,6 +79,7 @@ def _model(
     initial: tuple[float, ...] | None,
 ) -> Model:
     possible = np.zeros((states, states + 1))
+    narrower = NARROWER if topology is not None and rewards is None else 1.0
     if topology is None:
         topology = tuple((s, (s + 1 + k * k) % states) for s in range(states) for k in range(FEW))
         topology += tuple((s, states) for s in range(states))
@@ -95,7 +99,7 @@ def _model(
     noise = []
     for values in gains @ solved.T:
         noise.append(_noise(possible, fixed, values, discount, bound if rewards is None else 0.0))
-    variance = np.median(noise, axis=0) * (width > 0) * states**2
+    variance = narrower**2 * np.median(noise, axis=0) * (width > 0) * states**2
     begin = np.full(states, 1 / states) if initial is None else np.array(initial)
     return Model(
         value=float(np.median(np.sqrt(solved**2 @ variance))),
