@@ -11,9 +11,10 @@ from discreet.solvers.traffic.sensitivity import _moves, derivative
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, Objective, assign
 
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
+OWN = Latency(np.tile([0.15, 1.0], 38), np.tile([4.0, 1.0, 1.0, 2.0], 19), np.tile([0.0, 0.0, 3.0], 26)[:76])
 
 
-@pytest.mark.parametrize("latency", [AFFINE, BPR])
+@pytest.mark.parametrize("latency", [AFFINE, BPR, OWN])
 @pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
 def test_the_derivative_is_what_differences_tend_to(objective: Objective, latency: Latency) -> None:
     network, demand = sioux_falls()

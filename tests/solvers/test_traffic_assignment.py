@@ -76,7 +76,16 @@ def instances(draw: st.DrawFn) -> tuple[Network, Latency, Floats, Objective]:
     demand = 10.0 ** rng.uniform(-3, 3, (zones, zones)) * (rng.random((zones, zones)) < draw(st.sampled_from([0.3, 1])))
     demand *= draw(st.sampled_from([0.01, 1.0])) / max(demand.mean(), 1e-9)
     power = draw(st.sampled_from([0.0, 1.0, 1.5, 4.0, 5.0]))
-    return network, Latency(draw(st.sampled_from([0.0, 0.15, 1.0])), power), demand, draw(st.sampled_from(OBJECTIVES))
+    latency = Latency(draw(st.sampled_from([0.0, 0.15, 1.0])), power)
+    if draw(st.booleans()):
+        latency = own_latencies(rng, network.tail.size)
+    return network, latency, demand, draw(st.sampled_from(OBJECTIVES))
+
+
+def own_latencies(rng: np.random.Generator, links: int) -> Latency:
+    """Each link's own figures, constants and free links among them."""
+    power = rng.choice([0.0, 1.0, 1.5, 2.5, 4.0], links)
+    return Latency(rng.choice([0.0, 0.15, 1.0, 3.0], links), power, rng.exponential(0.5, links) * (rng.random(links) > 0.5))
 
 
 # Independent oracles ------------------------------------------------------------------------------------------------
@@ -86,7 +95,8 @@ def link_costs(network: Network, latency: Latency, flows: Floats, objective: Obj
     """Travel times, or the derivatives of what the flows spend in all, by a complex step: exact, and no formula."""
 
     def time(y: Any) -> Any:
-        return network.free_flow_time * (1 + latency.coefficient * (y / network.capacity) ** latency.power)
+        times = network.free_flow_time * (1 + latency.coefficient * (y / network.capacity) ** latency.power)
+        return times + latency.fixed_cost
 
     if objective == "user_equilibrium":
         return np.asarray(time(flows))
@@ -123,7 +133,8 @@ def objective_value(network: Network, latency: Latency, flows: Any, objective: O
     power = latency.power
     share = 1.0 if objective == "system_optimum" else 1 / (power + 1)
     load = (flows / network.capacity) ** power
-    return float(np.sum(flows * network.free_flow_time * (1 + share * latency.coefficient * load)))
+    times = network.free_flow_time * (1 + share * latency.coefficient * load) + latency.fixed_cost
+    return float(np.sum(flows * times))
 
 
 def conic_optimum(network: Network, latency: Latency, demand: Floats, objective: Objective) -> float:
@@ -292,13 +303,16 @@ def test_reaches_the_minimum_that_a_conic_solver_finds(seed: int, latency: Laten
     assert value == pytest.approx(conic_optimum(network, latency, demand, objective), rel=1e-7)
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["one latency", "each its own"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_reaches_the_minimum_over_all_enumerated_paths(seed: int, objective: Objective) -> None:
+def test_reaches_the_minimum_over_all_enumerated_paths(seed: int, objective: Objective, own: bool) -> None:
     rng = np.random.default_rng(100 + seed)
     network = random_network(rng, 5, 2, centroids=seed % 2 == 1)
     demand = np.array([[0.0, 2.0], [1.0, 0.0]])
     latency = Latency(0.8, 2.5)  # a power that neither kernel's shortcut nor cone serves
+    if own:
+        latency = own_latencies(rng, network.tail.size)
     columns, owner = [], []
     for pair, ends in enumerate([(0, 1), (1, 0)]):
         for links in simple_paths(network, *ends):
@@ -315,7 +329,10 @@ def test_reaches_the_minimum_over_all_enumerated_paths(seed: int, objective: Obj
         method="SLSQP",
         options={"ftol": 1e-13, "maxiter": 1000},
     )
-    value = objective_value(network, latency, assign(network, latency, demand, objective).link_flows, objective)
+    found = assign(network, latency, demand, objective)
+    value = objective_value(network, latency, found.link_flows, objective)
+    if objective == "system_optimum":
+        assert found.total_travel_time == pytest.approx(value, rel=1e-12)
     assert value <= reference.fun * (1 + 1e-9)
     assert reference.fun == pytest.approx(value, rel=1e-5)
 
@@ -507,3 +524,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     for latency in ((-1.0, 1.0), (np.nan, 1.0), (1.0, 0.5), (1.0, -1.0), (1.0, np.inf)):
         with pytest.raises(ValueError, match="of a latency"):
             Latency(*latency)
+        with pytest.raises(ValueError, match="of a latency"):
+            Latency(np.array([1.0, latency[0]]), np.array([1.0, latency[1]]))
+    with pytest.raises(ValueError, match="fixed cost of a latency"):
+        Latency(1.0, 1.0, np.array([0.0, -1.0]))

@@ -130,13 +130,14 @@ def roads_of(
     roads: RoadNetwork, latency: AffineLatency | BprLatency, objective: str, zones: int, total: int
 ) -> Roads | None:
     """What `total` trips a period do; None where the network is too large to look."""
-    network, form = roads.arrays(zones), latency.solver_form()
+    network, form = roads.arrays(zones), roads.latencies(latency)
+    empty = form.times(network, np.zeros(network.tail.size))
     work = zones * (network.nodes + network.first_through_node)
     if work > MOST_WORK:
         return None
     of = int(objective == "system_optimum")
     pairs = 1.0 - np.eye(zones)
-    shortest, start = _loaded(network, network.free_flow_time, pairs[None])
+    shortest, start = _loaded(network, empty, pairs[None])
     known = shortest[(pairs > 0) & np.isfinite(shortest)]
     unit = float(known.mean()) if known.any() else 1.0
 
@@ -144,7 +145,7 @@ def roads_of(
         """Flows float64[links] of trips that fall so with distance, and how many pairs lead over each link."""
         weight = pairs * np.exp(-fall * shortest / unit)
         demands = np.stack([weight * (total / weight.sum()), pairs])
-        moved = _loaded(network, network.free_flow_time, demands)[1]
+        moved = _loaded(network, empty, demands)[1]
         for _ in range(min(ROUNDS, MOST_WORK // (2 * work))):
             other = _loaded(network, _costs(network, form, moved[0])[of], demands)[1]
             step = other - moved
@@ -175,9 +176,9 @@ def _length(costs: Callable[[Floats], Floats], start: Floats, step: Floats) -> f
 
 def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Floats]:
     """Travel times, and what one more trip costs all."""
+    time = latency.times(network, flow)
     raised = latency.coefficient * (flow / network.capacity) ** latency.power
-    free = network.free_flow_time
-    return free * (1 + raised), free * (1 + (1 + latency.power) * raised)
+    return time, time + network.free_flow_time * latency.power * raised
 
 
 def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Floats]:

@@ -56,7 +56,7 @@ def _roads(
     network: RoadNetwork, latency: AffineLatency | BprLatency, objective: Objective, zones: int, numbers: bytes
 ) -> tuple[Roads | None, Floats | None]:
     demand: Floats = np.frombuffer(numbers).reshape(zones, zones)
-    roads, form = network.arrays(zones), latency.solver_form()
+    roads, form = network.arrays(zones), network.latencies(latency)
     if zones * (roads.nodes + roads.first_through_node) > MOST_WORK or roads.tail.size > MAX_LINKS or not demand.any():
         return roads_of(network, latency, objective, zones, round(float(demand.sum()))), None
     solution = assign(roads, form, demand, objective, gap=GAP, max_iterations=ITERATIONS)

@@ -42,7 +42,7 @@ from discreet.problems.routing.intervals import (
     uncertainty_of,
     uncertainty_of_routing,
 )
-from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork, affine
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
@@ -202,7 +202,7 @@ class Routing(ProblemOnData):
             ),
             (size > MAX_UNIT_FLOWS, "method", f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}"),
             (self.regularization is None, "regularization", "needed by the method gradient"),
-            (self.latency.type != "affine", "latency", "the method gradient needs affine latencies"),
+            (not affine(self.network, self.latency), "latency", "the method gradient needs affine latencies"),
             (self.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
         ):
             if wrong:
@@ -275,7 +275,7 @@ class Routing(ProblemOnData):
         assert public.max_total is not None
         assert public.max_pair is not None
         return descent.Terms.of(
-            network, self.latency.solver_form(), self.regularization, public.max_total, public.max_pair
+            network, self.network.latencies(self.latency), self.regularization, public.max_total, public.max_pair
         )
 
     # Release --------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ class Routing(ProblemOnData):
                 "status": solution.status,
             }
             if self.uncertainty:
-                latency = self.latency.solver_form()
+                latency = self.network.latencies(self.latency)
                 values["uncertainty"] = uncertainty_of(
                     public, event, released["trips"], demand, solution, network, latency, self.objective
                 )
@@ -369,7 +369,7 @@ class Routing(ProblemOnData):
         )
         if "true_trips" in released:
             demand = demand_of(public, released["true_trips"])
-            latency = self.latency.solver_form()
+            latency = self.network.latencies(self.latency)
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
             best = self._assign(network, demand, self.relative_gap).total_travel_time
             values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
@@ -383,5 +383,5 @@ class Routing(ProblemOnData):
         iterations: int = MAX_ITERATIONS,
         progress: Progress | None = None,
     ) -> Assignment:
-        latency = self.latency.solver_form()
+        latency = self.network.latencies(self.latency)
         return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)

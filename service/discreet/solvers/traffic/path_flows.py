@@ -3,7 +3,7 @@
 Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then destination. Functions that
 take `first` (or `first_origin`) work on a block of origins as well, which begins at that zone: `incoming` has a row for
 each of its origins, and its pairs are numbered from 0. Flows and demands are in one unit, costs in another; a link's
-cost is `free_flow_time (1 + coefficient (flow/capacity)^power)`.
+cost is `free + scale (flow/capacity)^power`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NOT_CHEAPER = 1e-13
 
 
 class Costs(NamedTuple):
-    """The parameters of the link costs: float64[m], float64[m] and two numbers."""
+    """The parameters of the link costs, each float64[m]."""
 
-    free_flow_time: Floats
+    free: Floats
+    scale: Floats
     capacity: Floats
-    coefficient: float
-    power: float
+    power: Floats
 
 
 class Paths(NamedTuple):
@@ -44,17 +44,19 @@ class Paths(NamedTuple):
 @numba.njit(cache=True, nogil=True)
 def link_cost(costs: Costs, link: int, flow: float) -> tuple[float, float]:
     """Cost and its derivative at a flow, which rounding may have left just below zero."""
-    ratio = max(flow, 0.0) / costs.capacity[link]
-    if costs.power == 1.0:
+    free, scale = costs.free[link], costs.scale[link]
+    if scale == 0.0:
+        return free, 0.0
+    ratio, power = max(flow, 0.0) / costs.capacity[link], costs.power[link]
+    if power == 1.0:
         raised, below = ratio, 1.0
-    elif costs.power == 4.0:
+    elif power == 4.0:
         below = ratio * ratio * ratio
         raised = below * ratio
     else:
-        raised = ratio**costs.power
+        raised = ratio**power
         below = raised / ratio if ratio > 0.0 else 0.0
-    scale = costs.free_flow_time[link] * costs.coefficient
-    return costs.free_flow_time[link] + scale * raised, scale * costs.power * below / costs.capacity[link]
+    return free + scale * raised, scale * power * below / costs.capacity[link]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 User equilibrium (Wardrop 1952) minimizes `sum_a ∫_0^{y_a} t_a` over the flows that carry the demand (Beckmann, McGuire,
 Winsten 1956), system optimum `sum_a y_a t_a(y_a)`. The second is the first with marginal costs `t + y t'`, and for
-`t(y) = t0 (1 + b (y/k)^p)` these have the same form with `b (p + 1)` in place of `b`: one algorithm serves both.
+`t(y) = t0 (1 + b (y/k)^p) + f` these have the same form with `b (p + 1)` in place of `b`: one algorithm serves both.
 
 The algorithm is gradient projection in the space of path flows (Jayakrishnan, Tsai, Prashker, Rajadhyaksha 1994;
 Bertsekas 1976). One iteration prices all zone pairs by shortest-path trees, which also gives the exact relative gap,
@@ -83,20 +83,29 @@ class Network:
 
 @dataclass(frozen=True)
 class Latency:
-    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power)` with coefficient >= 0 and power 0 or >= 1.
+    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each figure of all links or float64[m].
 
+    The coefficient and the fixed cost (a toll, say, in units of time) are not negative, the power is 0 or at least 1.
     `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau of Public Roads (1964). Raises
     InvalidArgument for other figures: with a power between 0 and 1 the first vehicle would meet an infinite slope.
     """
 
-    coefficient: float
-    power: float
+    coefficient: float | Floats
+    power: float | Floats
+    fixed_cost: float | Floats = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.coefficient < np.inf:
-            raise InvalidArgument(f"the coefficient of a latency is finite and not negative, not {self.coefficient}")
-        if not (self.power == 0 or 1 <= self.power < np.inf):
+        for name, figure in (("coefficient", self.coefficient), ("fixed cost", self.fixed_cost)):
+            if not (np.isfinite(figure) & (np.asarray(figure) >= 0)).all():
+                raise InvalidArgument(f"the {name} of a latency is finite and not negative, not {figure}")
+        power = np.asarray(self.power)
+        if not ((power == 0) | ((power >= 1) & (power < np.inf))).all():
             raise InvalidArgument(f"the power of a latency is 0 or at least 1, not {self.power}")
+
+    def times(self, network: Network, flow: Floats) -> Floats:
+        """`t(y)` of all links at the link flows y: float64[m]."""
+        raised = (flow / network.capacity) ** self.power
+        return np.asarray(network.free_flow_time * (1 + self.coefficient * raised) + self.fixed_cost)
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class Assignment:
     these flows, c the marginal cost (system optimum) or travel time (user equilibrium), u the cost of a shortest path;
     the numerator bounds how far the objective is above its minimum. `status`: "converged" when the gap that was asked
     for is reached, "iteration_limit" when not; the flows carry the demand either way. `total_travel_time`:
-    `sum_a y_a t_a(y_a)`, in units of demand times time.
+    `sum_a y_a t_a(y_a)`, fixed costs among it, in units of demand times time.
     """
 
     link_flows: Floats
@@ -222,8 +231,7 @@ def assign(
 
 def total_travel_time(network: Network, latency: Latency, link_flows: Floats) -> float:
     """`sum_a y_a t_a(y_a)` of link flows y: float64[m]."""
-    ratio = link_flows / network.capacity
-    return float(np.sum(link_flows * network.free_flow_time * (1 + latency.coefficient * ratio**latency.power)))
+    return float(np.sum(link_flows * latency.times(network, link_flows)))
 
 
 def link_flows_of(policy: Policy, demand: Floats) -> Floats:
@@ -263,9 +271,15 @@ def graph_of(network: Network) -> Graph:
 
 
 def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
-    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system optimum."""
-    coefficient = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
-    return Costs(network.free_flow_time, network.capacity, float(coefficient), float(latency.power))
+    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system optimum.
+
+    A power of 0 is a constant: it becomes part of the free cost."""
+    times = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
+    free, scale = network.free_flow_time + latency.fixed_cost, network.free_flow_time * times
+    power = np.array(np.broadcast_to(latency.power, free.shape), dtype=np.float64)
+    constant = power == 0
+    power[constant] = 1.0
+    return Costs(np.where(constant, free + scale, free), np.where(constant, 0.0, scale), network.capacity, power)
 
 
 def no_path(pair: int, zones: int) -> NoSolution:

@@ -30,7 +30,7 @@ import numpy as np
 
 from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.traffic.shortest_paths import Floats
-from discreet.solvers.traffic.traffic_assignment import Latency, Network
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, costs_of
 from discreet.solvers.traffic.unit_flow_projection import TOLERANCE, UnitFlows
 
 ROUNDING = 1e-9
@@ -54,10 +54,10 @@ class Terms:
     @classmethod
     def of(cls, network: Network, latency: Latency, regularization: float, max_total: float, max_pair: float) -> Terms:
         """Raises InvalidArgument for a latency that is not affine."""
-        if latency.power != 1:
+        costs = costs_of(network, latency, "user_equilibrium")
+        if ((costs.power != 1) & (costs.scale > 0)).any():
             raise InvalidArgument("the gradient method needs an affine latency")
-        slope = network.free_flow_time * latency.coefficient / network.capacity
-        return cls(network.free_flow_time, slope, regularization, max_total, min(max_pair, max_total))
+        return cls(costs.free, costs.scale / costs.capacity, regularization, max_total, min(max_pair, max_total))
 
     @property
     def smoothness(self) -> float:
