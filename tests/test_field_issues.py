@@ -67,7 +67,12 @@ LINK = "problem/network/links/0"
         ("routing", "problem/kind", "rooting", {"/problem/kind": "must be one of 'routing', "}),
         ("routing", "problem/network", GONE, {"/problem/network": "this field is needed"}),
         ("routing", "problem/objektive", 1, {"/problem/objektive": "did you mean `objective`?"}),
-        ("routing", f"{LINK}/length", 1, {f"/{LINK}/length": "there are capacity, free_flow_time, head, tail"}),
+        (
+            "routing",
+            f"{LINK}/length",
+            1,
+            {f"/{LINK}/length": "there are b, capacity, fixed_cost, free_flow_time, head"},
+        ),
         ("routing", "problem/latency", {"type": "bpr", "factor": 1}, {"/problem/latency/factor": "b, power, type"}),
         ("routing", f"{LINK}/capacity", "1", {f"/{LINK}/capacity": "a number is needed, not text"}),
         ("routing", f"{LINK}/capacity", True, {f"/{LINK}/capacity": "a number is needed, not true"}),

@@ -10,7 +10,7 @@ import pytest
 
 from discreet import cli
 from discreet.errors import InvalidInput
-from discreet.installation import local as solve
+from discreet.installation import local
 from discreet.problems.routing import tntp
 
 NETWORK = """<NUMBER OF ZONES> 2
@@ -86,7 +86,7 @@ def test_a_body_of_all_that_the_files_say() -> None:
 
 def test_the_body_is_one_that_can_be_planned() -> None:
     body = json.loads(json.dumps(tntp.convert(NETWORK, TRIPS)))
-    assert solve.plan(body)["price"]["epsilon"] == 0.1
+    assert local.plan(body)["price"]["epsilon"] == 0.1
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -105,7 +105,7 @@ def test_nodes_come_in_the_order_of_their_numbers() -> None:
     ("text", "why"),
     [
         ("1 0 0;\n1 1 1;\n", "node file, line 2: node 1 stands twice"),
-        ("1 0 0;\n3 1 1;\n", "node file, line 2: '3' is not a node of 1..2"),
+        ("1 0 0;\n0 1 1;\n", "node file, line 2: '0' is not a node"),
         ("node X Y;\n1 0;\n", "node file, line 2: a node needs number, x and y"),
         ("1 nan 0;\n", "node file, line 1: x is a number, not 'nan'"),
     ],
@@ -124,16 +124,20 @@ def test_node_files_that_are_refused(text: str, why: str) -> None:
         ("<NUMBER OF ZONES> 2", "<NUMBER OF ZONES> 4", "network file, line 1: 4 zones do not fit into 3 nodes"),
         ("<NUMBER OF LINKS> 4", "<NUMBER OF LINKS> 5", "network file, line 4: 5 links are announced, 4 follow"),
         ("<FIRST THRU NODE> 3", "<FIRST THRU NODE> 4", "network file, line 3: the network has 3 nodes"),
-        ("\t3\t2\t200", "\t3\t4\t200", "network file, line 10: '4' is not a node of 1..3"),
+        ("\t3\t2\t200", "\t3\t4\t200", "network file, line 2: 3 nodes are announced, links have 4 up to 4"),
+        ("\t3\t2\t200", "\t3\t0\t200", "network file, line 10: '0' is not a node"),
+        ("\t.15\t4.0", "\t.15\t.5", "network file, line 10: power 0.5: only 0 and powers of at least 1"),
+        ("4.0\t50\t0\t1", "4.0\t50\t0\t1\t7", "network file, line 10: 11 figures of a link, of which only 10"),
+        ("4.0\t50\t0\t1", "4.0\t50\t2\t1", "network file, line 10: a toll of 2, and no word of what a toll is"),
+        ("4.0\t50\t0\t1", "4.0\t50\tx\t1", "network file, line 10: toll is a number, not 'x'"),
+        ("<END", "<TOLL FACTOR> x\n<END", "network file, line 6: <TOLL FACTOR> is a number, not 'x'"),
         ("\t3\t2\t200", "\t3\t3\t200", "network file, line 10: a link from node 3 to itself"),
-        ("\t3\t2\t200", "\t3\t2\t0", "network file, line 10: capacity must be positive"),
+        ("\t2\t3\t3e2", "\t2\t3\t0", "network file, line 11: capacity must be positive"),
         ("\t3\t2\t200", "\t3\t2\tnan", "network file, line 10: capacity is a number, not 'nan'"),
         ("\t3\t2\t200", "\t3\t2\t1e999", "network file, line 10: capacity is a number, not '1e999'"),
         ("\t3\t2\t200", "\t3\t2\t2_0", "network file, line 10: capacity is a number, not '2_0'"),
         ("5.25", "-5.25", "network file, line 11: free flow time cannot be negative"),
         ("\t3\t2\t200\t9\t0\t.15\t4.0\t50\t0\t1\t;", "\t3\t2\t200;", "network file, line 10: a link needs tail, head"),
-        ("\t.15\t4.0", "\t.2\t4.0", "network file, line 10: b 0.2 and power 4, but line 9 has 0.15 and 4"),
-        ("\t.15\t4.0", "\t.15\t1", "network file, line 10: b 0.15 and power 1, but line 9 has 0.15 and 4"),
     ],
 )
 def test_network_files_that_are_refused(old: str, new: str, why: str) -> None:
@@ -156,6 +160,61 @@ def test_network_files_that_are_refused(old: str, new: str, why: str) -> None:
 )
 def test_trips_files_that_are_refused(old: str, new: str, why: str) -> None:
     assert complaint(trips=changed(TRIPS, old, new)).startswith(why)
+
+
+def links_of(net: str, **options: Any) -> Any:
+    return tntp.convert(net, TRIPS, **options)["problem"]["network"]["links"]
+
+
+def test_links_have_their_own_latency_where_it_is_not_that_of_most() -> None:
+    second = changed(NETWORK, "\t.15\t4.0", "\t.2\t0")
+    body = tntp.convert(second, TRIPS)
+    assert body["problem"]["latency"] == {"type": "bpr", "b": 0.15, "power": 4}
+    own = [{name: link[name] for name in ("b", "power") if name in link} for link in links_of(second)]
+    assert own == [{}, {"b": 0.2, "power": 0}, {}, {}]
+    assert local.plan(json.loads(json.dumps(body)))["price"]["epsilon"] == 0.1
+    constant = NETWORK.replace("0.15\t4\t", "0.15\t0\t").replace("\t.15\t4.0", "\t1e9\t1")
+    assert [(link["b"], link["power"]) for link in links_of(constant)] == [(0.15, 0), (1e9, 1), (0.15, 0), (0.15, 0)]
+
+
+def test_tolls_and_lengths_count_by_their_weights() -> None:
+    tolled = changed(NETWORK, "4.0\t50\t0\t1", "4.0\t50\t2\t1")
+    fixed = [link.get("fixed_cost", 0) for link in links_of(tolled, toll_weight=0.5, distance_weight=0.1)]
+    assert fixed == pytest.approx([0.9, 1.9, 0.9, 0.9])
+    assert not any("fixed_cost" in link for link in links_of(tolled, toll_weight=0))
+    said = changed(tolled, "<END", "<TOLL FACTOR> 3\n<DISTANCE FACTOR> .5\n<END")
+    assert [link["fixed_cost"] for link in links_of(said)] == [4.5, 10.5, 4.5, 4.5]
+    assert [link["fixed_cost"] for link in links_of(said, distance_weight=1)] == [9, 15, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "kept", "b"),
+    [("inf", 1e12, 0.0), ("1e15", 1e12, 0.15 * 1e-12), ("1e12", 1e12, 0.15), ("99999999", 99999999, 0.15)],
+)
+def test_capacities_above_what_a_link_may_have_are_a_smaller_b(capacity: str, kept: float, b: float) -> None:
+    link = links_of(changed(NETWORK, "\t2\t3\t3e2", f"\t2\t3\t{capacity}"))[2]
+    assert (link["capacity"], link.get("b", 0.15)) == (kept, pytest.approx(b))
+
+
+def test_a_link_whose_time_is_constant_needs_no_capacity() -> None:
+    assert links_of(changed(NETWORK, "\t3\t2\t200", "\t3\t2\t0"))[1]["capacity"] == 1
+
+
+def test_nodes_may_have_any_numbers() -> None:
+    """Those of the file, in their order: zones 10 and 20, and node 35."""
+    node = {"1": "10", "2": "20", "3": "35"}
+    head, rows = NETWORK.split("~\tinit")
+    rows = "\n".join(
+        "\t".join([node.get(field, field) if at in (1, 2) else field for at, field in enumerate(row.split("\t"))])
+        for row in rows.split("\n")
+    )
+    trips = changed(changed(TRIPS, "Origin  1", "Origin  10"), "Origin\t2", "Origin\t20")
+    trips = trips.replace("    1 :", "   10 :").replace("    2 :", "   20 :")
+    net = changed(head, "<FIRST THRU NODE> 3", "<FIRST THRU NODE> 21") + "~\tinit" + rows
+    assert tntp.convert(net, trips, node_text=NODES.replace("\n3\t", "\n35\t")) == tntp.convert(NETWORK, TRIPS)
+    assert complaint(net=net, trips=trips.replace("   20 :", "   35 :")) == (
+        "trips file, line 6: 35 is not a zone: those are the first 2 nodes"
+    )
 
 
 def test_trips_are_rounded_when_asked_and_none_are_left_out() -> None:

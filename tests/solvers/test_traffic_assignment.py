@@ -85,7 +85,9 @@ def instances(draw: st.DrawFn) -> tuple[Network, Latency, Floats, Objective]:
 def own_latencies(rng: np.random.Generator, links: int) -> Latency:
     """Each link's own figures, constants and free links among them."""
     power = rng.choice([0.0, 1.0, 1.5, 2.5, 4.0], links)
-    return Latency(rng.choice([0.0, 0.15, 1.0, 3.0], links), power, rng.exponential(0.5, links) * (rng.random(links) > 0.5))
+    return Latency(
+        rng.choice([0.0, 0.15, 1.0, 3.0], links), power, rng.exponential(0.5, links) * (rng.random(links) > 0.5)
+    )
 
 
 # Independent oracles ------------------------------------------------------------------------------------------------

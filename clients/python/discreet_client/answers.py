@@ -198,8 +198,8 @@ class RoutingAnswer(Answer):
     status: Literal["converged", "iteration_limit"]
     """Whether the assignment reached the gap that was asked for"""
     total_travel_time: float
-    """Of the released demand; of the method counts; unit: trips a period times the unit of
-    free_flow_time"""
+    """Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
+    period times the unit of free_flow_time"""
     true_best_total_travel_time: float
     """What the best policy costs on the true mean demand; of simulations; unit: trips a period
     times the unit of free_flow_time"""

@@ -1953,14 +1953,35 @@ export interface components {
         /**
          * Link
          * @description A directed link of the network; nodes are 1..n.
+         *
+         *     Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and
+         *     `power` are those of the problem's `latency` where the link has none of its own.
          */
         Link: {
+            /**
+             * B
+             * @description Of this link; by default the latency's b, or factor where that is affine
+             * @default null
+             */
+            b?: number | null;
             /** Capacity */
             capacity: number;
+            /**
+             * Fixed Cost
+             * @description Added at any flow, in the unit of free_flow_time: a toll or a length by its weight
+             * @default 0
+             */
+            fixed_cost?: number;
             /** Free Flow Time */
             free_flow_time: number;
             /** Head */
             head: number;
+            /**
+             * Power
+             * @description Of this link, 0 or at least 1; by default the latency's, 1 where that is affine
+             * @default null
+             */
+            power?: number | null;
             /** Tail */
             tail: number;
         };
@@ -3084,7 +3105,7 @@ export interface components {
             tables: string[];
             /**
              * Total travel time of a period
-             * @description Of the released demand; of the method counts
+             * @description Of the released demand, fixed costs of links among it; of the method counts
              */
             total_travel_time?: number;
             /**

@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.options import JsonFlag, StateOption
 from discreet.cli.servers import settings_of
-from discreet.cli.showing import show_audit, show_report, tell
+from discreet.cli.showing import show_audit, show_networks, show_report, tell
 from discreet.errors import NotFound
 
 app = typer.Typer()
@@ -44,7 +44,10 @@ def audit(
 
 @app.command()
 def reproduce(
-    papers: Annotated[list[str] | None, typer.Argument(help="hassan, hale, xie, tsao, huo; all by default")] = None,
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(help="hassan, hale, xie, tsao, huo; all by default. Or: networks FOLDER, of TNTP files"),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
     markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
@@ -53,6 +56,9 @@ def reproduce(
     """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
     from discreet import reproduce as studies  # noqa: PLC0415
 
+    if papers and papers[0] == "networks":
+        _reproduce_networks(papers[1:], as_json=as_json)
+        return
     chosen = papers or list(studies.NAMES)
     if unknown := sorted(set(chosen) - set(studies.NAMES)):
         raise NotFound(f"there is no paper {', '.join(unknown)}; there are {', '.join(studies.NAMES)}")
@@ -70,18 +76,45 @@ def reproduce(
         tell([found.to_json() for found in reports], as_json, lambda: None)
 
 
+def _reproduce_networks(folders: list[str], *, as_json: bool) -> None:
+    """Exit 1 when none was loaded: what is refused has its reason in its row."""
+    from discreet.reproduce.road_networks import road_networks  # noqa: PLC0415
+
+    if len(folders) != 1:
+        raise typer.BadParameter("networks needs one folder of TNTP files")
+    if not (folder := Path(folders[0])).is_dir():
+        raise NotFound(f"there is no folder {folder}")
+    rows = list(road_networks(folder))
+    if not rows:
+        raise NotFound(f"there is no network, a file NAME_net.tntp, in {folder}")
+    tell([row.to_json() for row in rows], as_json, lambda: show_networks(rows))
+    if all(row.status == "refused" for row in rows):
+        raise typer.Exit(1)
+
+
 @converters.command("tntp")
 def convert_tntp(
     net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
     trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
     epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
     round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers")] = False,
+    toll_weight: Annotated[
+        float | None, typer.Option(min=0, help="Time that a unit of toll is worth; needed where links have tolls")
+    ] = None,
+    distance_weight: Annotated[float | None, typer.Option(min=0, help="Time that a unit of length is worth")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
     """The TNTP format of the field, as a job body with its dataset."""
     from discreet.problems.routing.tntp import convert  # noqa: PLC0415
 
-    body = convert(net.read_text(), trips.read_text(), epsilon=epsilon, round_trips=round_trips)
+    body = convert(
+        net.read_text(),
+        trips.read_text(),
+        epsilon=epsilon,
+        round_trips=round_trips,
+        toll_weight=toll_weight,
+        distance_weight=distance_weight,
+    )
     text = json.dumps(body, separators=(",", ":"))
     if out is None:
         print(text)

@@ -528,14 +528,29 @@ class LimitAnswer(TypedDict):
 
 
 class Link(TypedDict):
-    """A directed link of the network; nodes are 1..n."""
+    """
+    A directed link of the network; nodes are 1..n.
 
+    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a
+    period; `b` and `power` are those of the problem's `latency` where the link has none of its
+    own.
+    """
+
+    b: NotRequired[float | None]
+    """Of this link; by default the latency's b, or factor where that is affine; >= 0, <= 1e+12"""
     capacity: float
     """> 0, <= 1e+12"""
+    fixed_cost: NotRequired[float]
+    """
+    Added at any flow, in the unit of free_flow_time: a toll or a length by its weight; >= 0, <=
+    1e+09; default `0.0`
+    """
     free_flow_time: float
     """>= 0, <= 1e+09"""
     head: int
     """>= 1"""
+    power: NotRequired[float | None]
+    """Of this link, 0 or at least 1; by default the latency's, 1 where that is affine; >= 0, <= 20"""
     tail: int
     """>= 1"""
 
@@ -1518,8 +1533,8 @@ class RoutingResult(TypedDict):
     """Fields of more than a million numbers: left out here, given as Parquet"""
     total_travel_time: NotRequired[float]
     """
-    Of the released demand; of the method counts; unit: trips a period times the unit of
-    free_flow_time
+    Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
+    period times the unit of free_flow_time
     """
     true_best_total_travel_time: NotRequired[float]
     """

@@ -21,8 +21,8 @@ Node = Annotated[int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes ar
 class Link:
     """A directed link of the network; nodes are 1..n.
 
-    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and `power` are
-    those of the problem's `latency` where the link has none of its own.
+    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and
+    `power` are those of the problem's `latency` where the link has none of its own.
     """
 
     # No model: that takes five times as much memory as these figures, and networks have many links.

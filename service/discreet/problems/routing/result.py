@@ -57,7 +57,7 @@ class RoutingResult(SummedFields, total=False):
     total_travel_time: Annotated[
         float,
         shown(
-            "Of the released demand; of the method counts",
+            "Of the released demand, fixed costs of links among it; of the method counts",
             unit="trips a period times the unit of free_flow_time",
             title="Total travel time of a period",
         ),

@@ -83,7 +83,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Latency:
-    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each figure of all links or float64[m].
+    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each of all links or float64[m].
 
     The coefficient and the fixed cost (a toll, say, in units of time) are not negative, the power is 0 or at least 1.
     `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau of Public Roads (1964). Raises

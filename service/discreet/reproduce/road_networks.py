@@ -1,0 +1,204 @@
+"""A folder of public networks, each at the user equilibrium of its public demand, beside the best-known link flows.
+
+    for row in road_networks(folder):
+        row.to_json()
+
+Nothing is private here, no noise is added, and trips keep their fractions. The files are those of the collection
+"Transportation Networks for Research": `NAME_net.tntp`, `NAME_trips.tntp` beside it, and `NAME_flow.tntp` (From, To,
+Volume, Cost) where link flows are published. What a unit of toll and of length costs stands in the network file or,
+mostly, nowhere: then it is what explains the published costs at the published volumes.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import DiscreetError, InvalidInput
+from discreet.problems.routing.tntp import NetworkFile, read_network, read_trips
+from discreet.solvers.errors import NoSolution
+from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, assign, unreachable_pairs
+
+GAP, MOST_ITERATIONS = 1e-10, 300
+EXPLAINED = 1e-4
+"""Weights explain published costs when they leave no more than this part of the largest."""
+_NETWORK = re.compile(r"(.+)[_-]net\.(tntp|txt)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network: loaded, or refused and why. The differences are those of link flows to the published ones, of any link
+    relative to the largest flow, and of all links relative to the sum of flows; None where none are published."""
+
+    network: str
+    status: str
+    reason: str | None
+    gap: float | None
+    largest_difference: float | None
+    total_difference: float | None
+    seconds: float
+    mib: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what there is nothing to say of; `gap` is always there."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name == "gap"}
+
+
+def road_networks(folder: Path) -> Iterator[Row]:
+    """A row of each network in the folder and those in it, by path."""
+    one = Network(2, 2, 0, np.array([0, 1]), np.array([1, 0]), np.ones(2), np.ones(2))
+    start = Latency(np.ones(2), np.ones(2), np.zeros(2))
+    assign(one, start, np.ones((2, 2)), "user_equilibrium")  # kernels are loaded before anything is measured
+    for path in sorted(folder.rglob("*")):
+        if (name := _NETWORK.fullmatch(path.name)) and path.is_file():
+            yield _row(name[1], path)
+
+
+def _row(name: str, path: Path) -> Row:
+    _forget_peak()
+    begun = time.perf_counter()
+    found: tuple[str | None, float | None, float | None, float | None]
+    try:
+        status, found = "loaded", _solved(name, path)
+    except InvalidInput as error:
+        status, found = "refused", (error.issues[0].detail, None, None, None)
+    except (DiscreetError, OSError, ValueError) as error:
+        status, found = "refused", (str(error), None, None, None)
+    except MemoryError:
+        status, found = "refused", ("there is not enough memory", None, None, None)
+    return Row(name, status, *found, round(time.perf_counter() - begun, 3), round(_peak_mib(), 1))
+
+
+def _solved(name: str, path: Path) -> tuple[str | None, float, float | None, float | None]:
+    """What is to be said of it, the gap and the two differences."""
+    if "asym" in f"{path.parent.name} {name}".lower():
+        raise InvalidInput("its costs are asymmetric (a link's depends on other links' flows), which is not modelled")
+    file = read_network(_text(path))
+    beside = _beside(path, name, "trips")
+    if beside is None:
+        raise InvalidInput(f"there is no trips file {name}_trips beside it")
+    trips = read_trips(_text(beside), file.numbers)
+    if trips.zones != file.zones:
+        raise InvalidInput(f"the network file has {file.zones} zones, the trips file {trips.zones}")
+    network, latency = _arrays(file)
+    published = _beside(path, name, "flow")
+    flows, said = (None, None) if published is None else _published(_text(published), file)
+    weights: tuple[float, float] | None = None
+    if flows is not None and file.toll_factor is None and file.distance_factor is None:
+        weights = _weights(file, flows[1] - latency.times(network, flows[0]))
+        if weights is None:
+            said = "the published costs are not those of the network file by any weights of toll and length"
+    fixed_cost = np.array(file.fixed_costs(*(weights or (None, None))))
+    demand = np.zeros((file.zones, file.zones))
+    for row in trips.rows:
+        demand[row.origin - 1, row.destination - 1] = row.trips
+    latency = Latency(latency.coefficient, latency.power, fixed_cost)
+    try:
+        found = assign(network, latency, demand, "user_equilibrium", gap=GAP, max_iterations=MOST_ITERATIONS)
+    except NoSolution as error:
+        ends = next(
+            ([file.numbers[zone] for zone in pair] for pair in unreachable_pairs(network) if demand[pair]), None
+        )
+        says = str(error) if ends is None else f"trips, but no path, lead from zone {ends[0]} to zone {ends[1]}"
+        raise InvalidInput(says) from None
+    if found.status != "converged":
+        says = f"stopped after {found.iterations} iterations"
+        said = says if said is None else f"{said}; {says}"
+    if flows is None:
+        return said, found.relative_gap, None, None
+    apart = np.abs(found.link_flows - flows[0])
+    return (
+        said,
+        found.relative_gap,
+        float(apart.max(initial=0.0) / max(flows[0].max(initial=0.0), np.finfo(float).tiny)),
+        float(apart.sum() / max(flows[0].sum(), np.finfo(float).tiny)),
+    )
+
+
+def _arrays(file: NetworkFile) -> tuple[Network, Latency]:
+    """The solver's form, without tolls and lengths."""
+    rows = file.links
+    network = Network(
+        nodes=file.nodes,
+        zones=file.zones,
+        first_through_node=file.first_through_node - 1,
+        tail=np.array([row.tail - 1 for row in rows], dtype=np.int64),
+        head=np.array([row.head - 1 for row in rows], dtype=np.int64),
+        free_flow_time=np.array([row.free_flow_time for row in rows]),
+        capacity=np.array([row.capacity for row in rows]),
+    )
+    return network, Latency(np.array([row.b for row in rows]), np.array([row.power for row in rows]))
+
+
+def _weights(file: NetworkFile, rest: Floats) -> tuple[float, float] | None:
+    """The weights of toll and length, least squares, that leave nothing of the costs that times do not explain; else
+    None. Rounded, as those who publish choose round figures, where that explains as much."""
+    columns = np.array([(row.toll, row.length) for row in file.links], dtype=np.float64)
+    sizes = np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    found = np.linalg.lstsq(columns / sizes, rest, rcond=None)[0] / sizes
+    found = np.round(np.where(np.abs(found) * sizes > EXPLAINED * np.abs(rest).max(initial=1e-9), found, 0.0), 6)
+    enough = EXPLAINED * max(1.0, float(np.abs(rest).max(initial=0.0)))
+    if (found < 0).any() or np.abs(rest - columns @ found).max(initial=0.0) > enough:
+        return None
+    return float(found[0]), float(found[1])
+
+
+def _published(text: str, file: NetworkFile) -> tuple[tuple[Floats, Floats] | None, str | None]:
+    """The flows and costs of the network's links, each float64[m], or why there are none."""
+    given: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for line in text.splitlines():
+        fields = line.partition("~")[0].replace(";", " ").replace(":", " ").split()
+        try:
+            figures = float(fields[2]), float(fields[3])
+        except (IndexError, ValueError):
+            continue
+        given[fields[0], fields[1]].append(figures)
+    rows = []
+    for link in reversed(file.links):  # of parallel links each takes the last that is left
+        ends = str(file.numbers[link.tail - 1]), str(file.numbers[link.head - 1])
+        if not given[ends]:
+            return None, f"the flow file has no flow of the link from {ends[0]} to {ends[1]}"
+        rows.append(given[ends].pop())
+    flow, cost = np.array(rows[::-1]).reshape(-1, 2).T
+    return (flow, cost), None
+
+
+def _beside(path: Path, name: str, what: str) -> Path | None:
+    """The file of this network of another kind, whatever its letters' case; or the folder's only one of that kind."""
+    files = [one for one in sorted(path.parent.iterdir()) if one.suffix.lower() in (".tntp", ".txt")]
+    same = [one for one in files if one.stem.lower().replace("-", "_") == f"{name}_{what}".lower().replace("-", "_")]
+    if same:
+        return same[0]
+    alone = sum(_NETWORK.fullmatch(one.name) is not None for one in files) == 1
+    likely = [one for one in files if one.stem.lower().endswith(what)]
+    return likely[0] if alone and len(likely) == 1 else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _forget_peak() -> None:
+    """Where the kernel allows it the peak of memory is counted anew."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_mib() -> float:
+    """The most memory that this process has had, since `_forget_peak` where that works."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024
+    except (OSError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
