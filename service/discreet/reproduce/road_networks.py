@@ -66,16 +66,18 @@ def road_networks(folder: Path) -> Iterator[Row]:
 def _row(name: str, path: Path) -> Row:
     _forget_peak()
     begun = time.perf_counter()
-    found: tuple[str | None, float | None, float | None, float | None]
+    reason, gap, largest, total = None, None, None, None
     try:
-        status, found = "loaded", _solved(name, path)
+        reason, gap, largest, total = _solved(name, path)
     except InvalidInput as error:
-        status, found = "refused", (error.issues[0].detail, None, None, None)
+        reason = error.issues[0].detail
     except (DiscreetError, OSError, ValueError) as error:
-        status, found = "refused", (str(error), None, None, None)
+        reason = str(error)
     except MemoryError:
-        status, found = "refused", ("there is not enough memory", None, None, None)
-    return Row(name, status, *found, round(time.perf_counter() - begun, 3), round(_peak_mib(), 1))
+        reason = "there is not enough memory"
+    status = "refused" if gap is None else "loaded"
+    seconds, mib = round(time.perf_counter() - begun, 3), round(_peak_mib(), 1)
+    return Row(name, status, reason, gap, largest, total, seconds, mib)
 
 
 def _solved(name: str, path: Path) -> tuple[str | None, float, float | None, float | None]:
