@@ -79,6 +79,7 @@ def test_the_clip_follows_from_public_figures() -> None:
     assert plan.parameters["max_importance"] is None
     assert [event.price().epsilon for event in plan.events] == [950_000_000, 50_000_000]
     assert not problem().noised_sums(plan)
+    assert "clip" in plan.noise[1].quantity
     own = planned(public(), max_importance=7)
     assert (len(own.events), own.parameters["max_importance"]) == (1, 7)
     assert problem().noised_sums(own) == {"sums"}
@@ -175,6 +176,8 @@ def test_noise_is_called_noise() -> None:
     assert said["noise_dominates"]["policy_value"]
     ends = said["values"]["policy_value"]
     assert ends["upper"] - ends["lower"] > 0.5  # what is known is little, and it says so
+    ends = said["values"]["behaviour_value"]
+    assert ends["upper"] - ends["lower"] > 0.5
     plan = planned(bench.public(known=True), 0.001)
     assert "mostly noise" in plan.advice[0]
 

@@ -114,6 +114,13 @@ def test_sums_that_are_noise_say_nothing() -> None:
         size = noise.effective_size()
         assert 0 <= size.ends.lower <= size.ends.upper <= noise.count
         assert noise.true_value().lower <= noise.true_value().upper
+    # Noise of 3,000 on a public number of 300: whatever the sums, no interval is a point.
+    for _ in range(200):
+        drowned = WeightedSums(rng.laplace(0, 2e3, ENTRIES), 9e6, largest_weight=2.0, quantile=1.645, trajectories=300)
+        for told, least in ((drowned.policy(), 0.2), (drowned.behaviour(), 0.9), (drowned.clipped_mass(), 0.9)):
+            assert told.ends.upper - told.ends.lower > least
+            assert told.ends.lower <= told.value <= told.ends.upper
+        assert drowned.true_value().upper - drowned.true_value().lower > 0.2
     nothing = WeightedSums(np.zeros(ENTRIES), variance=1.0, largest_weight=5.0, quantile=1.645)
     assert (nothing.policy().ends, nothing.noise_half_width()) == ((0, 1), math.inf)
 

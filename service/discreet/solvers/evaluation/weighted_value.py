@@ -106,15 +106,12 @@ class WeightedSums:
 
     def policy(self) -> Told:
         """The value of the target policy with weights clipped at the largest: E[u g] / E[u]."""
-        value = self._ratio(WEIGHTED_VALUE, WEIGHTED)
-        ends = self._fieller(WEIGHTED_VALUE, WEIGHTED, self._spread(self.masses[:3], self._share()))
-        return Told(value, ends.within(0, 1))
+        return self._told(WEIGHTED_VALUE, WEIGHTED, self._spread(self.masses[:3], self._share()))
 
     def behaviour(self) -> Told:
         """The value of the behaviour policy: E[g]."""
         both = self.masses[:3] + self.masses[3:]
-        ends = self._fieller(VALUE, ALL, self._spread(both, 1.0))
-        return Told(self._ratio(VALUE, ALL), ends.within(0, 1))
+        return self._told(VALUE, ALL, self._spread(both, 1.0))
 
     def difference(self) -> Told:
         """Of the two, which are of the same people: from how far each end of their intervals is from its value, and
@@ -147,14 +144,14 @@ class WeightedSums:
         # t n = n - W sum of u; its spread by people is the sum of (1 - t - W u)².
         count, cut = self.count, cap * max(self.weight, 0.0)
         spread = Quadratic(count - 2 * cut + cap**2 * self.squares, 2 * cut - 2 * count, count)
-        ends = self._fieller(ALL - cap * WEIGHTED, ALL, spread)
-        return Told(self._ratio(ALL - cap * WEIGHTED, ALL), ends.within(0, 1))
+        return self._told(ALL - cap * WEIGHTED, ALL, spread)
 
     def true_value(self) -> Ends:
         """Ends that hold the value of the target policy whatever those returns are whose weights were cut off: it is
-        at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1."""
+        at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never narrower than with clips."""
         lower, upper = self._bound(self.masses), 1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel())
-        return Ends(lower, max(lower, upper)).within(0, 1)
+        clipped = self.policy().ends
+        return Ends(min(lower, clipped.lower), max(upper, clipped.upper)).within(0, 1)
 
     def noise_half_width(self) -> float:
         """How far noise alone moves the target policy's value."""
@@ -173,6 +170,14 @@ class WeightedSums:
         spread = Quadratic(cap**2 * self._share() * max(float(masses[0]), 0.0), -2 * gained, count)
         # The noise is the same in each entry, whichever of its ends a return is counted from.
         return self._fieller(cap * WEIGHTED_VALUE, ALL, spread, masses).lower
+
+    def _told(self, above: Floats, below: Floats, spread: Quadratic) -> Told:
+        """A number that is known to be 0 to 1: where noise moved it beyond, the interval is also of the nearer end in
+        its place, or it could be nothing."""
+        value, under = self._ratio(above, below), float(below @ self.masses)
+        ends = self._fieller(above, below, spread)
+        shift = value - float(above @ self.masses) / under if under > 0 else 0.0
+        return Told(value, Ends(ends.lower + min(shift, 0.0), ends.upper + max(shift, 0.0)).within(0, 1))
 
     def _ratio(self, above: Floats, below: Floats) -> float:
         under = float(below @ self.masses)
