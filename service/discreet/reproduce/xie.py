@@ -198,9 +198,12 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
     methods = {"moments": "moments", "minibatch": "minibatch", "GPOPE": "gradient"}
     if b.size > MOMENTS_FEATURES:
         methods.pop("moments")
+    if setting.public.continuing:
+        methods["constant"] = "constant"
     rows = []
     for epsilon in DENSE_EPSILONS:
-        auto = setting.job().plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters["method"]
+        asked = setting.job(initial=[list(features.low)])  # without `initial` off-policy data are weighed instead
+        auto = asked.plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters["method"]
         private = {
             label: float(np.median(setting.errors(releases, epsilon, method=method))) / nothing
             for label, method in methods.items()
@@ -211,7 +214,7 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
                 "m": moved.trajectories,
                 "epsilon": epsilon,
                 "auto": auto,
-                **{label: private.get(label) for label in ("moments", "minibatch", "GPOPE")},
+                **{label: private.get(label) for label in ("moments", "minibatch", "GPOPE", "constant")},
                 "best constant": setting.mspbe(constant) / nothing,
                 "WIS-LSTD, not private": setting.mspbe(exact) / nothing,
             }
