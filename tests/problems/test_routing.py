@@ -308,6 +308,28 @@ def test_plans_are_refused_by_field(part: dict[str, Any], values: dict[str, Any]
     assert pointer in {issue.pointer for issue in refused.value.issues}
 
 
+def test_links_have_their_own_latency_and_fixed_cost() -> None:
+    """Of 6 trips from 1 to 2: times 10 + y of a link, 2 + y + 5 of one with a toll: they level at 11.5."""
+    links = [
+        {"tail": 1, "head": 2, "free_flow_time": 10, "capacity": 10},
+        {"tail": 1, "head": 2, "free_flow_time": 2, "capacity": 3, "b": 1.5, "power": 1, "fixed_cost": 5},
+        {"tail": 2, "head": 1, "free_flow_time": 1, "capacity": 1, "b": 3, "power": 0},
+    ]
+    part, values = public(zones=2, periods=1), {"network": {"nodes": 2, "links": links}}
+    asked = problem(**values, latency={"type": "bpr", "b": 1, "power": 1}, objective="user_equilibrium")
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=0))
+    trips = np.array([[0, 6], [2, 0]])
+    shown = asked.finish(part, plan, {"trips": trips}, lambda *_: None).to_json()
+    assert shown["link_flows"] == pytest.approx([1.5, 4.5, 2])
+    assert shown["total_travel_time"] == pytest.approx(6 * 11.5 + 2 * 4)
+    for wrong, pointer in (({"power": 0.5}, "/problem/network/links/0/power"), ({"power": 4}, "/problem/latency")):
+        bent = {"network": {"nodes": 2, "links": [links[0] | wrong, *links[1:]]}}
+        with pytest.raises(InvalidInput) as refused:
+            problem(**bent, **GRADIENT).plan(public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13))
+        assert pointer in {issue.pointer for issue in refused.value.issues}
+    problem(**values, **GRADIENT).plan(public(zones=2, **BOUNDS), Budget(epsilon=EPSILON, delta=10**13))
+
+
 def test_sioux_falls_costs_under_a_millionth_at_epsilon_a_tenth() -> None:
     """Median over 20 releases of the extra travel time on the true mean demand: must be under 1e-4 %."""
     body = json.loads((ROOT / "examples/routing-sioux-falls.json").read_text())
