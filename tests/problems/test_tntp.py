@@ -230,7 +230,7 @@ def test_budgets_that_json_cannot_say_are_refused(text: str) -> None:
     assert complaint(cap=("1", text)).startswith("cap delta: ")
 
 
-def test_the_command_writes_the_body(tmp_path: Path) -> None:
+def test_the_command_writes_the_body(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, trips, out = tmp_path / "net.tntp", tmp_path / "trips.tntp", tmp_path / "job.json"
     net.write_text(NETWORK)
     trips.write_text(TRIPS)
@@ -238,3 +238,6 @@ def test_the_command_writes_the_body(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == tntp.convert(NETWORK, TRIPS, epsilon="0.5")
     trips.write_text(changed(TRIPS, "12.0", "12.5"))
     assert cli.run(["convert", "tntp", str(net), str(trips)]) == 1
+    capsys.readouterr()
+    assert cli.run(["convert", "tntp", str(net), str(trips), "--round-trips"]) == 0
+    assert capsys.readouterr().err == "rounding made 17 trips of 17.50\n"

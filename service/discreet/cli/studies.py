@@ -105,7 +105,7 @@ def convert_tntp(
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
     """The TNTP format of the field, as a job body with its dataset."""
-    from discreet.problems.routing.tntp import convert  # noqa: PLC0415
+    from discreet.problems.routing.tntp import convert, read_network, read_trips  # noqa: PLC0415
 
     body = convert(
         net.read_text(),
@@ -115,6 +115,11 @@ def convert_tntp(
         toll_weight=toll_weight,
         distance_weight=distance_weight,
     )
+    if round_trips:
+        kept = sum(row["count"] for row in body["problem"]["dataset"]["content"]["trips"])
+        file = read_trips(trips.read_text(), read_network(net.read_text()).numbers)
+        written = sum(row.trips for row in file.rows)
+        typer.echo(f"rounding made {kept:,} trips of {written:,.2f}", err=True)
     text = json.dumps(body, separators=(",", ":"))
     if out is None:
         print(text)
