@@ -90,7 +90,8 @@ class Fourier:
 
     def constant(self) -> Floats | None:
         """The first wave is 1 everywhere."""
-        return np.eye(1, self.dimension)[0]
+        one: Floats = np.eye(1, self.dimension)[0]
+        return one
 
     def __call__(self, state: ArrayLike) -> Floats:
         """`state[N, k]`; InvalidArgument when k is another."""
