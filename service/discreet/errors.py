@@ -7,6 +7,7 @@
     ├── NotFound              no such object for this tenant
     ├── Conflict              the object is in a state that does not allow it
     │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
+    │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that; JSON pointers
     │   └── ReleaseDiffers    what is asked again was fixed otherwise at the release; carries JSON pointers
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
@@ -120,6 +121,16 @@ class BudgetExhausted(Conflict):
     def __init__(self, binding: Mapping[str, object], detail: str | None = None) -> None:
         super().__init__(detail)
         self.binding = dict(binding)
+
+
+class Exposed(Conflict):
+    """What the job opens shows too much of so few agents, and that was not accepted by name."""
+
+    code = "exposed"
+
+    def __init__(self, detail: str, pointer: str) -> None:
+        super().__init__(detail)
+        self.issues = (FieldIssue(pointer, detail),)
 
 
 class ReleaseDiffers(Conflict):

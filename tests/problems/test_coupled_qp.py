@@ -17,13 +17,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from discreet.errors import InvalidInput
+from discreet.errors import Exposed, InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems.contents import pack, unpack
+from discreet.problems.coupled_qp import exposure
 from discreet.problems.coupled_qp.checks import steps_of
 from discreet.problems.coupled_qp.data import part_of
-from discreet.problems.coupled_qp.problem import USEFUL_NOISE, CoupledQp
+from discreet.problems.coupled_qp.exposure import USEFUL_NOISE
+from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
@@ -344,6 +346,7 @@ def federated(count: int, **changes: Any) -> dict[str, Any]:
         "encryption": {"scheme": "masking"},
         "protocol": "federated",
         "federation": {"agents": count},
+        "exposure": "accepted",
         **changes,
     }
 
@@ -461,3 +464,61 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
     else:
         with pytest.raises(AgentError, match="the box is too large"):
             run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums)
+
+
+# What agents find out of each other ---------------------------------------------------------------------------------
+
+
+def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
+    for count, refused in ((3, True), (99, True), (100, False)):  # two numbers a round, three rounds: 100 suffice
+        problem = CoupledQp.model_validate(federated(count, exposure=None))
+        if not refused:
+            plan = problem.plan_federation((), problem.budget(None))
+            assert "exposure" not in plan.parameters["sums"]
+            assert plan.neighbours == exposure.HIDDEN
+            continue
+        with pytest.raises(
+            Exposed, match=r'6 opened numbers need 100 agents at least; .* exposure: "accepted"'
+        ) as told:
+            problem.plan_federation((), problem.budget(None))
+        assert told.value.issues[0].pointer == "/problem/exposure"
+        assert told.value.code == "exposed"
+    problem = CoupledQp.model_validate(federated(3))
+    plan = problem.plan_federation((), problem.budget(None))
+    assert plan.parameters["sums"]["exposure"] == "accepted"
+    assert plan.neighbours == exposure.FROM_THE_SERVER
+    assert plan.exposure is not None
+    assert (plan.exposure.agents, plan.exposure.rounds, plan.exposure.sums) == (3, 3, 6)
+    assert "of all 2 others" in plan.exposure.sentence
+
+
+def test_more_numbers_need_more_agents() -> None:
+    steps = {"primal": 0.1, "dual": 0.1, "iterations": 6}
+    with pytest.raises(Exposed, match="12 opened numbers need 120"):
+        Federation(119, exposure=None, steps=steps)
+    problem = CoupledQp.model_validate(federated(120, exposure=None, steps=steps))
+    assert problem.plan_federation((), problem.budget(None)).exposure is not None
+
+
+def test_noise_in_the_sums_needs_nobodys_word() -> None:
+    problem = CoupledQp.model_validate(federated(40, exposure=None, noise={"epsilon": 30, "delta": 1e-6, "clip": 1.2}))
+    plan = problem.plan_federation((), problem.budget(None))
+    assert plan.exposure is not None
+    assert "bounded by the epsilon and delta" in plan.exposure.sentence
+    # As the page says: at epsilon 1, delta 1e-6 and 200 rounds, two numbers a sum.
+    assert exposure.noise_agents(200, 2) == 676
+
+
+def test_a_simulation_is_not_concerned() -> None:
+    problem = CoupledQp.model_validate({**CoupledQp.example()["problem"], "exposure": "accepted"})
+    plan = problem.plan(None, problem.budget(None))
+    assert plan.exposure is None
+    assert "exposure" not in plan.parameters["sums"]
+
+
+def test_parameters_without_it_are_signed_as_before_there_was_the_field() -> None:
+    """So old certificates and sessions in progress verify: their documents are compared byte by byte."""
+    before = '"dealer":0,"dimension":2,"fraction_bits":32,"key_bits":3072,"noise_sigma":0.0,"rounds":3'
+    roster = secure_sum.Roster("job", (b"a" * 32,), b"b" * 32, Parameters(2, 3, 10.0, "masking"))
+    assert before in roster.document.decode()
+    assert b"exposure" not in roster.document

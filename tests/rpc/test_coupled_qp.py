@@ -16,10 +16,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from discreet.ledger.certificates import is_signed
+from discreet.problems.coupled_qp.exposure import FROM_THE_SERVER
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet_client import secure_sum
-from discreet_client.agent import Agent, QuadraticCost
+from discreet_client.agent import Agent, Demands, QuadraticCost
 from discreet_client.client import ApiError
 from discreet_client.federation.identity import Identity
 from tests.conftest import eventually
@@ -38,7 +39,7 @@ class QpAgent(AgentProcess):
     def start(self) -> None:
         self.folder.mkdir(exist_ok=True, parents=True)
         path = self.folder / "agent.json"
-        path.write_text(json.dumps({"kind": "coupled_qp", **self.problem}))
+        path.write_text(json.dumps({"kind": "coupled_qp", "demands": {"exposure": "accepted"}, **self.problem}))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
         self.process = subprocess.Popen(
             [
@@ -62,6 +63,7 @@ def spec(scheme: str, iterations: int = 200, **changes: Any) -> dict[str, Any]:
         "encryption": {"scheme": scheme, "key_bits": 2048},
         "protocol": "federated",
         "federation": {"agents": 3, "join_seconds": 1000.0, "round_seconds": 300.0},
+        "exposure": "accepted",
         **changes,
     }
 
@@ -114,7 +116,7 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
         "epsilon": None,
         "delta": None,
         "unit": "agent",
-        "neighbours": "each agent's data, by cryptography: what agents see are the sums of all rounds",
+        "neighbours": FROM_THE_SERVER,
     }
     section = certificate["cryptographic"]
     assert (section["scheme"], section["rounds"]) == (scheme, 200)
@@ -225,7 +227,8 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     shared.joined(job, 3)
     shared.cli("approve", job)
     cost = QuadraticCost(np.array(mine["A_q"]), np.array(mine["a_l"]))
-    x = agent.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, primal=0.1)
+    mine_accepts = Demands(exposure="accepted")
+    x = agent.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, primal=0.1, demands=mine_accepts)
     assert x == pytest.approx(OPTIMUM[0], abs=TOLERANCE)
     # Asked again it knows the answer.
     again = Agent.from_token(tokens[0], tmp_path / "agent.key")

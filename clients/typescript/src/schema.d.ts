@@ -1032,6 +1032,12 @@ export interface components {
              */
             encryption?: components["schemas"]["Encryption"];
             /**
+             * Exposure
+             * @description `accepted`: the owner knows that the agents are few for the sums that are opened to them; each agent says the same in its demands
+             * @default null
+             */
+            exposure?: "accepted" | null;
+            /**
              * @description Needed with protocol `federated`
              * @default null
              */
@@ -1519,6 +1525,32 @@ export interface components {
              * @description Where its sealed bytes are still found, and until when, in sentences
              */
             remains: string[];
+        };
+        /**
+         * Exposure
+         * @description What agents can find out of each other by what all of them are told.
+         */
+        Exposure: {
+            /**
+             * Agents
+             * @description Of the session
+             */
+            agents: number;
+            /**
+             * Rounds
+             * @description Sums that are opened to every agent, at most
+             */
+            rounds: number;
+            /**
+             * Sentence
+             * @description What one agent that lies can find out
+             */
+            sentence: string;
+            /**
+             * Sums
+             * @description Numbers in all of them together
+             */
+            sums: number;
         };
         /**
          * FederatedAgents
@@ -2554,6 +2586,8 @@ export interface components {
             events: {
                 [key: string]: unknown;
             }[];
+            /** @description What agents can find out of each other by opened sums */
+            exposure?: components["schemas"]["Exposure"] | null;
             /** Iterations */
             iterations: {
                 [key: string]: number;
@@ -4780,7 +4814,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `budget_exhausted`: The privacy budget does not allow this; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else; `request_in_flight`: The same request is being answered */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `exposed`: So few agents are exposed to each other; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else; `request_in_flight`: The same request is being answered */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5725,7 +5759,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else */
+            /** @description `exposed`: So few agents are exposed to each other; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -6035,7 +6069,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `budget_exhausted`: The privacy budget does not allow this; `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed; `roster_stale`: The roster is out of date; `session_full`: The session is full; `unit_differs`: The privacy units differ */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `exposed`: So few agents are exposed to each other; `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed; `roster_stale`: The roster is out of date; `session_full`: The session is full; `unit_differs`: The privacy units differ */
             409: {
                 headers: {
                     [name: string]: unknown;

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, create_model
 
 from discreet.problems import KINDS
 from discreet.problems.contents import Mode
-from discreet.problems.plans import NoiseSummary, Resources
+from discreet.problems.plans import Exposure, NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
 from discreet.usecases.requests import Role
@@ -101,6 +101,7 @@ class PlanBody(BaseModel):
     neighbours: str
     assumptions: list[str]
     advice: list[str]
+    exposure: Exposure | None = Field(default=None, description="What agents can find out of each other by opened sums")
     released_by: list[str] = Field(
         default_factory=list, description="Jobs that are asked again: the noise is theirs, nothing more is released"
     )

@@ -99,6 +99,8 @@ def show_plan(answer: Mapping[str, Any]) -> None:
         out.print(f"privacy: epsilon {privacy['epsilon']}, delta {privacy['delta']}, to be sent with a job")
     out.print(f"price: epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}")
     out.print(f"protects: {answer['plan']['neighbours']}")
+    if exposure := answer["plan"].get("exposure"):
+        out.print(f"exposure: {exposure['sentence']}")
     if advice := answer["plan"]["advice"]:
         out.print("what to expect, from public figures:")
     for sentence in advice:
@@ -165,6 +167,8 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
             f"certificate: {guarantee['type']}, epsilon {guarantee['epsilon']}, delta {guarantee['delta']};"
             f" protects {guarantee['neighbours']}"
         )
+    if exposure := answer["certificate"].get("exposure"):
+        screen.print(f"exposure: {exposure['sentence']}")
     if out is not None:
         screen.print(f"written to {out}")
 

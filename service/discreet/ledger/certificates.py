@@ -56,12 +56,14 @@ def certificate(
     follows_from: Sequence[Mapping[str, Any]] = (),
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
+    exposure: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
     of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256,
     hexadecimal, of the result's canonical JSON and of its Parquet files, `release_digest` of what the mechanisms
     released, where that is kept; `follows_from` are the certificates of jobs that were asked again; `federation` names
-    roster and transcript, `cryptographic` the protocol that hides what agents send."""
+    roster and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they find out
+    of each other all the same."""
     kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
@@ -87,6 +89,7 @@ def certificate(
         **({} if not follows_from else {"follows_from": _followed(follows_from)}),
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
+        **({} if exposure is None else {"exposure": dict(exposure)}),
     }
 
 

@@ -91,6 +91,15 @@ class NoiseSummary(Frozen):
         )
 
 
+class Exposure(Frozen):
+    """What agents can find out of each other by what all of them are told."""
+
+    agents: int = Field(description="Of the session")
+    rounds: int = Field(description="Sums that are opened to every agent, at most")
+    sums: int = Field(description="Numbers in all of them together")
+    sentence: str = Field(description="What one agent that lies can find out")
+
+
 class Plan(Frozen):
     """What a job will do, made of public figures. Its price is the sum of its events' prices."""
 
@@ -104,6 +113,7 @@ class Plan(Frozen):
     assumptions: tuple[str, ...] = ()
     advice: tuple[str, ...] = Field(default=(), description="What to expect of the answer, from public figures")
     parameters: dict[str, Any] = Field(default_factory=dict, description="Public constants of the kind")
+    exposure: Exposure | None = Field(default=None, description="What agents can find out of each other")
     released_by: tuple[str, ...] = Field(
         default=(), description="Jobs whose releases are asked again: events and noise are theirs, the price is 0"
     )

@@ -377,7 +377,7 @@ def price_view(price: Price) -> dict[str, float]:
 def plan_view(plan: Plan) -> dict[str, Any]:
     """A plan as it is published."""
     shown = {"events", "noise", "iterations", "resources", "unit", "neighbours", "assumptions", "advice"}
-    body = plan.model_dump(mode="json", include=shown | {"released_by"})
+    body = plan.model_dump(mode="json", include=shown | {"released_by", "exposure"})
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}
 

@@ -256,10 +256,7 @@ async def publish(
             neighbours=held.plan.neighbours,
             events=[] if held.firsts else [event.model_dump(mode="json") for event in held.plan.events],
             filters=passed,
-            assumptions=[
-                *held.plan.assumptions,
-                *(_release_assumptions(held) if assumptions is None else assumptions),
-            ],
+            assumptions=[*held.plan.assumptions, *(_release_assumptions(held) if assumptions is None else assumptions)],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[
                 {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()} for entry in settled
@@ -271,6 +268,7 @@ async def publish(
             follows_from=[first.certificate for first in held.firsts],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
+            exposure=None if held.plan.exposure is None else held.plan.exposure.model_dump(mode="json"),
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
         faults.point("publish.written")

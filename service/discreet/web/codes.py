@@ -153,6 +153,12 @@ CODES: dict[str, Code] = {
         '/problem/method: fixed when job_1DkLuJ3mW4pS released: "counts" there',
         {"errors": [{"pointer": "/problem/method", "detail": 'fixed when job_1DkLuJ3mW4pS released: "counts" there'}]},
     ),
+    "exposed": Code(
+        409,
+        "So few agents are exposed to each other",
+        'without noise 40 opened numbers need 400 agents at least; with fewer say exposure: "accepted"',
+        {"errors": [{"pointer": "/problem/exposure", "detail": "3 agents, 40 opened numbers"}]},
+    ),
     "no_release": Code(
         409, "The job has released nothing that can be asked again", "job_1DkLuJ3mW4pS is running: it has no result yet"
     ),

@@ -22,6 +22,7 @@ from starlette.routing import Match
 from discreet.errors import (
     BudgetExhausted,
     DiscreetError,
+    Exposed,
     FieldIssue,
     InvalidInput,
     NotFound,
@@ -131,7 +132,7 @@ def of_error(error: DiscreetError) -> JSONResponse:
         extra["binding"] = error.binding
     if error.limit is not None:
         extra["limit"] = asdict(error.limit)
-    issues = error.issues if isinstance(error, InvalidInput | NotFound | ReleaseDiffers) else ()
+    issues = error.issues if isinstance(error, InvalidInput | NotFound | Exposed | ReleaseDiffers) else ()
     headers = None
     if isinstance(error, TooManyRequests):
         spent = Rate(error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left)

@@ -43,6 +43,7 @@ def problem(count: int, **changes: Any) -> CoupledQp:
             "encryption": {"scheme": "masking"},
             "protocol": "federated",
             "federation": {"agents": count},
+            "exposure": "accepted",
             **changes,
         }
     )
@@ -53,7 +54,7 @@ class Party:
 
     def __init__(self, seed: int, folder: Path | None = None, demands: Demands | None = None) -> None:
         random = np.random.default_rng(seed)
-        self.identity, self.demands = Identity.generate(), demands or Demands()
+        self.identity, self.demands = Identity.generate(), demands or Demands(exposure="accepted")
         self.A_u, self.A_g = random.uniform(0.5, 1, (2, 2)), random.uniform(0.5, 1, (1, 2))
         self.cost = QuadraticCost(random.uniform(0, 1, (2, 2)), random.uniform(-2, -1, 2))
         self.path = None if folder is None else folder / f"{seed}.journal"
@@ -243,7 +244,49 @@ def test_parameters_below_an_agents_demands_are_refused_before_anything_is_sent(
     with pytest.raises(AgentError, match=says):
         parties[0].answer(0, run.broadcast, run.roster, run.price)
     assert parties[0].state == b""
-    Together([Party(seed, demands=Demands(3, 1, 5)) for seed in range(3)]).go(2)
+    Together([Party(seed, demands=Demands(3, 1, 5, exposure="accepted")) for seed in range(3)]).go(2)
+
+
+@pytest.mark.parametrize(
+    ("owner", "agent", "missing"), [(None, "accepted", "the owner"), ("accepted", None, "this agent")]
+)
+def test_few_agents_take_part_only_where_owner_and_agent_accept_it(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, agent: Any, missing: str
+) -> None:
+    """The agent counts for itself: a server that does not refuse, of an older version say, changes nothing."""
+    monkeypatch.setattr("discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *arguments: None)
+    party = Party(0, demands=Demands(exposure=agent))
+    run = Together([party, Party(1), Party(2)], exposure=owner)
+    with pytest.raises(AgentError, match=f"and {missing} has not accepted"):
+        party.answer(0, run.broadcast, run.roster, run.price)
+    assert party.state == b""
+
+
+def test_parameters_of_another_version_are_refused() -> None:
+    """What an agent without the field does with `exposure`: it does not know what it would take part in."""
+    party = Party(0)
+    run = Together([party, Party(1), Party(2)])
+    assert run.roster["parameters"]["sums"]["exposure"] == "accepted"
+    run.roster["parameters"]["sums"]["unknown"] = "accepted"
+    with pytest.raises(AgentError, match="this version does not know"):
+        party.answer(0, run.broadcast, run.roster, run.price)
+    assert party.state == b""
+
+
+def test_a_cap_on_rounds_holds_over_restarts(tmp_path: Path) -> None:
+    """A process that comes back with a smaller cap than the session's rounds answers no more."""
+    parties = [Party(seed, tmp_path) for seed in range(3)]
+    run = Together(parties)
+    run.go(5)
+    victim = run.parties[0]
+    victim.stop()
+    victim.demands = Demands(rounds=4, exposure="accepted")
+    victim.start()
+    with pytest.raises(AgentError, match="5 sums would be opened; this agent allows 4"):
+        victim.answer(5, run.broadcast, run.roster, run.price)
+    for party in run.parties:
+        party.stop()
+    assert Demands().rounds == 1000
 
 
 NOISE = {"noise": {"epsilon": 30, "delta": 1e-6, "clip": 1.2}, "steps": {"primal": 0.05, "dual": 0.05, "iterations": 3}}

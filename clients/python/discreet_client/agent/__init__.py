@@ -6,6 +6,7 @@ outcome = agent.participate(step)
 
 from discreet_client.agent.agent import Agent
 from discreet_client.agent.connection import Tls
+from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.rounds import Outcome, Round, Step
 from discreet_client.federation.errors import (
@@ -27,6 +28,7 @@ __all__ = [
     "AgentError",
     "BadIdentity",
     "BadLink",
+    "Demands",
     "Identity",
     "Ledger",
     "LedgerBroken",

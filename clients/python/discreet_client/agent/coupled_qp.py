@@ -105,7 +105,7 @@ class _Run:
 
     def step(self, current: Round) -> bytes:
         if not current.state:
-            check_price(secure_sum.Parameters(**_signed_parameters(current.roster)["sums"]), current.price)
+            check_price(_signed_sums(_signed_parameters(current.roster)), current.price)
         machine = self._open(current.roster, current.state)
         assert self._journal is not None
         self._journal.settle()
@@ -127,7 +127,7 @@ class _Run:
         if self._machine is not None:
             return self._machine
         parameters = _signed_parameters(roster)
-        sums = secure_sum.Parameters(**parameters["sums"])
+        sums = _signed_sums(parameters)
         self._demands.check(sums, len(roster["agents"]))
         members = [bytes.fromhex(key) for key in _keys(roster)]
 
@@ -250,6 +250,14 @@ def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:
     if parameters is None:
         raise NotTrusted("the owner has not signed the parameters of the sums")
     return parameters
+
+
+def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
+    """AgentError for what another version has put there: what it means is not known here."""
+    try:
+        return secure_sum.Parameters(**parameters["sums"])
+    except TypeError as error:
+        raise AgentError(f"the owner has signed parameters that this version does not know: {error}") from None
 
 
 def _somewhere(box: Box, otherwise: Floats) -> Floats:

@@ -333,6 +333,19 @@ class ErasedAnswer(TypedDict):
     """Where its sealed bytes are still found, and until when, in sentences"""
 
 
+class Exposure(TypedDict):
+    """What agents can find out of each other by what all of them are told."""
+
+    agents: int
+    """Of the session"""
+    rounds: int
+    """Sums that are opened to every agent, at most"""
+    sentence: str
+    """What one agent that lies can find out"""
+    sums: int
+    """Numbers in all of them together"""
+
+
 class FederatedAgents(TypedDict):
     """How many agents there will be, and public dimensions of what they sum."""
 
@@ -1130,6 +1143,11 @@ class CoupledQp(TypedDict):
     default `{"colluding": 1, "fraction_bits": 32, "key_bits": 3072, "scheme": "paillier",
     "slot_bits": 64}`
     """
+    exposure: NotRequired[Literal["accepted"] | None]
+    """
+    `accepted`: the owner knows that the agents are few for the sums that are opened to them;
+    each agent says the same in its demands
+    """
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["coupled_qp"]
@@ -1443,6 +1461,8 @@ class PlanBody(TypedDict):
     advice: list[str]
     assumptions: list[str]
     events: list[dict[str, Any]]
+    exposure: NotRequired[Exposure | None]
+    """What agents can find out of each other by opened sums"""
     iterations: dict[str, int]
     neighbours: str
     noise: list[NoiseSummary]

@@ -301,7 +301,7 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     404 not_found
-    409 budget_exhausted, no_release, release_differs, request_in_flight
+    409 budget_exhausted, exposed, no_release, release_differs, request_in_flight
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
@@ -497,7 +497,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     404 not_found
-    409 no_release, release_differs
+    409 exposed, no_release, release_differs
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
@@ -559,8 +559,8 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden, owner_differs, roster_signature
     404 not_found
-    409 budget_exhausted, not_awaiting_agents, roster_signed, roster_stale, session_full,
-        unit_differs
+    409 budget_exhausted, exposed, not_awaiting_agents, roster_signed, roster_stale,
+        session_full, unit_differs
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from discreet_client import paillier
+from discreet_client.exposure import ACCEPTED, Exposure, crowd
 from discreet_client.packing import FixedPoint
 from discreet_client.secure_sum.errors import Refused, Unacceptable
 from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
@@ -30,6 +31,8 @@ class Parameters:
     magnitude of an entry of any v_i and of v_0, from public boxes and coefficients. `colluding`: t. `dealer`: the agent
     that makes the key. `noise_sigma` > 0 asks for discrete Gaussian noise of at least that standard deviation in each
     opened sum, in the unit of the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
+    `exposure`: "accepted" where the owner has said that the agents are few for what is opened
+    (`discreet_client.exposure`).
     """
 
     dimension: int
@@ -44,6 +47,18 @@ class Parameters:
     dealer: int = 0
     noise_sigma: float = 0.0
     clip: float = 0.0
+    exposure: Exposure | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As they are signed. `exposure` is left out where nothing was accepted: such parameters are the same bytes as
+        before there was the field. Agents of a version without it refuse parameters that have it."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("exposure", None)}
+
+    @property
+    def crowd(self) -> int:
+        """The fewest agents among whom these sums are opened without being accepted by name."""
+        return 0 if self.noise_sigma else crowd(self.rounds, self.dimension)
 
     def quorum(self, agents: int) -> int:
         """The least number of summands: n, or with dropout `max(t + 2, floor((n + t)/2) + 1)`.
@@ -79,6 +94,8 @@ class Parameters:
             raise Unacceptable("dimension and rounds are at least 1, the dealer is one of the agents")
         if self.scheme not in ("paillier", "masking"):
             raise Unacceptable(f"no scheme {self.scheme}")
+        if self.exposure not in (None, ACCEPTED):
+            raise Unacceptable(f"exposure is {ACCEPTED} or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits is 64")
         if not (np.isfinite(self.noise_sigma) and self.noise_sigma >= 0 and (self.clip > 0) == (self.noise_sigma > 0)):
@@ -108,7 +125,7 @@ class Roster:
             "job": self.job,
             "members": [member.hex() for member in self.members],
             "operator": self.operator.hex(),
-            "parameters": asdict(self.parameters),
+            "parameters": self.parameters.fields,
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 

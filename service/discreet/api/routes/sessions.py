@@ -69,6 +69,7 @@ async def get_session(job_id: str, services: CurrentServices, principal: Current
             "owner_differs",
             "session_full",
             "unit_differs",
+            "exposed",
             "budget_exhausted",
         ],
         body=RosterRequest,

@@ -14,6 +14,7 @@ from discreet.problems.coupled_qp.data import (
     MAX_DIMENSION,
     AgentData,
     Encryption,
+    FederatedAgents,
     OperatorData,
     QpSteps,
     sides_of,
@@ -79,6 +80,18 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
     if coefficients > MAX_COEFFICIENTS:
         says = f"{coefficients} coefficients; at most {MAX_COEFFICIENTS}"
         raise InvalidInput(says, pointer="/problem/agents")
+
+
+def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
+    """What the operator of a federated job holds against the dimensions of what the agents sum."""
+    for name, given, rows in (("c", len(operator.c), public.coupled), ("d", len(operator.d), public.constraints)):
+        if given != rows:
+            says = f"{given} entries, but the agents' matrices have {rows} rows"
+            raise InvalidInput(says, pointer=f"/problem/operator/{name}")
+    dimension = len(operator.c) + len(operator.d)
+    if not 1 <= dimension <= MAX_DIMENSION:
+        says = f"c and d have 1 to {MAX_DIMENSION} entries together, not {dimension}"
+        raise InvalidInput(says, pointer="/problem/operator")
 
 
 def check_steps(steps: QpSteps, count: int) -> None:

@@ -65,6 +65,7 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
             "encryption": {"scheme": "masking"},
             "protocol": "federated",
             "federation": {"agents": 3},
+            "exposure": "accepted",
         }
     )
     plan = problem.plan_federation((), problem.budget(None))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
@@ -22,9 +23,8 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Mode, Progress, Released
-from discreet.problems.coupled_qp import checks, examples
+from discreet.problems.coupled_qp import checks, examples, exposure
 from discreet.problems.coupled_qp.data import (
-    MAX_DIMENSION,
     AgentData,
     Encryption,
     FederatedAgents,
@@ -42,14 +42,12 @@ from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
+from discreet_client.exposure import Exposure as Accepted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS
 from discreet_client.updates import Participant, Rounds, Steps
 
 MAX_KEY_BITS = 8192
-USEFUL_NOISE = 0.25
-"""Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
-
 LEAST_SHARE_VARIANCE = 100
 """Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al. 2021, Lemma 10)."""
 
@@ -64,7 +62,7 @@ class CoupledQp(FederatedProblem):
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
-    private: ClassVar[str] = "each agent's variables and costs, from everybody"
+    private: ClassVar[str] = "each agent's variables and costs, from the server; from other agents in a crowd only"
     published: ClassVar[str] = "nothing but encrypted sums; each agent learns its own optimum"
     seen_by_the_server: ClassVar[str] = (
         "What an agent sends is masked or encrypted: the server opens no single message."
@@ -79,6 +77,7 @@ class CoupledQp(FederatedProblem):
     steps: QpSteps
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
+    exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
@@ -141,7 +140,8 @@ class CoupledQp(FederatedProblem):
         event = None if self.noise is None else self._noise_event(count, clip, budget)
         sums = self._parameters(count, bound, event, clip)
         steps = self.steps.model_dump(mode="json")
-        neighbours = "each agent's data, by cryptography: what agents see are the sums of all rounds"
+        shown = None if self.terms is None else exposure.of_sums(sums, count)
+        neighbours = exposure.HIDDEN if self.terms is None else exposure.protects(sums, count)
         noise: tuple[NoiseSummary, ...] = ()
         if event is not None:
             neighbours = event.neighbours
@@ -157,6 +157,7 @@ class CoupledQp(FederatedProblem):
             ),
             unit="agent",
             neighbours=neighbours,
+            exposure=shown,
             assumptions=(
                 f"at least two agents are honest and at most {self.encryption.colluding} pool what they know, with or "
                 "without the operator",
@@ -169,7 +170,7 @@ class CoupledQp(FederatedProblem):
                 "agents": count,
                 "coupled": self._rows()[0],
                 "constraints": self._rows()[1],
-                "sums": dict(vars(sums)),
+                "sums": sums.fields,
                 "steps": steps,
             },
         )
@@ -203,6 +204,7 @@ class CoupledQp(FederatedProblem):
             colluding=encryption.colluding,
             noise_sigma=0.0 if event is None else event.scale * 2.0**-encryption.fraction_bits,
             clip=0.0 if event is None else clip,
+            exposure=None if self.terms is None or event is not None else self.exposure,
         )
         try:
             parameters.fixed_point(count)
@@ -236,7 +238,7 @@ class CoupledQp(FederatedProblem):
             raise InvalidInput(str(error), pointer="/problem/noise/epsilon") from None
         deviation = event.scale * 2.0**-self.encryption.fraction_bits
         length = deviation * math.sqrt(self._dimension())
-        needed = math.ceil(length / (USEFUL_NOISE * clip))
+        needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
         if count < needed:
             raise InvalidInput(
                 f"with {count} agents the answer would be noise: over {rounds} rounds each of the "
@@ -268,16 +270,7 @@ class CoupledQp(FederatedProblem):
                 "its value",
                 pointer="/problem/federation/on_missing",
             )
-        for name, given, rows in (
-            ("c", len(self.operator.c), public.coupled),
-            ("d", len(self.operator.d), public.constraints),
-        ):
-            if given != rows:
-                says = f"{given} entries, but the agents' matrices have {rows} rows"
-                raise InvalidInput(says, pointer=f"/problem/operator/{name}")
-        if not 1 <= self._dimension() <= MAX_DIMENSION:
-            says = f"c and d have 1 to {MAX_DIMENSION} entries together, not {self._dimension()}"
-            raise InvalidInput(says, pointer="/problem/operator")
+        checks.check_rows(self.operator, public)
         if self.steps.primal is None or self.steps.dual is None:
             says = "primal and dual are needed: nobody sees all data to derive them from"
             raise InvalidInput(says, pointer="/problem/steps")
@@ -299,7 +292,9 @@ class CoupledQp(FederatedProblem):
         if clip > bound:  # an agent with a longer contribution would have to give up, which would tell about its data
             says = f"{clip:g} is beyond {bound:g}, which the slots hold of {public.count} agents"
             raise InvalidInput(says, pointer="/problem/noise/clip")
-        return self._plan(public.count, bound, clip, budget)
+        plan = self._plan(public.count, bound, clip, budget)
+        exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
+        return plan
 
     def answer_bytes(self, plan: Plan, agents: int) -> int:
         return secure_sum.longest_answer(secure_sum.Parameters(**plan.parameters["sums"]), agents)

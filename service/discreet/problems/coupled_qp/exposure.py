@@ -1,0 +1,97 @@
+"""What agents can find out of each other by the sums that all of them are told: said, and refused among few.
+
+The figures rest on the attacks in `attacks`, whose table is in docs/security.md.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from discreet.errors import Exposed, InvalidInput
+from discreet.privacy import calibration
+from discreet.problems.numbers import Privacy
+from discreet.problems.plans import Exposure
+from discreet_client import secure_sum
+from discreet_client.exposure import ACCEPTED
+
+HIDDEN = "each agent's data, by cryptography: what agents see are the sums of all rounds"
+FROM_THE_SERVER = (
+    "each agent's data from the server alone, by cryptography; agents see the sums of all rounds, and one agent that "
+    "lies can find out the others' data from them"
+)
+MEANING = (
+    "`accepted`: the owner knows that the agents are few for the sums that are opened to them; each agent says the "
+    "same in its demands"
+)
+FIGURES_OF_AN_AGENT = 2
+"""What it needs and how much it minds: with so many numbers opened that act on it, it can be worked out."""
+
+USEFUL_NOISE = 0.25
+"""Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
+
+USUAL = Privacy(epsilon=Decimal(1), delta=Decimal("1e-6"))
+
+
+def noise_agents(rounds: int, dimension: int) -> int | None:
+    """From how many agents on sums are useful with noise at epsilon 1 and delta 1e-6, whatever the clip; None where no
+    noise can be calibrated for so many rounds."""
+    try:
+        event = calibration.discrete_gaussian(
+            2 * 2.0**32,
+            USUAL.budget.epsilon,
+            USUAL.budget.delta,
+            neighbours="one agent's data replaced by any other",
+            count=rounds,
+        )
+    except (ValueError, InvalidInput):
+        return None
+    return math.ceil(event.scale * 2.0**-32 * math.sqrt(dimension) / USEFUL_NOISE)
+
+
+def protects(sums: secure_sum.Parameters, agents: int) -> str:
+    """What a federated job without noise hides, and from whom."""
+    return FROM_THE_SERVER if agents < sums.crowd else HIDDEN
+
+
+def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
+    """What one agent that lies finds out, for plan and certificate."""
+    rounds, others = sums.rounds, agents - 1
+    opened = f"the {rounds} sums" if rounds > 1 else "the sum"
+    again = "a job run again without one agent shows that agent"
+    if sums.noise_sigma:
+        says = (
+            f"{opened} that are opened to every agent have noise inside: what anybody finds out of an agent, also by "
+            "lies and by a job run again without it, is bounded by the epsilon and delta of this job; they add up over "
+            "jobs"
+        )
+    elif agents < sums.crowd:
+        found = min(others, max(1, rounds * sums.dimension // FIGURES_OF_AN_AGENT))
+        whom = f"all {others} others" if found == others else f"as many as {found} of the {others} others"
+        says = (
+            f"one agent that lies can find out what others need and what it is worth to them from {opened} opened to "
+            f"every agent: of {whom}; one that only listens finds how steep their costs are; {again}"
+        )
+        if (needed := noise_agents(rounds, sums.dimension)) is not None:
+            says += (
+                f"; noise in the sums (problem.noise) bounds this, from about {needed} agents on at epsilon "
+                f"{USUAL.epsilon:g} and delta {float(USUAL.delta or 0):g}"
+            )
+    else:
+        says = (
+            f"one agent that lies finds out about one in a hundred of the {others} others from {opened} opened to "
+            f"every agent, those first who stand out most, whom no number of agents hides; {again}"
+        )
+    return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
+
+
+def refuse_exposed(sums: secure_sum.Parameters, agents: int) -> None:
+    """Exposed for few agents without noise, unless the owner has accepted it by name."""
+    if sums.exposure == ACCEPTED or agents >= sums.crowd:
+        return
+    raise Exposed(
+        f"{of_sums(sums, agents).sentence}. Without noise {sums.rounds * sums.dimension} opened numbers need "
+        f'{sums.crowd} agents at least; with fewer say exposure: "{ACCEPTED}", and each agent says so in its '
+        "own demands",
+        pointer="/problem/exposure",
+    )
