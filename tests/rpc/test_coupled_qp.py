@@ -232,7 +232,9 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     assert x == pytest.approx(OPTIMUM[0], abs=TOLERANCE)
     # Asked again it knows the answer.
     again = Agent.from_token(tokens[0], tmp_path / "agent.key")
-    assert again.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1) == pytest.approx(x)
+    assert again.solve(
+        A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, demands=mine_accepts
+    ) == pytest.approx(x)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
