@@ -96,7 +96,10 @@ def case_of(
     plan = asked.plan(public, Budget(epsilon=round(epsilon * 1e9), delta=delta))
     released = asked.diagnose(public, plan, content, Noise.seeded(0))
     true = estimates.unnoised(public, plan, released)
-    control, start = asked.control(plan), true.visits if asked.initial == "released" else np.array(asked.initial)
+    control, start = (
+        asked.control(public, plan),
+        true.visits if asked.initial == "released" else np.array(asked.initial),
+    )
     exact = {"transitions": true.transitions}
     exact |= control.answer(true.transitions, control.solve(true.transitions), start)
     return Case("dr_ensemble", "counts", said, epsilon, asked, public, plan, content, exact)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow.csv as pc
 import pytest
 
 from discreet.installation import local as solve
+from discreet.problems.contents import canonical_bytes
+from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset
 from discreet.problems.routing.network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Latency, assign
 
@@ -20,7 +24,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sioux_falls", EXAMPLES / "sioux_falls.py")
+    return loaded("sioux_falls")
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -101,15 +109,6 @@ def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
     assert "synthetic" in problem["dataset"]["name"]
 
 
-def loaded(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_patients_are_told_what_to_expect_and_never_what_no_rewards_allow(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,3 +165,23 @@ def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(capsys:
     printed = capsys.readouterr().out
     assert printed.count(" kW noise ") == 2
     assert f"true {result['true_saving']:.1f}" in printed
+
+
+def test_meters_from_a_file_of_readings_to_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The CSV and the body are one content; what is read from the picture's figures holds the truth."""
+    module = loaded("meters")
+    module.main(["--csv", str(tmp_path / "meters.csv")])
+    module.main([])
+    body = json.loads(capsys.readouterr().out)
+    assert solve.plan(body)["price"]["epsilon"] == 2
+    dataset = DrEnsembleDataset.model_validate(body["problem"]["dataset"])
+    public, rows = dataset.public, dataset.rows()
+    table = pc.read_csv(tmp_path / "meters.csv")
+    assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(public, table))) == b"".join(canonical_bytes(rows))
+    assert rows["states"].size % 48 == 0
+    assert 250 * 48 < rows["states"].size < 300 * 48  # some are left out
+    module.main(["--picture", str(tmp_path / "load.png")])
+    assert (tmp_path / "load.png").read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    low, high, true = (float(number) for number in re.findall(r"-?\d+\.\d+", printed)[1:])
+    assert low <= true <= high

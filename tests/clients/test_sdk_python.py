@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,6 +42,7 @@ from discreet_client import (
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
 from discreet_client.events import EventParser
+from discreet_client.meters import states_of
 from discreet_client.rest import models, operations
 from discreet_client.retries import Attempts, retry_after
 from discreet_client.webhooks import WebhookRefused, verify
@@ -473,6 +475,28 @@ def test_content_in_any_form_is_the_same_dataset(
         assert {register(form) for form in forms[:3]} == {known["id"]}
         assert client.dataset(known["id"])["account"] == known["account"]
         assert known["id"] in {one["id"] for one in client.datasets()}
+
+
+def test_meter_series_in_any_form_are_the_dataset_of_their_states(service: Installation, tmp_path: Any) -> None:
+    """Read by the service, or by the same code here: who sends states tells no power."""
+    start = datetime(2026, 3, 29, tzinfo=UTC)
+    rule = {"start": start.isoformat(), "interval_seconds": 1800}
+    public = {"unit": "participant", "states": 3, "steps": 4, "edges": [0, 1, 2, 3], "meters": rule}
+    times = [start + timedelta(minutes=15 * row) for row in range(8)] * 3
+    power = [load + 0.25 * row for load in (0, 0.5, 1) for row in range(8)]
+    columns = {"participant": [f"meter {row // 8}" for row in range(24)], "time": times, "kw": power}
+    frame = pd.DataFrame(columns)
+    frame.to_csv(tmp_path / "meters.csv", index=False)
+    frame.to_parquet(tmp_path / "meters.parquet")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    forms = [frame, tmp_path / "meters.csv", tmp_path / "meters.parquet", {"power": rows}, {"power": frame}]
+    with service.client() as client:
+        states = [[0, 0, 1, 1], [0, 1, 1, 2], [1, 1, 2, 2]]
+        known = client.register("dr_ensemble", public, {"trajectories": states}, cap=1)["id"]
+        for content in (*forms, states_of(public, **columns)):
+            assert client.register("dr_ensemble", public, content, cap=1)["id"] == known
+        with pytest.raises(InvalidInput, match="no reading in the period from 2026-03-28T23:30:00"):
+            client.register("dr_ensemble", public | {"meters": rule | {"start": "2026-03-28T23:30:00Z"}}, frame, cap=1)
 
 
 def test_a_transition_matrix_as_an_array(service: Installation) -> None:

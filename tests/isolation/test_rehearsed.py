@@ -195,9 +195,11 @@ def table_files(kind: str, columns: dict[str, list[Any]]) -> Iterator[tuple[str,
 @pytest.mark.parametrize("kind", DATASETS)
 def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
     async def work(watch: Watch) -> None:
-        example = KINDS[kind].example()["problem"]["dataset"]
-        for what, content in json_files(kind, example["content"]):
-            await upload(watch, f"json {what}", kind, example["public"], "json", content)
+        for form, example in enumerate(
+            (KINDS[kind].example()["problem"]["dataset"], *DATASETS[kind].sample_contents())
+        ):
+            for what, content in json_files(kind, example["content"]):
+                await upload(watch, f"json {form} {what}", kind, example["public"], "json", content)
         for number, (public, columns) in enumerate(DATASETS[kind].sample_tables()):
             for what, form, content in table_files(kind, columns):
                 if number == 0 or what == "good":

@@ -429,7 +429,7 @@ def test_intervals_hold_a_fleet_that_never_turns_back() -> None:
     asked = problem(power=[0, 1, 2, 3, 4, 5], initial=[1 / 6] * 6, price=[0.2] * 24)
     plan = asked.plan(part, Budget(epsilon=3 * EPSILON // 2, delta=0))
     released = asked.diagnose(part, plan, content, Noise.seeded(0))
-    true = asked.control(plan).load(estimates.unnoised(part, plan, released).transitions, np.full(6, 1 / 6))
+    true = asked.control(part, plan).load(estimates.unnoised(part, plan, released).transitions, np.full(6, 1 / 6))
     held = []
     for seed in range(12):
         found = asked.finish(part, plan, asked.release(part, plan, content, Noise.seeded(seed)), lambda *_: None)

@@ -16,6 +16,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -44,6 +45,8 @@ def dumps(value: Any) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
+    if isinstance(value, date):  # with its time, and its offset where it has one
+        return value.isoformat()
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if hasattr(value, "to_pylist"):  # pyarrow

@@ -307,9 +307,9 @@ def warm_up() -> None:
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415
 
     for name in DATASETS:
-        example = KINDS[name].example()["problem"]["dataset"]
-        for content in _json_files(example["content"]):
-            _rehearse(name, example["public"], "json", content)
+        for example in (KINDS[name].example()["problem"]["dataset"], *DATASETS[name].sample_contents()):
+            for content in _json_files(example["content"]):
+                _rehearse(name, example["public"], "json", content)
     own = pa.default_memory_pool()
     for pool in (pa.system_memory_pool(), own):  # most by malloc, which gives memory back
         pa.set_memory_pool(pool)

@@ -95,6 +95,11 @@ class Dataset(DatasetSettings):
         return ()
 
     @classmethod
+    def sample_contents(cls) -> Iterable[dict[str, Any]]:
+        """`{public, content}` of JSON contents of other forms than the example has, read at the same time."""
+        return ()
+
+    @classmethod
     def describe(cls, public: Any, content: Content) -> Any:
         """The public part, completed by what the form of the content says: which columns there are, never a value."""
         return public

@@ -7,7 +7,7 @@ from discreet_client.forms import Forms
 
 CONTENTS: dict[str, Forms] = {
     "dr_ensemble": {
-        "fields": ["trajectories", "transitions"],
+        "fields": ["power", "trajectories", "transitions"],
         "arrays": [
             {"axes": ["participant", "step"], "integers": True, "value": "state"},
             {"axes": ["from", "to"], "sparse": True, "value": "probability"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -26,7 +26,11 @@ from discreet.problems.columns import (
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import DatasetOfRows
+from discreet.problems.dr_ensemble import meters
+from discreet.problems.dr_ensemble.meters import Meters, Reading
 from discreet.problems.numbers import Count, Frozen, Positive, Real
+from discreet_client.meters import MeterRule
+from discreet_client.meters import States as Sequences
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,6 +44,7 @@ MAX_FIGURE = 1e12
 """Of power, price and utility: the costs of a whole horizon stay finite numbers."""
 SUM_TOLERANCE = 1e-9
 Probability = Annotated[Real, Field(gt=0, lt=1)]
+NO_RULE = "power becomes states by public `edges` and `meters`, which this dataset does not declare"
 
 
 class DrEnsemblePublic(Frozen):
@@ -66,6 +71,14 @@ class DrEnsemblePublic(Frozen):
         description="Public bound on the states of all trajectories together, chosen without looking at them: releases "
         f"take the time of so many. Absent: the larger of {UNDECLARED_ROWS:,} and ten for each public participant",
     )
+    edges: Annotated[tuple[Real, ...], InPieces(min_length=3, max_length=MAX_STATES + 1)] | None = Field(
+        default=None,
+        description="Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < "
+        "edges[s + 1], and its power is the middle where a problem says none",
+    )
+    meters: Meters | None = Field(
+        default=None, description="How readings of meters become states, with `edges`; else contents hold states"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -80,6 +93,20 @@ class DrEnsemblePublic(Frozen):
             if self.participants is not None or self.steps is not None or self.max_rows is not None:
                 says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
                 raise FieldError("row_change", says)
+        if self.edges is not None:
+            if len(self.edges) != self.states + 1:
+                says = f"{self.states} states have {self.states + 1} edges; found {len(self.edges)}"
+                raise FieldError("edges", says)
+            if max(map(abs, self.edges)) > MAX_FIGURE or any(low >= high for low, high in pairwise(self.edges)):
+                raise FieldError("edges", f"must increase, and be at most {MAX_FIGURE:g} large")
+            if self.row_change is not None:
+                raise FieldError("edges", "are of trajectories; row_change is of a transition matrix")
+        if self.meters is not None:
+            if self.edges is None:
+                raise FieldError("edges", "needed with meters: they make states of power")
+            if self.meters.gaps == "end" and self.steps is not None:
+                says = "a trajectory that ends before a gap has not public.steps states: leave_out, or no steps"
+                raise FieldError("meters/gaps", says)
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
                 raise FieldError("support", f"states are 0 to {self.states - 1}")
@@ -98,6 +125,15 @@ class DrEnsemblePublic(Frozen):
         most = self.max_rows or max(UNDECLARED_ROWS, 10 * (self.participants or 0))
         return self.participants * self.steps if self.participants and self.steps else most
 
+    @property
+    def middles(self) -> Floats | None:
+        """float64[n]: the power in the middle of each state's bin; None where states are no bins."""
+        return None if self.edges is None else (np.array(self.edges[1:]) + np.array(self.edges[:-1])) / 2
+
+    def rule(self) -> MeterRule:
+        """The rule by which readings become states."""
+        return MeterRule.of(self.model_dump(include={"edges", "steps", "meters"}))
+
     def mask(self) -> NDArray[np.bool_]:
         """bool[n, n]: the support."""
         if self.support == "all":
@@ -113,7 +149,7 @@ Row = Annotated[list[Annotated[Real, Field(ge=0, le=1)]], Field(fail_fast=True)]
 
 
 class DrEnsembleContent(Frozen):
-    """The private content: state sequences, one a participant, or a transition matrix."""
+    """The private content: state sequences, one a participant, or a transition matrix, or readings of meters."""
 
     model_config = arrays(
         {"axes": ["participant", "step"], "value": "state", "integers": True},
@@ -122,11 +158,14 @@ class DrEnsembleContent(Frozen):
 
     trajectories: Annotated[list[States], InPieces()] | None = None
     transitions: Annotated[list[Row], InPieces()] | None = None
+    power: Annotated[list[Reading], InPieces()] | None = Field(
+        default=None, description="Readings of meters, in any order; for a public part with `meters`"
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.trajectories is None) == (self.transitions is None):
-            raise ValueError("either trajectories or transitions are needed")
+        if [self.trajectories, self.transitions, self.power].count(None) != 2:
+            raise ValueError("either trajectories or transitions are needed, or the power that meters read")
         return self
 
 
@@ -134,7 +173,7 @@ class DrEnsembleDataset(DatasetOfRows):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
-    ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row}
+    ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row, "power": Reading}
 
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
@@ -156,6 +195,8 @@ class DrEnsembleDataset(DatasetOfRows):
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
+        if name == "power":
+            return meters.packed_readings(items)
         size = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
         kind = np.int32 if name == "trajectories" else np.float64
         return {"size": size, "values": np.fromiter(chain.from_iterable(items), dtype=kind, count=int(size.sum()))}
@@ -164,10 +205,16 @@ class DrEnsembleDataset(DatasetOfRows):
     def read_packed(cls, public: DrEnsemblePublic, packed: Mapping[str, Packed]) -> Content:
         if public.row_change is not None:
             if "transitions" not in packed:
-                raise InvalidInput("a dataset with row_change holds transitions", pointer="/content/trajectories")
+                (given,) = packed
+                raise InvalidInput("a dataset with row_change holds transitions", pointer=f"/content/{given}")
             matrix = packed["transitions"]
             rows = np.split(matrix["values"], np.cumsum(matrix["size"])[:-1]) if matrix["size"].size else []
             return _matrix_content(public, rows)
+        if "power" in packed:
+            if public.meters is None:
+                raise InvalidInput(NO_RULE, pointer="/content/power")
+            found = meters.read_packed(public.rule(), packed["power"], public.most_rows)
+            return _meter_content(public, *found, "/content/power")
         if "trajectories" not in packed:
             raise InvalidInput("transitions need a public row_change", pointer="/content/transitions")
         size = packed["trajectories"]["size"]
@@ -185,12 +232,22 @@ class DrEnsembleDataset(DatasetOfRows):
             {"unit": "row", "states": 2, "row_change": 0.1, "min_probability": 0.1},
             {"from": [0, 0, 1, 1], "to": [0, 1, 0, 1], "probability": [0.4, 0.6, 0.7, 0.3]},
         )
+        yield from meters.sample_tables()
+
+    @classmethod
+    def sample_contents(cls) -> Iterable[dict[str, Any]]:
+        yield meters.sample_content()
 
     @classmethod
     def read_table(cls, public: DrEnsemblePublic, table: pa.Table) -> Content:
-        """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix."""
+        """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix;
+        `participant, time, kw` for readings of meters."""
         if public.row_change is not None:
             return _matrix_table(public, table)
+        if {"time", "kw"} & set(table.column_names):
+            if public.meters is None:
+                raise InvalidInput(NO_RULE, pointer="/content")
+            return _meter_content(public, *meters.read_table(public.rule(), table, public.most_rows), "/content")
         columns = integer_columns(
             table, {"step": (0, 10**9), "state": (0, public.states - 1)}, "/content", beside=("participant",)
         )
@@ -234,17 +291,45 @@ def _trajectory_content(public: DrEnsemblePublic, states: NDArray[np.integer[Any
     found = []
     for place in np.flatnonzero((states < 0) | (states >= public.states))[:MAX_ISSUES].tolist():
         found.append(FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}"))
-    if not found and public.support != "all":
-        outside = ~public.mask()[states[:-1], states[1:]]
-        outside[start[1:-1] - 1] = False  # from one trajectory to the next
-        for place in np.flatnonzero(outside)[:MAX_ISSUES].tolist():
+    if not found:
+        for place in np.flatnonzero(_outside(public, states, start))[:MAX_ISSUES].tolist():
             says = f"the transition {states[place]} to {states[place + 1]} is not in the public support"
             found.append(FieldIssue(where(place + 1), says))
     if found:
         raise InvalidInput(found)
+    return _canonical(states, start)
+
+
+def _outside(public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints) -> NDArray[np.bool_]:
+    """bool[states - 1]: where the support does not allow what follows."""
+    if public.support == "all":
+        return np.zeros(max(states.size - 1, 0), dtype=bool)
+    outside: NDArray[np.bool_] = ~public.mask()[states[:-1], states[1:]]
+    outside[start[1:-1] - 1] = False  # from one trajectory to the next
+    return outside
+
+
+def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
     sequence = record_order(start, [states])
     states = rearranged(states, start, sequence)
     return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
+
+
+def _meter_content(public: DrEnsemblePublic, found: Sequences, participants: int, prefix: str) -> Content:
+    """Trajectories of readings; of public `participants` some may have none, and count for nothing."""
+    if public.participants is not None and participants != public.participants:
+        says = f"readings of {participants} participants of {public.participants} public ones"
+        raise InvalidInput(says, pointer=prefix)
+    if found.start.size < 3:
+        says = f"of {participants} participants {found.start.size - 1} have a trajectory, and at least two are needed: "
+        raise InvalidInput(says + "one cannot hide among itself", pointer=prefix)
+    issues = []
+    for place in np.flatnonzero(_outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
+        says = f"the transition {found.states[place]} to {found.states[place + 1]} is not in the public support"
+        issues.append(FieldIssue(f"{prefix}/{found.row[place + 1]}/kw", says))
+    if issues:
+        raise InvalidInput(issues)
+    return _canonical(found.states, found.start)
 
 
 def _matrix_content(public: DrEnsemblePublic, rows: Sequence[Sequence[float] | Floats]) -> Content:

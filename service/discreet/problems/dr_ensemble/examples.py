@@ -40,12 +40,12 @@ def example() -> dict[str, Any]:
 
 
 def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]:
-    """Power by the number of the state, dear in the middle of a day; a prior where draws of rows need one."""
+    """Power by the public edges, else by the state's number; dear at midday; a prior where draws of rows need one."""
     horizon = max(2, min(public.steps or HOURS, HOURS, 1 + MOST_CELLS // int(public.mask().sum())))
     dear = range(horizon // 3, horizon - horizon // 3)
     problem = {
         "kind": "dr_ensemble",
-        "power": [float(state) for state in range(public.states)],
+        **({} if public.edges else {"power": [float(state) for state in range(public.states)]}),
         "price": [0.6 if step in dear else 0.1 for step in range(horizon)],
         "discomfort_weight": 1.0,
         "initial": "released",
@@ -109,10 +109,10 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 
 def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
-    states = len(problem.power)
+    states = public.states
     taylor = {"policy": "taylor", "concentration": 20, "samples": None}
     return {
-        "power": {"power": [2 * power + 1 for power in problem.power]},
+        "power": {"power": [2 * power + 1 for power in problem.power or range(states)]},
         "price": {"price": [2 * price for price in problem.price[1:]]},
         "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},

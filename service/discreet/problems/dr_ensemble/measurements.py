@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.problems.dr_ensemble.dataset import Floats
+from discreet_client.meters import bins_of
 
 
 def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
@@ -20,7 +21,7 @@ def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
         raise InvalidInput("power is a finite array of participants by steps", pointer="/power")
     if bins.ndim != 1 or bins.size < 3 or not (np.diff(bins) > 0).all():
         raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
-    states: list[list[int]] = (np.clip(np.searchsorted(bins, series, side="right") - 1, 0, bins.size - 2)).tolist()
+    states: list[list[int]] = bins_of(series, bins).tolist()
     return states
 
 

@@ -84,8 +84,9 @@ class DrEnsemble(ProblemOnData):
     )
 
     kind: Literal["dr_ensemble"]
-    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] = Field(
-        description="Power of each state"
+    power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = Field(
+        default=None,
+        description="Power of each state. Absent: the middles of the bins between the public `edges` of the dataset",
     )
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money per unit of power in each step; the utility is then minus price times power"
@@ -210,7 +211,7 @@ class DrEnsemble(ProblemOnData):
         self, public: DrEnsemblePublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
         initial = None if self.initial == "released" else np.array(self.initial)
-        return tuple(expectations(public, plan, self.control(plan), initial, confidence, around))
+        return tuple(expectations(public, plan, self.control(public, plan), initial, confidence, around))
 
     def _clip(self, public: DrEnsemblePublic, budget: Budget, cells: int) -> tuple[float | None, list[Clip]]:
         """The bound on the norm of a histogram, and what was expected of others: nothing without a delta."""
@@ -252,7 +253,7 @@ class DrEnsemble(ProblemOnData):
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        mask, control, horizon = public.mask(), self.control(plan), self._horizon()
+        mask, control, horizon = public.mask(), self.control(public, plan), self._horizon()
         estimate = estimates.estimated(public, plan, released)
         transitions = estimate.transitions
         policy = control.solve(transitions, progress)
@@ -291,21 +292,18 @@ class DrEnsemble(ProblemOnData):
         bound: float | None = plan.parameters.get("clip", self.clip)
         return bound
 
-    def control(self, plan: Plan) -> Control:
+    def control(self, public: DrEnsemblePublic, plan: Plan) -> Control:
         """What is asked, for matrices of a release of this plan."""
+        power = public.middles if self.power is None else np.array(self.power)
+        assert power is not None
         return Control(
-            utility=self._utility(),
-            power=np.array(self.power),
+            utility=tariff_utility(self.price or (), power) if self.utility is None else np.array(self.utility),
+            power=power,
             discomfort_weight=self.discomfort_weight,
             policy=self.policy,
             concentration=self.concentration or plan.parameters["concentration"],
             samples=self.samples,
         )
-
-    def _utility(self) -> Floats:
-        if self.utility is not None:
-            return np.array(self.utility)
-        return tariff_utility(np.array(self.price), self.power)
 
     def _horizon(self) -> int:
         return len(self.utility if self.utility is not None else self.price or ())
@@ -319,7 +317,10 @@ class DrEnsemble(ProblemOnData):
         if self.method not in ("auto", method):
             holds = "trajectories" if method == "counts" else "a transition matrix"
             found.append(FieldIssue("/problem/method", f"the dataset holds {holds}, which {method} is for"))
-        given = {"power": self.power} | ({} if self.initial == "released" else {"initial": self.initial})
+        if self.power is None and public.edges is None:
+            found.append(FieldIssue("/problem/power", "needed: the dataset declares no `edges` that would say it"))
+        given = {} if self.power is None else {"power": self.power}
+        given |= {} if self.initial == "released" else {"initial": self.initial}
         for name, values in given.items():
             if len(values) != n:
                 found.append(FieldIssue(f"/problem/{name}", f"the dataset has {n} states; found {len(values)} numbers"))
@@ -327,7 +328,7 @@ class DrEnsemble(ProblemOnData):
             if len(row) != n and len(found) < MAX_ISSUES:
                 found.append(FieldIssue(f"/problem/utility/{step}", f"the dataset has {n} states; found {len(row)}"))
         utility = tuple(figure for row in self.utility or () for figure in row)
-        for name, values in (("power", self.power), ("price", self.price or ()), ("utility", utility)):
+        for name, values in (("power", self.power or ()), ("price", self.price or ()), ("utility", utility)):
             if max(map(abs, values), default=0) > MAX_FIGURE:
                 found.append(FieldIssue(f"/problem/{name}", f"figures are at most {MAX_FIGURE:g} large"))
         if abs((total := sum(given.get("initial", (1.0,)))) - 1) > SUM_TOLERANCE:

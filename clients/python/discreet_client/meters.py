@@ -1,0 +1,274 @@
+"""Meter series to states: one code for the service, which decides, and for who would rather send states than power.
+
+A reading is a participant, a time and its power in kW. The public part of a dataset says how readings become states, so
+nothing of it follows from the data: `edges` (state s is edges[s] <= kW < edges[s + 1]), `steps`, and of `meters` its
+`start`, `interval_seconds`, `gaps`, `carry`, `outside` and `utc_offset`. The power of a period is the mean of the
+participant's readings in it. What becomes of a participant follows from that participant's readings alone: one
+trajectory, or none. So neighbouring datasets differ by one trajectory, as where trajectories are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_KW = 1e12
+SECOND = 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+"""Microseconds since 1970, as all times here."""
+NEVER = np.iinfo(np.int64).max
+NO_ZONE = (
+    "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the public"
+    " meters.utc_offset that all such times have"
+)
+
+
+class Fault(NamedTuple):
+    """What is wrong with readings: in which rows, of which column."""
+
+    rows: NDArray[np.bool_]
+    column: str
+    detail: str
+
+
+class States(NamedTuple):
+    """State sequences behind one another; sequence i is states[start[i]:start[i + 1]]."""
+
+    states: Ints
+    start: Ints
+    row: Ints
+    """The row that each state comes from: the first of its period, of a carried one the last period's."""
+    left_out: Ints
+    """A row of each participant who has no trajectory."""
+    lacks: Ints
+    """The first period that each of them lacks; -1 where there are too few."""
+
+
+@dataclass(frozen=True)
+class MeterRule:
+    """The public rule by which readings become states."""
+
+    edges: Floats
+    start: int
+    interval: int
+    """Microseconds."""
+    steps: int | None
+    gaps: str
+    carry: int
+    clamp: bool
+    offset: int | None
+    """Of times that say none, in microseconds east of Greenwich."""
+
+    @classmethod
+    def of(cls, public: Mapping[str, Any]) -> MeterRule:
+        """From the public part of a dataset, as JSON has it."""
+        meters = public["meters"]
+        start = meters["start"]
+        offset = meters.get("utc_offset")
+        return cls(
+            edges=np.array(public["edges"], dtype=np.float64),
+            start=microseconds(start if isinstance(start, datetime) else datetime.fromisoformat(start)),
+            interval=meters["interval_seconds"] * SECOND,
+            steps=public.get("steps"),
+            gaps=meters.get("gaps", "refuse"),
+            carry=meters.get("carry", 0),
+            clamp=meters.get("outside", "clamp") == "clamp",
+            offset=None if offset is None else _offset(offset),
+        )
+
+    def faults(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats) -> Iterator[Fault]:
+        """All that keeps readings from becoming states, but for gaps."""
+        yield Fault(~np.isfinite(kw), "kw", "a finite number is needed")
+        yield Fault(np.isfinite(kw) & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW")
+        if not self.clamp:
+            low, high = self.edges[[0, -1]]
+            says = f"outside the public edges {low:g} to {high:g} kW, which meters.outside refuses"
+            yield Fault((kw < low) | (kw >= high), "kw", says)
+        yield Fault(time < self.start, "time", f"before public.meters.start, {written(self.start)}")
+        if self.steps is not None:
+            end = self.start + self.steps * self.interval
+            says = f"at or after {written(end)}, where the last of the public.steps periods ends"
+            yield Fault(time >= end, "time", says)
+        order = np.lexsort((time, owner))
+        same = (owner[order[1:]] == owner[order[:-1]]) & (time[order[1:]] == time[order[:-1]])
+        twice = np.zeros(time.size, dtype=bool)
+        twice[order[1:][same]] = True
+        yield Fault(twice, "time", "this participant has a reading of this time already")
+
+    def states(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats, most: int) -> States:
+        """State sequences of readings without faults, in the order of the owners' numbers.
+
+        owner: int[rows]; time: int64[rows], microseconds; kw: float64[rows]. A period that is missing takes the state
+        of the one before, for at most `carry` in a row. More are a gap: `end` keeps what is before the first one,
+        otherwise a participant with one has no trajectory, nor has who has fewer than two states. With `steps` a
+        trajectory has exactly these periods, and an end that is missing is a gap like others.
+
+        Raises OverflowError where there would be more than `most` states. Time grows as n log n of the rows and states.
+        """
+        if not owner.size:
+            return States(*(np.zeros(size, dtype=np.int64) for size in (0, 1, 0, 0, 0)))
+        order = np.lexsort((time, owner))
+        period = (time[order] - self.start) // self.interval
+        owner = owner[order]
+        new_owner = np.diff(owner, prepend=-1) != 0
+        first = np.flatnonzero(new_owner | (np.diff(period, prepend=-1) != 0))
+        mean = np.add.reduceat(kw[order], first) / np.diff(np.append(first, owner.size))
+        state = bins_of(mean, self.edges)
+        period, row = period[first], order[first]
+        begin = np.flatnonzero(new_owner[first])
+        person = np.cumsum(new_owner[first]) - 1
+        last = np.append(begin[1:], person.size) - 1
+
+        missing = np.zeros(person.size, dtype=np.int64)  # behind each period that has readings
+        missing[:-1] = np.diff(period) - 1
+        missing[last] = 0 if self.steps is None else self.steps - 1 - period[last]
+        gap = missing > self.carry
+        first_lacking = np.where(gap, period + 1, NEVER)
+        if self.steps is not None:
+            first_lacking[begin] = np.where(period[begin] > 0, 0, first_lacking[begin])
+        lacks = np.minimum.reduceat(first_lacking, begin)
+        if self.gaps == "end":
+            before = np.cumsum(gap) - gap  # of all participants, before this period
+            kept = before == before[begin][person]
+            repeats = np.where(kept, 1 + np.where(gap, 0, missing), 0)
+        else:
+            repeats = np.where(lacks[person] == NEVER, 1 + missing, 0)
+        size = np.add.reduceat(repeats, begin)
+        short = size < 2
+        repeats[short[person]] = 0
+        total = int(repeats.sum())
+        if total > most:
+            raise OverflowError(f"{total} states")
+        return States(
+            states=np.repeat(state, repeats),
+            start=np.concatenate([[0], np.cumsum(size[~short])]).astype(np.int64),
+            row=np.repeat(row, repeats),
+            left_out=row[begin][short],
+            lacks=np.where(lacks == NEVER, -1, lacks)[short],
+        )
+
+    def gap(self, found: States) -> str:
+        """What the first participant who has no trajectory lacks."""
+        if found.lacks[0] < 0:
+            return "this participant has fewer than two periods"
+        lacks = written(self.start + int(found.lacks[0]) * self.interval)
+        carried = f", and no value is carried over more than {self.carry} periods" if self.carry else ""
+        return f"this participant has no reading in the period from {lacks} on{carried}"
+
+
+def bins_of(kw: Floats, edges: Floats) -> Ints:
+    """State s of power edges[s] <= kw < edges[s + 1]; what is below the first or above the last counts to the outer."""
+    return np.clip(np.searchsorted(edges, kw, side="right") - 1, 0, edges.size - 2).astype(np.int64)
+
+
+def microseconds(moment: datetime) -> int:
+    """Since 1970, of a time with a zone."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def written(time: int) -> str:
+    return (EPOCH + timedelta(microseconds=time)).isoformat() if time <= LAST_TIME else "the end of the year 9999"
+
+
+def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike) -> dict[str, Any]:
+    """A content for `register`: columns `participant, step, state`, made here, so that no power is sent.
+
+    public: the dataset's public part with `edges` and `meters`; participant, kw: one a reading; time: a series, an
+    array or a list of datetimes, of datetime64 in UTC, or of texts as RFC 3339 has them. Participants are numbered.
+
+    Raises ValueError naming the first wrong row, and how many there are.
+    """
+    rule = MeterRule.of(public)
+    names, power = np.asarray(participant), np.asarray(kw, dtype=np.float64)
+    times = times_of(time, rule.offset)
+    if not names.shape == power.shape == times.shape or names.ndim != 1:
+        raise ValueError("participant, time and kw are columns of one length")
+    _, owner = np.unique(names, return_inverse=True)
+    owner = owner.ravel().astype(np.int64)
+    for fault in rule.faults(owner, times, power):
+        if fault.rows.any():
+            rows = np.flatnonzero(fault.rows)
+            raise ValueError(f"row {rows[0]}, {fault.column}: {fault.detail} ({rows.size} rows in all)")
+    found = rule.states(owner, times, power, most=max(10 * power.size, 10**8))
+    if rule.gaps == "refuse" and found.left_out.size:
+        raise ValueError(f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in all)")
+    size = np.diff(found.start)
+    return {
+        "participant": np.repeat(np.arange(size.size), size),
+        "step": np.arange(found.states.size) - np.repeat(found.start[:-1], size),
+        "state": found.states,
+    }
+
+
+def times_of(time: Any, offset: int | None = None) -> Ints:
+    """int64[rows], microseconds since 1970. datetime64 is UTC; other times say their zone, or have the offset."""
+    values = np.asarray(time.dt.tz_convert("UTC").dt.tz_localize(None) if _is_zoned(time) else time)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]").astype(np.int64) - (0 if _is_zoned(time) else offset or 0)
+    found = np.empty(values.size, dtype=np.int64)
+    for row, value in enumerate(values.tolist()):
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            if offset is None:
+                raise ValueError(f"row {row}, time: {NO_ZONE}")
+            moment = moment.replace(tzinfo=UTC)
+            found[row] = microseconds(moment) - offset
+        else:
+            found[row] = microseconds(moment)
+    return found
+
+
+def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
+    """Local times of a place, such as Europe/Berlin, with their offset.
+
+    Clocks that are put back show an hour twice: where such times come in pairs and in order, as a meter writes them,
+    the first is summer time. Raises ValueError for a time that clocks skip, and for one of the hour that is shown twice
+    which does not follow from the order.
+    """
+    place, found = ZoneInfo(zone), list[datetime]()
+    local = [one if isinstance(one, datetime) else datetime.fromisoformat(one) for one in times]
+    for row, moment in enumerate(local):
+        if moment.tzinfo is not None:
+            raise ValueError(f"row {row}: {moment.isoformat()} has a time zone")
+    for shown_twice, rows in groupby(range(len(local)), lambda row: _twice(local[row], place, row)):
+        part = list(rows)
+        folds = [0] * len(part)
+        if shown_twice:
+            backwards = [n for n in range(1, len(part)) if local[part[n]] <= local[part[n - 1]]]
+            half = backwards[0] if len(backwards) == 1 else 0
+            if not half or [local[row] for row in part[:half]] != [local[row] for row in part[half:]]:
+                says = "clocks show this time twice on that day, and the order of rows does not tell which it is"
+                raise ValueError(f"row {part[0]}: {local[part[0]].isoformat()}: {says}; write the offset")
+            folds[half:] = [1] * (len(part) - half)
+        found += [local[row].replace(tzinfo=place, fold=fold) for row, fold in zip(part, folds, strict=True)]
+    return found
+
+
+def _twice(moment: datetime, place: ZoneInfo, row: int) -> bool:
+    early, late = (moment.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
+    assert early is not None
+    assert late is not None
+    if early < late:
+        raise ValueError(f"row {row}: {moment.isoformat()} is a time that clocks in {place.key} skip")
+    return early > late
+
+
+def _offset(text: str) -> int:
+    zone = datetime.fromisoformat(f"2000-01-01T00:00:00{text}").utcoffset()
+    assert zone is not None
+    return zone // timedelta(microseconds=1)
+
+
+def _is_zoned(time: Any) -> bool:
+    return getattr(getattr(time, "dtype", None), "tz", None) is not None

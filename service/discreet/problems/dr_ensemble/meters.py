@@ -1,0 +1,237 @@
+"""Readings of meters as a private content: (participant, time, kW) to trajectories of states, by public rules.
+
+What readings become is `discreet_client.meters`, the same for who converts before sending. A participant becomes one
+trajectory or none, whatever others sent: contents of neighbours differ by one trajectory here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from discreet.errors import InvalidInput
+from discreet.problems.columns import Issues, check_names, owner_column, real_column
+from discreet.problems.contents import Packed
+from discreet.problems.numbers import Frozen, Real
+from discreet_client.meters import EPOCH, LAST_TIME, NO_ZONE, SECOND, MeterRule, States, microseconds
+
+Ints = NDArray[np.int64]
+
+MOST_CARRIED = 100_000
+YEAR = 366 * 86_400
+COLUMNS = ("participant", "time", "kw")
+TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
+UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
+"""Of Arrow's timestamps: how many a second has."""
+
+
+def _text(value: Any) -> Any:
+    """pydantic takes numbers for times too, and texts of digits."""
+    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
+        return value
+    raise PydanticCustomError("datetime_type", "{says}", {"says": TIME})
+
+
+Moment = Annotated[datetime, BeforeValidator(_text)]
+_TEXTS = TypeAdapter(Moment)
+
+
+class Meters(Frozen):
+    """How readings become states, chosen without looking at the data. With it a content may be meter series."""
+
+    start: Annotated[AwareDatetime, BeforeValidator(_text)] = Field(
+        description="When the first period begins. A reading belongs to the period that its time lies in"
+    )
+    interval_seconds: Annotated[int, Field(strict=True, ge=1, le=YEAR)] = Field(
+        description="Length of a period. Its power is the mean of the participant's readings in it"
+    )
+    gaps: Literal["refuse", "leave_out", "end"] = Field(
+        default="refuse",
+        description="Of a participant who lacks a period: the content is refused, or the participant is left out, or "
+        "the trajectory ends before the gap (not with `steps`)",
+    )
+    carry: Annotated[int, Field(strict=True, ge=0, le=MOST_CARRIED)] = Field(
+        default=0, description="At most so many periods in a row take the state of the one before, and are no gap"
+    )
+    outside: Literal["clamp", "refuse"] = Field(
+        default="clamp", description="Power outside the edges counts to the outer states, or is refused"
+    )
+    utc_offset: Annotated[str, Field(pattern=r"^(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$")] | None = Field(
+        default=None, description="Of times that name no zone, as +01:00; absent: such times are refused"
+    )
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Reading(TypedDict):
+    """The power that a participant's meter shows at a time."""
+
+    participant: str | int
+    time: Moment
+    kw: Real
+
+
+def packed_readings(items: Sequence[Any]) -> Packed:
+    times = [row["time"] for row in items]
+    zoned = [time.tzinfo is not None for time in times]
+    return {
+        # As objects: an array of fixed-width text drops zero characters, and two participants would be one.
+        "participant": np.fromiter((str(row["participant"]) for row in items), dtype=object, count=len(items)),
+        "time": np.array([microseconds(_aware(time)) for time in times], dtype=np.int64),
+        "zoned": np.array(zoned, dtype=bool),
+        "kw": np.array([row["kw"] for row in items], dtype=np.float64),
+    }
+
+
+def read_packed(rule: MeterRule, rows: Packed, most: int) -> tuple[States, int]:
+    """States of the readings of a JSON content, and how many participants they are of."""
+    _, owner = np.unique(rows["participant"], return_inverse=True)
+    time = _local(rule, rows["time"], ~rows["zoned"], "/content/power")
+    return _states(rule, owner.ravel().astype(np.int64), time, rows["kw"], most, "/content/power")
+
+
+def read_table(rule: MeterRule, table: pa.Table, most: int) -> tuple[States, int]:
+    """States of the columns `participant, time, kw`, and how many participants they are of."""
+    check_names(table, COLUMNS, (), "/content")
+    kw = real_column(table, "kw", "/content").astype(np.float64, copy=False)
+    owner = owner_column(table, "participant", "/content").astype(np.int64, copy=False)
+    return _states(rule, owner, _times(rule, table.column("time")), kw, most, "/content")
+
+
+def _states(
+    rule: MeterRule, owner: Ints, time: Ints, kw: NDArray[np.float64], most: int, at: str
+) -> tuple[States, int]:
+    issues = Issues(at)
+    values: Mapping[str, Any] = {"kw": kw, "time": _Written(time)}
+    wrong = (time < 0) | (time > LAST_TIME)
+    issues.where(wrong, "time", "times are of the years 1970 to 9999")
+    issues.check()
+    for fault in rule.faults(owner, time, kw):
+        issues.where(fault.rows, fault.column, fault.detail, values[fault.column])
+    issues.check()
+    try:
+        found = rule.states(owner, time, kw, max(most, time.size))
+    except OverflowError as error:
+        says = f"with what is carried over, {time.size} readings make {error}, of at most {most}: carry less"
+        raise InvalidInput(says, pointer="/public/meters/carry") from None
+    if rule.gaps == "refuse" and found.left_out.size:
+        lacking = np.zeros(time.size, dtype=bool)
+        lacking[found.left_out] = True
+        says = f"{rule.gap(found)}; public.meters says what becomes of gaps (`carry`, `gaps`), and refuses them"
+        issues.where(lacking, "participant", says)
+        issues.check()
+    return found, int(owner.max(initial=-1)) + 1
+
+
+class _Written(Sequence[str]):
+    """Times as texts, when one is looked at."""
+
+    def __init__(self, time: Ints) -> None:
+        self._time = time
+
+    def __len__(self) -> int:
+        return self._time.size
+
+    def __getitem__(self, row: Any) -> Any:
+        return (EPOCH + timedelta(microseconds=int(self._time[row]))).isoformat()
+
+
+def _aware(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _local(rule: MeterRule, time: Ints, local: NDArray[np.bool_], at: str) -> Ints:
+    """Times in UTC, of which some are of the public offset."""
+    if rule.offset is None:
+        issues = Issues(at)
+        issues.where(local, "time", NO_ZONE)
+        issues.check()
+        return time
+    return np.where(local, time - rule.offset, time)
+
+
+def _times(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
+    """Microseconds since 1970 of a column of timestamps, days or texts."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    issues = Issues("/content")
+    issues.where(column.is_null().to_numpy(), "time", "a value is missing")
+    issues.check()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_texts(rule, column)
+    if pa.types.is_date32(kind):
+        days = column.cast(pa.int32()).to_numpy().astype(np.int64)
+        time, zoned = _scaled(days, 1, 86_400), False
+    elif pa.types.is_timestamp(kind):
+        time, zoned = _scaled(column.cast(pa.int64()).to_numpy(), UNITS[kind.unit], 1), kind.tz is not None
+    else:
+        raise InvalidInput(f"column 'time' holds {kind}; {TIME}", pointer="/content")
+    return _local(rule, time, np.full(time.size, not zoned), "/content")
+
+
+def _scaled(count: Ints, parts: int, seconds: int) -> Ints:
+    """Microseconds of so many `seconds` / `parts`; those that no number holds are after the last time."""
+    most = (LAST_TIME // SECOND + 1) * parts // seconds
+    inside = np.clip(count, -1, most)
+    return inside // (parts // SECOND) if parts > SECOND else inside * (SECOND // parts) * seconds
+
+
+def _of_texts(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
+    """Each text is read once, however many rows it has."""
+    encoded = column.dictionary_encode().combine_chunks()
+    encoded = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0)
+    texts = encoded.dictionary.to_pylist()
+    time, zoned = np.zeros(len(texts), dtype=np.int64), np.ones(len(texts), dtype=bool)
+    wrong = np.zeros(len(texts), dtype=bool)
+    for place, text in enumerate(texts):
+        try:
+            moment = _TEXTS.validate_python(text)
+        except ValidationError:
+            wrong[place] = True
+        else:
+            time[place], zoned[place] = microseconds(_aware(moment)), moment.tzinfo is not None
+    at = encoded.indices.to_numpy(zero_copy_only=False)
+    issues = Issues("/content")
+    issues.where(wrong[at], "time", TIME, column)
+    issues.check()
+    return _local(rule, time[at], ~zoned[at], "/content")
+
+
+def sample_tables() -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
+    """Good series in every form of their columns, and such as are refused."""
+    rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}
+    public = {"unit": "participant", "states": 2, "edges": [0, 1, 2]}
+    clock = [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (0, 1, 0, 1)]
+    readings: dict[str, list[Any]] = {"participant": [1, 1, 2, 2], "time": clock, "kw": [0.5, 1.5, 1.5, 0.5]}
+    known = public | {"meters": rule}
+    yield known, readings
+    yield known, readings | {"participant": ["b", "b", "a", "a"], "kw": [0, 1, 2, 3]}
+    berlin = [time.astimezone(timezone(timedelta(hours=1))) for time in clock]
+    naive = [time.replace(tzinfo=None) for time in clock]
+    texts: list[Callable[[datetime], str]] = [datetime.isoformat, lambda time: f"{time:%Y-%m-%d %H:%M:%S.5%z}"]
+    for times in (berlin, *([text(time) for time in clock] for text in texts), ["later"] * 4, naive):
+        yield known, readings | {"time": times}
+    here = known | {"meters": rule | {"utc_offset": "+01:00", "outside": "refuse", "carry": 1}}
+    for part in (here, here | {"meters": here["meters"] | {"gaps": "end"}}):
+        for moved in (1, 0, -1, 5):
+            times = [time + timedelta(hours=moved * (row % 2) + 1) for row, time in enumerate(naive)]
+            yield part, readings | {"time": times}
+            yield part | {"steps": 3} if part is here else part, readings | {"time": times}
+    yield here, readings | {"time": [time.date() for time in clock]}
+    yield here, readings | {"time": [datetime(9999, 12, 31)] * 4, "kw": [float("nan"), 1e300, -1.0, 0.0]}
+
+
+def sample_content() -> dict[str, Any]:
+    """The public part and readings of a JSON content."""
+    public, readings = next(iter(sample_tables()))
+    rows = zip(*readings.values(), strict=True)
+    power = [{"participant": name, "time": time.isoformat(), "kw": kw} for name, time, kw in rows]
+    return {"public": public, "content": {"power": power}}
