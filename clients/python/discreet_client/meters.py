@@ -139,9 +139,8 @@ class MeterRule:
             first_lacking[begin] = np.where(period[begin] > 0, 0, first_lacking[begin])
         lacks = np.minimum.reduceat(first_lacking, begin)
         if self.gaps == "end":
-            before = np.cumsum(gap) - gap  # of all participants, before this period
-            kept = before == before[begin][person]
-            repeats = np.where(kept, 1 + np.where(gap, 0, missing), 0)
+            before: Ints = np.cumsum(gap) - gap  # of all participants, before this period
+            repeats = np.where(before == before[begin][person], 1 + np.where(gap, 0, missing), 0)
         else:
             repeats = np.where(lacks[person] == NEVER, 1 + missing, 0)
         size = np.add.reduceat(repeats, begin)

@@ -6,8 +6,8 @@ trajectory or none, whatever others sent: contents of neighbours differ by one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -207,26 +207,24 @@ def _of_texts(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
 
 def sample_tables() -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
     """Good series in every form of their columns, and such as are refused."""
-    rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}
-    public = {"unit": "participant", "states": 2, "edges": [0, 1, 2]}
+    rule: dict[str, Any] = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}
+    public: dict[str, Any] = {"unit": "participant", "states": 2, "edges": [0, 1, 2], "meters": rule}
     clock = [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (0, 1, 0, 1)]
     readings: dict[str, list[Any]] = {"participant": [1, 1, 2, 2], "time": clock, "kw": [0.5, 1.5, 1.5, 0.5]}
-    known = public | {"meters": rule}
-    yield known, readings
-    yield known, readings | {"participant": ["b", "b", "a", "a"], "kw": [0, 1, 2, 3]}
-    berlin = [time.astimezone(timezone(timedelta(hours=1))) for time in clock]
+    yield public, readings
+    yield public, readings | {"participant": ["b", "b", "a", "a"], "kw": [0, 1, 2, 3]}
     naive = [time.replace(tzinfo=None) for time in clock]
-    texts: list[Callable[[datetime], str]] = [datetime.isoformat, lambda time: f"{time:%Y-%m-%d %H:%M:%S.5%z}"]
-    for times in (berlin, *([text(time) for time in clock] for text in texts), ["later"] * 4, naive):
-        yield known, readings | {"time": times}
-    here = known | {"meters": rule | {"utc_offset": "+01:00", "outside": "refuse", "carry": 1}}
-    for part in (here, here | {"meters": here["meters"] | {"gaps": "end"}}):
-        for moved in (1, 0, -1, 5):
-            times = [time + timedelta(hours=moved * (row % 2) + 1) for row, time in enumerate(naive)]
-            yield part, readings | {"time": times}
-            yield part | {"steps": 3} if part is here else part, readings | {"time": times}
+    for times in ([f"{time:%Y-%m-%d %H:%M:%S.5%z}" for time in clock], ["later"] * 4, naive):
+        yield public, readings | {"time": times}
+    here = public | {"meters": rule | {"utc_offset": "+01:00", "outside": "refuse"}}
+    late = [time + timedelta(hours=1) for time in naive]
+    yield here | {"meters": here["meters"] | {"gaps": "end"}}, readings | {"time": late}
+    yield here, readings | {"time": [late[0], late[1] + timedelta(hours=5), *late[2:]]}
+    carried = here | {"steps": 3, "meters": here["meters"] | {"carry": 1}}
+    for times in (late, naive):
+        yield carried, readings | {"time": times}
     yield here, readings | {"time": [time.date() for time in clock]}
-    yield here, readings | {"time": [datetime(9999, 12, 31)] * 4, "kw": [float("nan"), 1e300, -1.0, 0.0]}
+    yield here, readings | {"time": [datetime(9999, 12, 30)] * 4, "kw": [float("nan"), 1e300, -1.0, 0.0]}
 
 
 def sample_content() -> dict[str, Any]:
