@@ -1238,9 +1238,10 @@ export interface components {
             policy?: "exact" | "taylor" | "digamma" | "average";
             /**
              * Power
-             * @description Power of each state
+             * @description Power of each state. Absent: the middles of the bins between the public `edges` of the dataset
+             * @default null
              */
-            power: number[];
+            power?: number[] | null;
             /**
              * Price
              * @description Money per unit of power in each step; the utility is then minus price times power
@@ -1280,9 +1281,15 @@ export interface components {
         };
         /**
          * DrEnsembleContent
-         * @description The private content: state sequences, one a participant, or a transition matrix.
+         * @description The private content: state sequences, one a participant, or a transition matrix, or readings of meters.
          */
         DrEnsembleContent: {
+            /**
+             * Power
+             * @description Readings of meters, in any order; for a public part with `meters`
+             * @default null
+             */
+            power?: components["schemas"]["Reading"][] | null;
             /**
              * Trajectories
              * @default null
@@ -1345,11 +1352,22 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
+             * Edges
+             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none
+             * @default null
+             */
+            edges?: number[] | null;
+            /**
              * Max Rows
              * @description Public bound on the states of all trajectories together, chosen without looking at them: releases take the time of so many. Absent: the larger of 500,000 and ten for each public participant
              * @default null
              */
             max_rows?: number | null;
+            /**
+             * @description How readings of meters become states, with `edges`; else contents hold states
+             * @default null
+             */
+            meters?: components["schemas"]["Meters"] | null;
             /**
              * Min Probability
              * @description Floor of the transitions in the support
@@ -2016,6 +2034,49 @@ export interface components {
             power?: number | null;
             /** Tail */
             tail: number;
+        };
+        /**
+         * Meters
+         * @description How readings become states, chosen without looking at the data. With it a content may be meter series.
+         */
+        Meters: {
+            /**
+             * Carry
+             * @description At most so many periods in a row take the state of the one before, and are no gap
+             * @default 0
+             */
+            carry?: number;
+            /**
+             * Gaps
+             * @description Of a participant who lacks a period: the content is refused, or the participant is left out, or the trajectory ends before the gap (not with `steps`)
+             * @default refuse
+             * @enum {string}
+             */
+            gaps?: "refuse" | "leave_out" | "end";
+            /**
+             * Interval Seconds
+             * @description Length of a period. Its power is the mean of the participant's readings in it
+             */
+            interval_seconds: number;
+            /**
+             * Outside
+             * @description Power outside the edges counts to the outer states, or is refused
+             * @default clamp
+             * @enum {string}
+             */
+            outside?: "clamp" | "refuse";
+            /**
+             * Start
+             * Format: date-time
+             * @description When the first period begins. A reading belongs to the period that its time lies in
+             */
+            start: string;
+            /**
+             * Utc Offset
+             * @description Of times that name no zone, as +01:00; absent: such times are refused
+             * @default null
+             */
+            utc_offset?: string | null;
         };
         /**
          * MultiAgent
@@ -2730,6 +2791,21 @@ export interface components {
             lower: number;
             /** Upper */
             upper: number;
+        };
+        /**
+         * Reading
+         * @description The power that a participant's meter shows at a time.
+         */
+        Reading: {
+            /** Kw */
+            kw: number;
+            /** Participant */
+            participant: string | number;
+            /**
+             * Time
+             * Format: date-time
+             */
+            time: string;
         };
         /**
          * RehearsalRequest

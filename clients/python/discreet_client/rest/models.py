@@ -238,8 +238,11 @@ class DrEnsemble(TypedDict):
     """default `auto`"""
     policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
     """default `exact`"""
-    power: list[float]
-    """Power of each state; length >= 2, length <= 2000"""
+    power: NotRequired[list[float] | None]
+    """
+    Power of each state. Absent: the middles of the bins between the public `edges` of the
+    dataset; length >= 2, length <= 2000
+    """
     price: NotRequired[list[float] | None]
     """
     Money per unit of power in each step; the utility is then minus price times power; length >=
@@ -261,46 +264,6 @@ class DrEnsemble(TypedDict):
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
     utility: NotRequired[list[list[float]] | None]
     """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
-
-
-class DrEnsembleContent(TypedDict):
-    """The private content: state sequences, one a participant, or a transition matrix."""
-
-    trajectories: NotRequired[list[list[int]] | None]
-    """each each >= 0, <= 1000000000"""
-    transitions: NotRequired[list[list[float]] | None]
-    """each each >= 0, <= 1"""
-
-
-class DrEnsemblePublic(TypedDict):
-    """
-    What is published of an ensemble. With `row_change` its content is a transition matrix, else
-    trajectories.
-    """
-
-    max_rows: NotRequired[int | None]
-    """
-    Public bound on the states of all trajectories together, chosen without looking at them:
-    releases take the time of so many. Absent: the larger of 500,000 and ten for each public
-    participant; >= 1, <= 1000000000
-    """
-    min_probability: NotRequired[float | None]
-    """Floor of the transitions in the support; > 0, < 1"""
-    participants: NotRequired[int | None]
-    """
-    Given: public, and neighbours replace one. Else neighbours add or remove one; >= 2, <=
-    1000000000
-    """
-    row_change: NotRequired[float | None]
-    """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
-    states: int
-    """>= 2, <= 2000"""
-    steps: NotRequired[int | None]
-    """Number of states of every trajectory, when it is the same and public; >= 2, <= 1000000"""
-    support: NotRequired[Literal["all"] | list[list[int]]]
-    """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
-    unit: Literal["participant", "row"]
-    """Whom a neighbouring dataset changes"""
 
 
 class Encryption(TypedDict):
@@ -568,6 +531,41 @@ class Link(TypedDict):
     """>= 1"""
 
 
+class Meters(TypedDict):
+    """
+    How readings become states, chosen without looking at the data. With it a content may be
+    meter series.
+    """
+
+    carry: NotRequired[int]
+    """
+    At most so many periods in a row take the state of the one before, and are no gap; >= 0, <=
+    100000; default `0`
+    """
+    gaps: NotRequired[Literal["refuse", "leave_out", "end"]]
+    """
+    Of a participant who lacks a period: the content is refused, or the participant is left out,
+    or the trajectory ends before the gap (not with `steps`); default `refuse`
+    """
+    interval_seconds: int
+    """
+    Length of a period. Its power is the mean of the participant's readings in it; >= 1, <=
+    31622400
+    """
+    outside: NotRequired[Literal["clamp", "refuse"]]
+    """Power outside the edges counts to the outer states, or is refused; default `clamp`"""
+    start: str
+    """
+    When the first period begins. A reading belongs to the period that its time lies in; date-
+    time
+    """
+    utc_offset: NotRequired[str | None]
+    """
+    Of times that name no zone, as +01:00; absent: such times are refused; matches
+    `^(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)$`
+    """
+
+
 class MultiAgentContent(TypedDict):
     """The private content: each agent's objective, of its own state alone, and where it starts."""
 
@@ -741,6 +739,15 @@ class Range(TypedDict):
 
     lower: float
     upper: float
+
+
+class Reading(TypedDict):
+    """The power that a participant's meter shows at a time."""
+
+    kw: float
+    participant: str | int
+    time: str
+    """date-time"""
 
 
 class Resources(TypedDict):
@@ -1160,24 +1167,57 @@ class CoupledQp(TypedDict):
     steps: QpSteps
 
 
-class DrEnsembleDataset(TypedDict):
-    """Trajectories of loads through the states of an ensemble, or their transition matrix."""
+class DrEnsembleContent(TypedDict):
+    """
+    The private content: state sequences, one a participant, or a transition matrix, or readings
+    of meters.
+    """
 
-    account: NotRequired[str | None]
-    """Account of an earlier version of the same source"""
-    cap: NotRequired[Cap | None]
-    """Needed unless `account` is given"""
-    content: DrEnsembleContent
-    delete_after_job: NotRequired[bool]
-    """The content is erased after the first job that succeeds on it; default `false`"""
-    kind: Literal["dr_ensemble"]
-    mode: NotRequired[Literal["private", "simulation"]]
-    """`simulation` declares the content public; default `private`"""
-    name: str
-    """length >= 1, length <= 200"""
-    public: DrEnsemblePublic
-    retention_days: NotRequired[int | None]
-    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
+    power: NotRequired[list[Reading] | None]
+    """Readings of meters, in any order; for a public part with `meters`"""
+    trajectories: NotRequired[list[list[int]] | None]
+    """each each >= 0, <= 1000000000"""
+    transitions: NotRequired[list[list[float]] | None]
+    """each each >= 0, <= 1"""
+
+
+class DrEnsemblePublic(TypedDict):
+    """
+    What is published of an ensemble. With `row_change` its content is a transition matrix, else
+    trajectories.
+    """
+
+    edges: NotRequired[list[float] | None]
+    """
+    Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
+    edges[s + 1], and its power is the middle where a problem says none; length >= 3, length <=
+    2001
+    """
+    max_rows: NotRequired[int | None]
+    """
+    Public bound on the states of all trajectories together, chosen without looking at them:
+    releases take the time of so many. Absent: the larger of 500,000 and ten for each public
+    participant; >= 1, <= 1000000000
+    """
+    meters: NotRequired[Meters | None]
+    """How readings of meters become states, with `edges`; else contents hold states"""
+    min_probability: NotRequired[float | None]
+    """Floor of the transitions in the support; > 0, < 1"""
+    participants: NotRequired[int | None]
+    """
+    Given: public, and neighbours replace one. Else neighbours add or remove one; >= 2, <=
+    1000000000
+    """
+    row_change: NotRequired[float | None]
+    """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
+    states: int
+    """>= 2, <= 2000"""
+    steps: NotRequired[int | None]
+    """Number of states of every trajectory, when it is the same and public; >= 2, <= 1000000"""
+    support: NotRequired[Literal["all"] | list[list[int]]]
+    """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
+    unit: Literal["participant", "row"]
+    """Whom a neighbouring dataset changes"""
 
 
 class DrEnsembleResult(TypedDict):
@@ -1628,8 +1668,24 @@ class CancelAnswer(TypedDict):
     state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
 
 
-DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
-"""A dataset to register."""
+class DrEnsembleDataset(TypedDict):
+    """Trajectories of loads through the states of an ensemble, or their transition matrix."""
+
+    account: NotRequired[str | None]
+    """Account of an earlier version of the same source"""
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    content: DrEnsembleContent
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    kind: Literal["dr_ensemble"]
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: DrEnsemblePublic
+    retention_days: NotRequired[int | None]
+    """The content is erased after so many days; absent: as the installation is set; >= 1, <= 36500"""
 
 
 class JobAnswer(TypedDict):
@@ -1732,3 +1788,7 @@ class Results(TypedDict):
     multi_agent: MultiAgentResult
     off_policy_evaluation: OffPolicyEvaluationResult
     routing: RoutingResult
+
+
+DatasetRequest: TypeAlias = RoutingDataset | DrEnsembleDataset | OffPolicyDataset | MultiAgentDataset
+"""A dataset to register."""
