@@ -495,8 +495,8 @@ def test_meter_series_in_any_form_are_the_dataset_of_their_states(service: Insta
         known = client.register("dr_ensemble", public, {"trajectories": states}, cap=1)["id"]
         for content in (*forms, states_of(public, **columns)):
             assert client.register("dr_ensemble", public, content, cap=1)["id"] == known
-        with pytest.raises(InvalidInput, match="no reading in the period from 2026-03-28T23:30:00"):
-            client.register("dr_ensemble", public | {"meters": rule | {"start": "2026-03-28T23:30:00Z"}}, frame, cap=1)
+        with pytest.raises(InvalidInput, match="no reading in the period from 2026-03-29T02:00:00"):
+            client.register("dr_ensemble", public | {"steps": 5}, frame, cap=1)
 
 
 def test_a_transition_matrix_as_an_array(service: Installation) -> None:
