@@ -634,8 +634,8 @@ def test_a_client_finds_its_server(service: Installation, tmp_path: Path, monkey
     with pytest.raises(Unauthenticated, match="DISCREET_KEY"):
         Client()
     (tmp_path / "owner.key").write_text(service.owner_key + "\n")
-    with Client() as client:
-        assert list(client.budgets()) == list(Client(service.url, service.owner_key).budgets())
+    with Client() as client, Client(service.url, service.owner_key) as given:
+        assert list(client.budgets()) == list(given.budgets())
     with pytest.raises(Unauthenticated, match="is for"):  # the owner's key goes to no other server
         Client("http://127.0.0.1:9")
     monkeypatch.setenv("DISCREET_URL", "http://127.0.0.1:9")
