@@ -79,7 +79,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
             )
     else:
         says = (
-            f"one agent that lies finds out about one in a hundred of the {others} others from {opened} opened to "
+            f"one agent that lies finds out about one in eighty of the {others} others from {opened} opened to "
             f"every agent, those first who stand out most, whom no number of agents hides; {again}"
         )
     return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
