@@ -21,7 +21,7 @@ def plan(client: Client) -> float:
     return planned["price"]["epsilon"]
 
 
-def power(body: models.JobRequest) -> list[float]:
+def power(body: models.JobRequest) -> list[float] | None:
     if body["problem"]["kind"] == "dr_ensemble":
         return body["problem"]["power"]
     return [float(body["problem"]["power"])]  # wrong: "Routing" has no key "power"
