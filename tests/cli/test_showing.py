@@ -70,11 +70,12 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "multipliers": [2.5, 0.125],
         "policy": [[1, 2]],
         "demand": list(range(40)),
+        "true_value": {"lower": 0.25, "upper": 0.5},
         "tables": [],
     }
     showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}, None)
     shown = capsys.readouterr().out
-    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries"):
+    for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries", "0.25 to 0.5"):
         assert text in shown
 
 
