@@ -156,6 +156,7 @@ def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(
         faults("release wall")
         assert zygote._process is not None
         number = zygote._process.pid
+        await asyncio.to_thread(eventually, lambda: len(family(number)) == 1, "what it was tried with has ended")
         running = asyncio.create_task(failure(zygote, "release"))
         pid = await asyncio.to_thread(eventually, lambda: which(number), "the child runs")
         os.kill(pid, signal.SIGKILL)
