@@ -94,7 +94,7 @@ def inside(settings: Settings, work: Callable[[Services, Principal], Awaitable[N
 
 
 async def ended(services: Services, owner: Principal, job: str) -> Came:
-    found = job_uses.view(await job_uses.find(services, owner, job))
+    found = job_uses.view(await job_uses.find(services, owner, job), owner)
     assert found["state"] == "failed"
     async with services.database.transaction(SYSTEM) as connection:
         entries = tuple(entry["kind"] for entry in await ledger.reservation(connection, job))
