@@ -1,4 +1,4 @@
--- Datasets: what may be known of them, and their content, sealed.
+-- Datasets: what may be known of them, and their content, sealed; and public objects, of which everything may be known.
 
 -- A registered dataset. Its content lies sealed in chunks or in an object, and is known by a keyed digest.
 CREATE TABLE datasets (
@@ -43,3 +43,21 @@ ALTER TABLE dataset_chunks FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON dataset_chunks
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM datasets WHERE datasets.id = dataset_id));
 GRANT SELECT, INSERT, DELETE, MAINTAIN ON dataset_chunks TO discreet_app;
+
+-- Something public that jobs name by its id, such as a road network. Neither id nor content ever changes.
+CREATE TABLE public_objects (
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  id text NOT NULL,  -- 130 bits of the content's SHA-256 behind the prefix of its type: the same content, the same id
+  type text NOT NULL,  -- what it is, in a word: network
+  name text NOT NULL,  -- what who stored it first calls it
+  sizes jsonb NOT NULL,  -- what lists say of it: figures of its content
+  content bytea NOT NULL,  -- its canonical JSON, in the clear
+  created_by text NOT NULL,  -- the principal who stored it first
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when that was
+  PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX public_objects_page ON public_objects (tenant_id, type, created_at, id);
+ALTER TABLE public_objects ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public_objects FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON public_objects USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, DELETE, UPDATE (name) ON public_objects TO discreet_app;  -- a row is locked by a right to update

@@ -50,6 +50,21 @@ GRANT SELECT, INSERT,
   UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
     started_at, finished_at, mostly_noise) ON jobs TO discreet_app;
 
+-- A public object that a job names, and that stays as long as the job.
+CREATE TABLE job_objects (
+  job_id text NOT NULL REFERENCES jobs,  -- which job
+  object_id text NOT NULL,  -- which object
+  tenant_id text NOT NULL,  -- whose both are
+  PRIMARY KEY (job_id, object_id),
+  CONSTRAINT job_objects_tenant_id_object_id_fkey FOREIGN KEY (tenant_id, object_id)
+    REFERENCES public_objects (tenant_id, id)
+);
+CREATE INDEX job_objects_object ON job_objects (tenant_id, object_id);
+ALTER TABLE job_objects ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_objects FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON job_objects USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT ON job_objects TO discreet_app;
+
 -- What the event stream of a job tells, in order. Rows are added and never changed.
 CREATE TABLE job_events (
   job_id text NOT NULL REFERENCES jobs,  -- whose stream
@@ -195,13 +210,14 @@ LANGUAGE plpgsql AS $$
 --   known          the same request was accepted before, as job_id; nothing
 --   reused         the key was used with another request; nothing
 --   dataset_gone   it was deleted, or its time is over; nothing
+--   object_gone    a public object that it names was deleted; nothing
 --   refused        standings: each account whose cap does not let the price pass; nothing
 --   accepted       everything; reusable: earlier jobs that have released the same
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal, release_key (hex), released_by, name}. Without a dataset and with released_by
--- a job reads what these jobs released.
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects}. Without a dataset and with
+-- released_by a job reads what these jobs released. objects are ids of the public objects that the problem names.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -219,6 +235,8 @@ DECLARE
   known bytea;
   release bytea;
   tag integer;
+  named text[];
+  there integer;
 BEGIN
   FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
     one := _orders -> n;
@@ -228,6 +246,8 @@ BEGIN
     request := decode(one ->> 'digest', 'hex');
     session := one ->> 'session';
     release := decode(one ->> 'release_key', 'hex');
+    named := CASE WHEN jsonb_typeof(one -> 'objects') = 'array'
+      THEN ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'objects')) ELSE '{}' END;
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
@@ -256,6 +276,16 @@ BEGIN
         CONTINUE;
       END IF;
     END IF;
+    IF cardinality(named) > 0 THEN
+      -- Shared as well: none can be deleted before the row that holds it is there.
+      PERFORM FROM public_objects AS o WHERE o.tenant_id = _tenant AND o.id = ANY (named) FOR KEY SHARE OF o;
+      GET DIAGNOSTICS there = ROW_COUNT;
+      IF there < cardinality(named) THEN
+        outcome := 'object_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
     IF payers IS NOT NULL THEN
       SELECT jsonb_agg(to_jsonb(r)) FILTER (WHERE NOT r.admitted) INTO standings
         FROM ledger_reserve(job, payers, one -> 'price', one ->> 'events', _principal) AS r;
@@ -276,6 +306,7 @@ BEGIN
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
       VALUES (_tenant, _principal, idempotency_key, request, job);
+    INSERT INTO job_objects (job_id, object_id, tenant_id) SELECT job, o, _tenant FROM unnest(named) AS o;
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[

@@ -14,7 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
@@ -26,6 +26,7 @@ from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
+from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
 from discreet.problems.results import Result, ResultFields
 from discreet.problems.synthesis import Synthesis
@@ -71,6 +72,25 @@ class Problem(Frozen):
     asked_again: ClassVar[Mapping[str, str]] = {}
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
     words (`free` then says it of one problem). All other fields were fixed at the release."""
+    objects: ClassVar[Mapping[str, type[PublicObject]]] = {}
+    """Fields that hold a public object, or as text the id of one that is stored. Whoever plans or runs the problem
+    puts the objects in the place of their ids first (`with_objects`)."""
+
+    def named(self) -> dict[str, tuple[str, type[PublicObject]]]:
+        """The ids of stored objects that it names, and what they must be, by field."""
+        return {
+            field: (value, model)
+            for field, model in self.objects.items()
+            if isinstance(value := getattr(self, field), str)
+        }
+
+    def with_objects(self, found: Mapping[str, PublicObject]) -> Self:
+        """The same with stored objects, by id, in the place of their ids."""
+        return self.model_copy(update={field: found[name] for field, (name, _) in self.named().items()})
+
+    def held(self) -> dict[str, PublicObject]:
+        """The public objects that it holds as a whole, by field."""
+        return {field: value for field in self.objects if isinstance(value := getattr(self, field), PublicObject)}
 
     def free(self, public: Any) -> frozenset[str]:
         """The fields that may have another value when what this problem released is finished again."""

@@ -48,9 +48,14 @@ def draw_result(
 ) -> None:
     """Draw a result as a picture file. `problem`: the body it answers; `coordinates`: of a network's nodes.
 
-    InvalidInput for kinds that have no picture, and for fields that are too large for JSON.
+    InvalidInput for kinds that have no picture, for fields that are too large for JSON, and for a problem that names a
+    stored object, which a server alone knows.
     """
     kind = problem["kind"]
+    for field, model in JOBS[kind].objects.items() if kind in JOBS else ():
+        if isinstance(named := problem.get(field), str):
+            says = f"{named} is known to a server alone: put the {model.type} itself into this file"
+            raise InvalidInput(f"{says} (`discreet {model.type} show {named} --json`)", pointer=f"/problem/{field}")
     drawn = getattr(charts_module(kind), "draw", None)
     if drawn is None:
         raise InvalidInput(f"there is no picture of a result of kind {kind}")

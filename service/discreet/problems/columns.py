@@ -85,14 +85,13 @@ def check_names(table: pa.Table, needed: Sequence[str], optional: Sequence[str],
     """InvalidInput for every column that is missing, not known, or there twice."""
     names = Counter(table.column_names)
     known = f"needed: {', '.join(needed)}" + (f"; possible: {', '.join(optional)}" if optional else "")
+    others = [name for name in names if name not in needed and name not in optional]
+    listed = ", ".join(f"{name:.40}" for name in list(names)[:MAX_ISSUES])
+    there = f"; columns are: {listed}" if others else ""
     found = [
         *(FieldIssue(prefix, f"column {name!r:.80} stands twice") for name in sorted(names) if names[name] > 1),
-        *(FieldIssue(prefix, f"column {name!r} is missing") for name in needed if name not in names),
-        *(
-            FieldIssue(prefix, f"column {name!r:.80} is not known here; {known}")
-            for name in names
-            if name not in needed and name not in optional
-        ),
+        *(FieldIssue(prefix, f"column {name!r} is missing{there}") for name in needed if name not in names),
+        *(FieldIssue(prefix, f"column {name!r:.80} is not known here; {known}") for name in others),
     ]
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
@@ -103,6 +102,10 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
     column = table.column(name)
     if pa.types.is_null(column.type):  # what CSV makes of a column in which nothing stands
         raise InvalidInput(f"column {name!r} is empty", pointer=prefix)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if column.length():
+            raise _no_numbers(column, name, prefix, what, first)
+        return np.zeros(0)  # of a file that is read in batches the schema comes first
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
     if column.null_count:
@@ -110,6 +113,32 @@ def real_column(table: pa.Table, name: str, prefix: str, what: str = "numbers", 
         raise InvalidInput("a value is missing", pointer=f"{prefix}/{first + row}/{name}")
     values: NDArray[Any] = column.to_numpy()
     return values
+
+
+def _no_numbers(column: pa.ChunkedArray, name: str, prefix: str, what: str, first: int) -> InvalidInput:
+    """The first text of a column that is no number, and how many there are."""
+    wrong = last = -1
+    count, row = 0, first
+    text = ""
+    for chunk in column.chunks:
+        for value in chunk.to_pylist():
+            if value is not None and not _is_number(value):
+                wrong, text = (row, value) if wrong < 0 else (wrong, text)
+                count, last = count + 1, row
+            row += 1
+    if wrong < 0:
+        return InvalidInput(f"column {name!r} holds {column.type}, not {what}", pointer=prefix)
+    hint = "; numbers with decimal commas need ';' between columns" if text.count(",") == 1 else ""
+    more = and_more(count - 1, f"{prefix}/{last}/{name}")
+    return InvalidInput(f"{what} are needed; found {text!r:.42}{hint}{more}", pointer=f"{prefix}/{wrong}/{name}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
 
 
 def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:
@@ -135,7 +164,10 @@ def check_bounds(
     issues = Issues(prefix, first)
     for name, (low, high) in bounds.items():
         values = columns[name]
-        issues.where((values < low) | (values > high), name, f"must be {low} to {high}", values)
+        says = f"must be {low} to {high}"
+        if low == 1 and values.size and values.min() == 0 and values.max() < high:
+            says = f"count from 1; yours look 0-based: {says}"
+        issues.where((values < low) | (values > high), name, says, values)
     issues.check()
 
 

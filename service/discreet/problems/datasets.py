@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import BeforeValidator, Field, StringConstraints
@@ -49,6 +50,27 @@ class DatasetSettings(Frozen):
     )
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column that an uploaded table needs, for whoever finds it in a file of his own before anything is sent.
+
+    It follows from the public part alone. What reads the upload decides; this only says the same beforehand.
+    """
+
+    name: str
+    holds: Literal["integers", "numbers", "names", "times", "truths"]
+    says: str
+    """What a value means, in a few words."""
+    low: float | None = None
+    high: float | None = None
+    """Public bounds of a value, both included."""
+    needed: bool = True
+    words: tuple[str, ...] = ()
+    """What other people's files call it, in small letters."""
+    usual: str = ""
+    """The value of every row of a file that lacks the column; empty where there is no such."""
+
+
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a mechanism."""
 
@@ -85,6 +107,11 @@ class Dataset(DatasetSettings):
         Here the table is put together first; a kind whose canonical form sums rows can do with less memory.
         """
         return cls.read_table(public, pa.Table.from_batches(batches, schema))
+
+    @classmethod
+    def columns(cls, public: Any) -> Sequence[Column]:
+        """The columns that a table for this public part has; none where pages need not help to find them."""
+        return ()
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -31,7 +31,7 @@ MOST_TOGETHER = 16
 class Submission:
     """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
 
-    outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "refused"]
+    outcome: Literal["accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"]
     job_id: str | None = None
     """When accepted or known."""
     row: Row | None = None
@@ -74,6 +74,8 @@ class JobOrder:
     """The MAC that `tamper_seals` makes of the job; a federated job has none."""
     name: str | None = None
     """What who asks calls it."""
+    objects: tuple[str, ...] = ()
+    """Ids of the public objects that the problem names."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def _order_text(order: JobOrder) -> str:
         "released_by": order.released_by,
         "seal": order.seal,
         "name": order.name,
+        "objects": order.objects,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 

@@ -72,8 +72,10 @@ async def publics_of_account(connection: AsyncConnection, account_id: str) -> li
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def held(connection: AsyncConnection, dataset_id: str) -> Row | None:
+async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | None:
     """A dataset whose content is still there, for a job that was accepted in time."""
+    if dataset_id is None:
+        return None
     return _one(await connection.execute(select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))))
 
 

@@ -12,5 +12,10 @@ _DIGITS = _ALPHABET.encode() * 8
 Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten", "whk"]
 
 
+def id_of(prefix: str, digest: bytes) -> str:
+    """The id of a content by its SHA-256: 130 bits of it, so that nobody finds another content of the same id."""
+    return f"{prefix}_" + digest[:26].translate(_DIGITS).decode()
+
+
 def new_id(prefix: Prefix) -> str:
     return f"{prefix}_" + secrets.token_bytes(26).translate(_DIGITS).decode()

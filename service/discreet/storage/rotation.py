@@ -10,10 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import FINAL
 from discreet.storage.secrets import DIGEST
+from discreet.storage.session_tables import FederatedSession
 from discreet.storage.tables import (
     Dataset,
     DatasetChunk,
-    FederatedSession,
     Job,
     JobResult,
     Key,

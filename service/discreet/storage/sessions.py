@@ -11,7 +11,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import SYSTEM, Database
-from discreet.storage.tables import FederatedSession, GroupMember, Job, SessionAgent, SessionToken
+from discreet.storage.session_tables import FederatedSession, GroupMember, SessionAgent, SessionToken
+from discreet.storage.tables import Job
 
 Row = dict[str, Any]
 

@@ -1,5 +1,7 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
+Those of sessions are in `session_tables`.
+
 `migrations/current` explains every table and column, and says what else the database owns: row-level security, the
 functions that alone write accounts and the ledger (see `storage/ledger.py`), and the rights of the application's role.
 """
@@ -14,6 +16,7 @@ from sqlalchemy import (
     CheckConstraint,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -231,6 +234,34 @@ class Job(Base):
     mostly_noise: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
+class PublicObject(Base):
+    """Something public that jobs name: its id is made of its content, and neither ever changes."""
+
+    __tablename__ = "public_objects"
+    __table_args__ = (Index("public_objects_page", "tenant_id", "type", "created_at", "id"),)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    type: Mapped[str]
+    name: Mapped[str]
+    sizes: Mapped[dict[str, Any]]
+    content: Mapped[bytes]
+    created_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class JobObject(Base):
+    """A public object that a job names."""
+
+    __tablename__ = "job_objects"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "object_id"], ["public_objects.tenant_id", "public_objects.id"]),
+        Index("job_objects_object", "tenant_id", "object_id"),
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    object_id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str]
+
+
 class JobEvent(Base):
     """What the event stream of a job tells, in order."""
 
@@ -285,71 +316,6 @@ class IdempotentRequest(Base):
     request_digest: Mapped[bytes]
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-
-
-class FederatedSession(Base):
-    """The session of a federated job."""
-
-    __tablename__ = "sessions"
-    __table_args__ = (Index("sessions_lease", "lease_until"),)
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    id: Mapped[str] = mapped_column(unique=True)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
-    terms: Mapped[dict[str, Any]]
-    budget: Mapped[dict[str, Any]]
-    owner: Mapped[str | None]
-    roster: Mapped[bytes | None]
-    roster_signature: Mapped[bytes | None]
-    owner_key: Mapped[bytes | None]
-    approved_at: Mapped[datetime | None]
-    holder: Mapped[str | None]
-    lease_until: Mapped[datetime | None]
-    wanted: Mapped[str | None]
-    round: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    content_key_id: Mapped[str | None]
-    sealed: Mapped[bytes | None]
-    transcript: Mapped[bytes | None]
-
-
-class SessionToken(Base):
-    """A one-time token of enrolment."""
-
-    __tablename__ = "session_tokens"
-    mac: Mapped[bytes] = mapped_column(primary_key=True)
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
-    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    expires_at: Mapped[datetime]
-    used_by: Mapped[str | None]
-    used_at: Mapped[datetime | None]
-
-
-class SessionAgent(Base):
-    """An agent in a session, by the fingerprint of its key."""
-
-    __tablename__ = "session_agents"
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    fingerprint: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    public_key: Mapped[bytes]
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
-    unit: Mapped[str]
-    announcement: Mapped[dict[str, Any]]
-    enrolled_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    receipt: Mapped[dict[str, Any] | None]
-
-
-class GroupMember(Base):
-    """A member of a standing group of agents, which enrols in sessions without a token."""
-
-    __tablename__ = "group_members"
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
-    group_name: Mapped[str] = mapped_column(primary_key=True)
-    fingerprint: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    public_key: Mapped[bytes]
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
-    unit: Mapped[str]
-    announcement: Mapped[dict[str, Any]]
 
 
 class Webhook(Base):

@@ -21,6 +21,16 @@ Step = Annotated[Real, Field(gt=0)]
 Vector = Annotated[tuple[Real, ...], InPieces()]
 Matrix = Annotated[tuple[Vector, ...], InPieces()]
 Side = Vector | Real
+Tolerance = Annotated[
+    Real,
+    Field(
+        gt=0,
+        lt=1,
+        description="At the end agents say whether the sums have settled: the last moves no longer than this share of "
+        "the longest, the constraints kept within this share of the largest entry. Null: they say nothing. Sums with "
+        "noise never settle, and nothing is said of them",
+    ),
+]
 
 
 class OperatorData(Frozen):

@@ -31,10 +31,11 @@ from discreet.problems.coupled_qp.data import (
     OperatorData,
     QpSteps,
     SumNoise,
+    Tolerance,
     part_of,
     sides_of,
 )
-from discreet.problems.coupled_qp.result import CoupledQpResult
+from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
@@ -78,6 +79,7 @@ class CoupledQp(FederatedProblem):
     encryption: Encryption = Encryption()
     noise: SumNoise | None = None
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
+    tolerance: Tolerance | None = 1e-3
     signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened of that round",
@@ -205,6 +207,7 @@ class CoupledQp(FederatedProblem):
             noise_sigma=0.0 if event is None else event.scale * 2.0**-encryption.fraction_bits,
             clip=0.0 if event is None else clip,
             exposure=None if self.terms is None or event is not None else self.exposure,
+            tolerance=None if event is not None else self.tolerance,
         )
         try:
             parameters.fixed_point(count)
@@ -355,6 +358,7 @@ class CoupledQp(FederatedProblem):
             "rounds": np.array(evidence["rounds"]),
             "transcript": np.frombuffer(bytes.fromhex(evidence["transcript"]), dtype=np.uint8),
             "bytes_sent": np.array(outcome.sent),
+            **{name: np.array(evidence[name]) for name in ("settled",) if name in evidence},
         }
 
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
@@ -362,7 +366,7 @@ class CoupledQp(FederatedProblem):
             progress(plan.resources.steps, plan.resources.steps)
             evidence = json.loads(released["evidence"].tobytes())
             told = {"rounds": evidence["rounds"], "transcript": evidence["transcript"], "evidence": evidence}
-            return Result.of(self.Fields, told)
+            return Result.of(self.Fields, told | status_of(evidence.get("settled")))
         parts = [part_of(agent) for agent in self._data()]
         ends = np.cumsum([part.A_u.shape[1] for part in parts])[:-1]
         x = np.split(released["x"], ends)
@@ -374,6 +378,7 @@ class CoupledQp(FederatedProblem):
         return Result.of(
             self.Fields,
             {
+                **status_of(released.get("settled")),
                 "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
                 "multipliers": released["multipliers"],
                 "objective": float(coupled @ coupled) / 2 + cost,

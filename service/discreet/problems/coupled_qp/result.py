@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Required
+from typing import Annotated, Any, Literal, Required
 
 from discreet.problems.results import ResultFields, shown
 
@@ -13,6 +13,14 @@ class CoupledQpResult(ResultFields, total=False):
     rounds: Required[Annotated[int, shown("Rounds of the sums that were opened", title="Rounds")]]
     transcript: Required[Annotated[str, shown("Hash of all broadcasts, hexadecimal", title="Digest of the transcript")]]
     evidence: Annotated[dict[str, Any], shown("The roster and the agents' signatures; of protocol federated")]
+    status: Annotated[
+        Literal["converged", "iteration_limit"],
+        shown(
+            "Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents "
+            "apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum",
+            title="Status",
+        ),
+    ]
     x: Annotated[list[list[float]], shown("The optimum, one list an agent; of protocol job")]
     multipliers: Annotated[
         list[float], shown("Of the constraints; of protocol job", table=("constraint", "multiplier"))
@@ -25,3 +33,8 @@ class CoupledQpResult(ResultFields, total=False):
     bytes_sent: Annotated[
         int, shown("By an agent, at most; of protocol job", unit="bytes", title="Bytes sent by an agent")
     ]
+
+
+def status_of(settled: Any) -> dict[str, str]:
+    """Whether the sums settled, as a field; nothing where nobody was asked."""
+    return {} if settled is None else {"status": "converged" if settled else "iteration_limit"}

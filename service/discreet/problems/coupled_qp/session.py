@@ -103,3 +103,6 @@ class TwoRounds:
     def __call__(self, sums: Floats | None) -> Floats | None:
         self.left -= 1
         return np.array([float(self.left), 1.0]) if self.left else None
+
+    def settled(self, tolerance: float) -> bool:
+        return tolerance > 0

@@ -25,7 +25,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import DatasetOfRows
+from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.dr_ensemble import meters
 from discreet.problems.dr_ensemble.meters import Meters, Reading
 from discreet.problems.numbers import Count, Frozen, Positive, Real
@@ -220,6 +220,33 @@ class DrEnsembleDataset(DatasetOfRows):
         size = packed["trajectories"]["size"]
         start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
         return _trajectory_content(public, packed["trajectories"].pop("values"), start)  # the last reference
+
+    @classmethod
+    def columns(cls, public: DrEnsemblePublic) -> list[Column]:
+        last = public.states - 1
+        owner = Column(
+            "participant", "names", "Whose row it is", words=("meter", "customer", "household", "user", "id")
+        )
+        if public.row_change is not None:
+            return [
+                Column("from", "integers", "State before, counted from 0", 0, last, words=("origin", "state")),
+                Column("to", "integers", "State after, counted from 0", 0, last, words=("next", "next_state")),
+                Column("probability", "numbers", "How probable the step is", 0, 1, words=("p", "share")),
+            ]
+        if public.meters is not None:
+            assert public.edges is not None
+            refused = public.meters.outside == "refuse"
+            low, high = (public.edges[0], public.edges[-1]) if refused else (None, None)
+            return [
+                owner,
+                Column("time", "times", "When it was read", words=("timestamp", "date", "datetime", "when")),
+                Column("kw", "numbers", "Power in kW", low, high, words=("power", "load", "value", "kilowatt")),
+            ]
+        return [
+            owner,
+            Column("step", "integers", "Place in the sequence, counted from 0", 0, words=("period", "t", "time")),
+            Column("state", "integers", "State, counted from 0", 0, last, words=("s", "bin", "level")),
+        ]
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

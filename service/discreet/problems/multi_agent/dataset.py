@@ -16,7 +16,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
-from discreet.problems.datasets import Dataset
+from discreet.problems.datasets import Column, Dataset
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.saddle.convexity import prove_convex
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
@@ -149,6 +149,15 @@ class MultiAgentDataset(Dataset):
         except ExpressionError as error:
             raise InvalidInput(str(error), pointer="/content/objectives") from None
         return {"objectives": np.array(texts), "initial": np.array(initial, dtype=np.float64)}
+
+    @classmethod
+    def columns(cls, public: MultiAgentPublic) -> list[Column]:
+        low, high = min(agent.lower for agent in public.agents), max(agent.upper for agent in public.agents)
+        return [
+            Column("agent", "names", "Which agent it is, by its public name", words=("name",)),
+            Column("objective", "names", "What it would make small", words=("cost", "expression")),
+            Column("initial", "numbers", "Where its state starts", low, high, needed=False, words=("start", "state")),
+        ]
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -26,7 +26,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import DatasetOfRows
+from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, Floats, Ints, OffPolicyPublic, Vector
 from discreet.solvers.evaluation import temporal_difference as td
@@ -131,6 +131,41 @@ class OffPolicyDataset(DatasetOfRows):
         names = np.fromiter(map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size)
         _, owner = np.unique(names, return_inverse=True)
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
+
+    @classmethod
+    def columns(cls, public: OffPolicyPublic) -> list[Column]:
+        bound = public.reward_bound
+        if public.states is not None:
+            places = [
+                Column("state", "integers", "State, counted from 0", 0, public.states - 1, words=("s", "from")),
+                Column("next_state", "integers", "State after it, counted from 0", 0, MAX_STATES, words=("next", "to")),
+            ]
+        else:
+            places = [
+                Column(f"{name}_{axis}", "numbers", f"Coordinate {axis} of the state{after}")
+                for name, after in (("x", ""), ("x_next", " after it"))
+                for axis in range(public.features or 0)
+            ]
+        chances = () if public.off_policy is False else ("behaviour", "target")
+        return [
+            Column("trajectory", "names", "Whose row it is", words=("patient", "person", "subject", "episode", "id")),
+            Column("step", "integers", "Place in the trajectory, counted from 0", 0, public.horizon - 1, words=("t",)),
+            *places,
+            Column("reward", "numbers", "Reward of the step", -bound, bound, words=("r", "outcome", "score")),
+            Column("terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")),
+            *(
+                Column(
+                    name,
+                    "numbers",
+                    f"Probability of the action under the {name} policy",
+                    0,
+                    1,
+                    needed=bool(public.off_policy),
+                    words=(f"p_{name}", f"{name}_probability"),
+                )
+                for name in chances
+            ),
+        ]
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
@@ -28,6 +28,23 @@ UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 """Most of a private content whose owner declares no bound: releases take the time of so many."""
 
 
+FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
+class FeatureRange(Frozen):
+    """What a coordinate of `x` is made of."""
+
+    name: FeatureName
+    low: Real = Field(description="Its value where the coordinate is 0, and below")
+    high: Real = Field(description="Its value where the coordinate is 1, and above")
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if not self.low < self.high:
+            raise FieldError("high", "must be greater than low")
+        return self
+
+
 class OffPolicyPublic(Frozen):
     """What is published of a set of trajectories."""
 
@@ -40,6 +57,12 @@ class OffPolicyPublic(Frozen):
     )
     features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
+    )
+    ranges: Annotated[list[FeatureRange], InPieces(max_length=MAX_COLUMNS)] | None = Field(
+        default=None,
+        description="What the coordinates of `x` are, one range each, in their order: a coordinate is "
+        "(value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public "
+        "it is not chosen by looking at the data",
     )
     trajectories: Positive | None = Field(default=None, description="Number of trajectories, when it is public")
     max_trajectories: Positive | None = Field(
@@ -74,6 +97,11 @@ class OffPolicyPublic(Frozen):
     def _consistent(self) -> Self:
         if (self.states is None) == (self.features is None):
             raise FieldError("states", "either states or features is needed")
+        if self.ranges is not None:
+            if len(self.ranges) != self.features:
+                raise FieldError("ranges", "one for each of the features is needed")
+            if len({told.name for told in self.ranges}) != len(self.ranges):
+                raise FieldError("ranges", "two features have the same name")
         if self.neighbours == "replace" and self.trajectories is None:
             raise FieldError("trajectories", "neighbours that replace one trajectory need their public number")
         if self.neighbours == "add_remove" and self.trajectories is not None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field
@@ -27,6 +27,7 @@ from discreet.problems.base import Neighbours, Problem
 from discreet.problems.budgets import Budgeted, budgeted
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import MAX_EPSILON, Budget, Delta, Epsilon, Frozen, Positive, Privacy
+from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan, Resources
 from discreet.problems.rehearsals.result import ROWS, RehearsalResult
 from discreet.problems.results import Output, Result
@@ -109,6 +110,22 @@ class Rehearsal(Problem):
             raise InvalidInput(f"{kind} has no datasets, so none can be made up", pointer="/problem/kind")
         problem = KINDS[kind].model_validate(self.problem)
         return problem, DATASETS[kind], DATASETS[kind].read_public(self.public)
+
+    def named(self) -> dict[str, tuple[str, type[PublicObject]]]:
+        return self._asked().named()
+
+    def with_objects(self, found: Mapping[str, PublicObject]) -> Self:
+        if not self.named():
+            return self
+        return self.model_copy(update={"problem": self._asked().with_objects(found).model_dump(mode="json")})
+
+    def held(self) -> dict[str, PublicObject]:
+        return self._asked().held()
+
+    def _asked(self) -> Problem:
+        from discreet.problems import KINDS  # noqa: PLC0415 - it holds this class too
+
+        return KINDS[self.problem["kind"]].model_validate(self.problem)
 
     def _methods(self, problem: Problem) -> list[Problem]:
         """The problem with each of its methods, the one that `auto` takes among them."""

@@ -25,8 +25,8 @@ from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.problems.accuracy import Expected
 from discreet.problems.numbers import Budget
+from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.dataset import RoutingPublic
-from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
 from discreet_client.intervals import percent, plain
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.problems.contents import Profile
+from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.advice import Floats, Roads, roads_of
 from discreet.problems.routing.intervals import MAX_LINKS
-from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.solvers.traffic import simplex
 from discreet.solvers.traffic.sensitivity import derivative
 from discreet.solvers.traffic.traffic_assignment import Objective, assign

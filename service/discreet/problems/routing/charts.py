@@ -15,9 +15,9 @@ from discreet.errors import InvalidInput
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.series import field
-from discreet.figures.style import INK, LOADS, QUIET
+from discreet.figures.style import INK, LOADS, PAPER, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
-from discreet.problems.routing.network import RoadNetwork
+from discreet.problems.road_network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
@@ -53,10 +53,14 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 def row_names(problem: dict[str, Any], field: str) -> list[str] | None:
     """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at their ends."""
     if field == "demand":
-        return [f"zone {zone}" for zone in range(1, problem["network"]["nodes"] + 1)]  # the first nodes are the zones
+        roads = RoadNetwork.model_validate(problem["network"])
+        return [f"zone {roads.called(zone)}" for zone in range(1, roads.nodes + 1)]  # the first nodes are the zones
     if field == "link_flows":
-        links = problem["network"]["links"]
-        return [f"{place} ({link['tail']} \u2192 {link['head']})" for place, link in enumerate(links)]
+        roads = RoadNetwork.model_validate(problem["network"])
+        return [
+            f"{place} ({roads.called(link.tail)} \u2192 {roads.called(link.head)})"
+            for place, link in enumerate(roads.links)
+        ]
     return None
 
 
@@ -79,7 +83,12 @@ def network_map(
     flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
     ratio = flow / network.capacity if counted else flow
     unit = "of capacity" if counted else "trips"
-    where = inches(_places(network.nodes, network.tail.tobytes(), network.head.tobytes(), network.zones))
+    known = roads.places()
+    where = inches(
+        _places(network.nodes, network.tail.tobytes(), network.head.tobytes(), network.zones)
+        if known is None
+        else known
+    )
     radius = np.full(network.nodes, zone_radius(where, network))
     widest = 0.8 * float(radius[0])
     radius[network.zones :] *= 0.4
@@ -92,13 +101,12 @@ def network_map(
         data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += _paths(where, network, radius, paths, widest)
     ends = interval_of(result, "link_flows") if counted else None
-    data += [_hover(where, network, flow, ratio if counted else None, ends, drawn), *_nodes(where, network, radius)]
+    data += [_hover(where, network, roads, flow, ratio if counted else None, ends, drawn)]
+    data += _nodes(where, network, roads, radius)
     across, up = np.ptp(where, axis=0)
     rows = [
-        (int(k), int(network.tail[k]) + 1, int(network.head[k]) + 1, float(flow[k]), float(ratio[k]))[
-            : 5 if counted else 4
-        ]
-        for k in np.argsort(-ratio, kind="stable")
+        (k, *_ends(roads, k), float(flow[k]), float(ratio[k]))[: 5 if counted else 4]
+        for k in np.argsort(-ratio, kind="stable").tolist()
     ]
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
     links = (
@@ -115,12 +123,22 @@ def network_map(
     return Chart(
         name="network",
         title="Flows on the network" if paths is None else "Paths on the network",
-        caption=f"{links} Circles with numbers are zones. The places of nodes are laid out from the links, not from "
-        f"geography. All of it follows from {released}, so noise in that moves flows, and no more about the trips can "
-        f"be read from it.{left_out}{noise_of(plan)}",
+        caption=f"{links} Circles with {'numbers' if roads.node_names is None else 'names'} are zones. "
+        f"{_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so noise in that moves "
+        f"flows, and no more about the trips can be read from it.{left_out}{noise_of(plan)}",
         figure=_map_figure(data, float(up / across) if across > 0 else 0.5),
         table=Table.of(("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows),
     )
+
+
+_LAID_OUT = "The places of nodes are laid out from the links, not from geography."
+_PLACED = "Nodes stand where the network's coordinates say."
+
+
+def _ends(roads: RoadNetwork, link: int) -> tuple[int | str, int | str]:
+    """The nodes at the ends of a link, by their names where they have some."""
+    tail, head = roads.links[link].tail, roads.links[link].head
+    return (tail, head) if roads.node_names is None else (roads.called(tail), roads.called(head))
 
 
 @lru_cache(maxsize=16)
@@ -203,6 +221,7 @@ def _paths(
 def _hover(
     where: Floats,
     network: Network,
+    roads: RoadNetwork,
     flow: Floats,
     ratio: Floats | None,
     ends: tuple[Floats, Floats] | None,
@@ -222,7 +241,7 @@ def _hover(
         "showlegend": False,
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
-            f"link {link} ({a + 1} \u2192 {b + 1})<br>flow {flow[link]:,.6g}"
+            f"link {link} ({plain(roads.called(a + 1))} \u2192 {plain(roads.called(b + 1))})<br>flow {flow[link]:,.6g}"
             + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
             + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
             for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
@@ -230,7 +249,7 @@ def _hover(
     }
 
 
-def _nodes(where: Floats, network: Network, radius: Floats) -> list[Trace]:
+def _nodes(where: Floats, network: Network, roads: RoadNetwork, radius: Floats) -> list[Trace]:
     zones = network.zones
     named = zones <= NAMED_ZONES
     x, y = rounded(where.T, 5)
@@ -249,9 +268,9 @@ def _nodes(where: Floats, network: Network, radius: Floats) -> list[Trace]:
         "mode": "markers+text" if named else "markers",
         "x": x[:zones],
         "y": y[:zones],
-        "text": [str(zone + 1) for zone in range(zones)] if named else [],
+        "text": [plain(roads.called(zone + 1)) for zone in range(zones)] if named else [],
         "textfont": {"size": min(12, 0.5 * size)},
-        "marker": {"size": size, "color": "paper", "line": {"color": INK, "width": 1}},
+        "marker": {"size": size, "color": PAPER, "line": {"color": INK, "width": 1}},
         "hoverinfo": "skip",
         "showlegend": False,
     }
@@ -263,7 +282,8 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     ratio = flows / capacity
     order = np.argsort(-ratio, kind="stable")
     most = order[:60]
-    texts = [f"{roads.links[k].tail}\u2192{roads.links[k].head}: {ratio[k]:.3f} of capacity" for k in most.tolist()]
+    ways = ["\u2192".join(plain(str(end)) for end in _ends(roads, k)) for k in most.tolist()]
+    texts = [f"{way}: {ratio[k]:.3f} of capacity" for way, k in zip(ways, most.tolist(), strict=True)]
     interval = None
     if ends is not None:
         low, high = ends[0] / capacity, ends[1] / capacity
@@ -285,7 +305,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
     columns = ("link", "from node", "to node", "flow", "capacity", "flow / capacity")
     rows = [
-        (k, (link := roads.links[k]).tail, link.head, float(flows[k]), link.capacity, float(ratio[k]))
+        (k, *_ends(roads, k), float(flows[k]), roads.links[k].capacity, float(ratio[k]))
         + (() if ends is None else (float(ends[0][k]), float(ends[1][k])))
         for k in order.tolist()
     ]
@@ -337,7 +357,8 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
         raise InvalidInput("the method gradient releases a routing without demand: there are no flows to draw")
     network = RoadNetwork.model_validate(problem["network"])
     flows = field(result, "link_flows")
-    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=coordinates)
+    places = network.places() if coordinates is None else coordinates
+    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=places)
 
 
 def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
@@ -354,13 +375,13 @@ def pair_map(
 
 def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Paths as nodes on the way, with the time on empty links."""
-    links = problem["network"]["links"]
+    roads = RoadNetwork.model_validate(problem["network"])
     return [
         {
             "share": path["share"],
-            "nodes": [links[path["links"][0]]["tail"], *(links[k]["head"] for k in path["links"])],
+            "nodes": [_ends(roads, path["links"][0])[0], *(_ends(roads, k)[1] for k in path["links"])],
             "links": path["links"],
-            "free_flow_time": sum(links[k]["free_flow_time"] for k in path["links"]),
+            "free_flow_time": sum(roads.links[k].free_flow_time for k in path["links"]),
         }
         for path in paths
         if path["links"]

@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import DatasetOfRows
+from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 
 MAX_COUNT = 10**9
@@ -134,6 +134,37 @@ class RoutingDataset(DatasetOfRows):
         if public.unit == "person":
             names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
         return _kept(public, _canonical(columns, names), "/content/trips")
+
+    @classmethod
+    def columns(cls, public: RoutingPublic) -> list[Column]:
+        words = {
+            "period": ("interval", "slot", "hour", "day", "time"),
+            "origin": ("from", "orig", "source", "start", "o"),
+            "destination": ("to", "dest", "target", "end", "d"),
+            "count": ("trips", "demand", "flow", "volume", "number", "n"),
+        }
+        says = {
+            "period": "Period of the trips, counted from 0",
+            "origin": "Zone where they begin, counted from 1",
+            "destination": "Zone where they end, counted from 1",
+            "count": "How many trips the row stands for",
+        }
+        usual = {"count": "1", **({"period": "0"} if public.periods == 1 else {})}
+        found = [
+            Column(
+                name,
+                "integers",
+                says[name],
+                low,
+                None if name == "count" else high,
+                words=words[name],
+                usual=usual.get(name, ""),
+            )
+            for name, (low, high) in _bounds(public).items()
+        ]
+        if public.unit == "person":
+            found.append(Column("person", "names", "Whose trips they are", words=("user", "traveller", "id", "device")))
+        return found
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -138,7 +138,7 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
 
 def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
-    network = problem.network.model_dump(mode="json")
+    network = problem.roads.model_dump(mode="json")
     network["links"][0]["free_flow_time"] += 1
     network["links"][0]["fixed_cost"] += 1
     return {

@@ -27,9 +27,11 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Flag, Real
+from discreet.problems.objects import PublicObject
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
+from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork, affine
 from discreet.problems.routing import examples
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice, told
 from discreet.problems.routing.around import roads_around
@@ -42,7 +44,6 @@ from discreet.problems.routing.intervals import (
     uncertainty_of,
     uncertainty_of_routing,
 )
-from discreet.problems.routing.network import AffineLatency, BprLatency, RoadNetwork, affine
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
@@ -93,8 +94,10 @@ class Routing(ProblemOnData):
         **dict.fromkeys(("network", "latency", "objective"), "with the method counts"),
     }
 
+    objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
+
     kind: Literal["routing"]
-    network: RoadNetwork
+    network: NetworkOrId
     latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = AffineLatency(type="affine")
     objective: Literal["system_optimum", "user_equilibrium"] = "system_optimum"
     method: Literal["auto", "counts", "gradient"] = "auto"
@@ -112,6 +115,12 @@ class Routing(ProblemOnData):
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
     uncertainty: Flag = INTERVALS
+
+    @property
+    def roads(self) -> RoadNetwork:
+        """The network, where `with_objects` has put it in the place of an id."""
+        assert isinstance(self.network, RoadNetwork)
+        return self.network
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -146,7 +155,7 @@ class Routing(ProblemOnData):
         if issues := self._issues(public):
             raise InvalidInput(issues)
         if self.method == "gradient":
-            network = self.network.arrays(public.zones)
+            network = self.roads.arrays(public.zones)
             return gradient_plan(public, budget, network, self._terms(public, network), self._row_seconds(public))
         return self._plan_counts(public, budget)
 
@@ -164,10 +173,10 @@ class Routing(ProblemOnData):
             return (expected_shares(event, confidence),)
         if around is not None:
             deviation = event.deviation() / public.periods
-            roads, kept = roads_around(self.network, self.latency, self.objective, around, deviation)
+            roads, kept = roads_around(self.roads, self.latency, self.objective, around, deviation)
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
             return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept))
-        return tuple(expectations(public, self.network, self.latency, self.objective, event, confidence))
+        return tuple(expectations(public, self.roads, self.latency, self.objective, event, confidence))
 
     def _clip(self, public: RoutingPublic) -> int | None:
         return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
@@ -175,7 +184,7 @@ class Routing(ProblemOnData):
     def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
         issues = [
             FieldIssue("/problem/network" + issue.pointer, issue.detail)
-            for issue in self.network.issues(public.zones)[:MAX_ISSUES]
+            for issue in self.roads.issues(public.zones)[:MAX_ISSUES]
         ]
         if public.zones < 2:
             issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
@@ -192,7 +201,7 @@ class Routing(ProblemOnData):
             if self.regularization is not None:
                 issues.append(FieldIssue("/problem/regularization", "only the method gradient has one"))
             return issues
-        size = public.zones * (public.zones - 1) * (len(self.network.links) + self.network.nodes)
+        size = public.zones * (public.zones - 1) * (len(self.roads.links) + self.roads.nodes)
         for wrong, field, detail in (
             (public.unit == "person", "method", "gradient protects one request; counts protects a person"),
             (
@@ -202,7 +211,7 @@ class Routing(ProblemOnData):
             ),
             (size > MAX_UNIT_FLOWS, "method", f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}"),
             (self.regularization is None, "regularization", "needed by the method gradient"),
-            (not affine(self.network, self.latency), "latency", "the method gradient needs affine latencies"),
+            (not affine(self.roads, self.latency), "latency", "the method gradient needs affine latencies"),
             (self.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
         ):
             if wrong:
@@ -241,8 +250,8 @@ class Routing(ProblemOnData):
                 content_bytes=32.0 * public.most_rows,
                 memory_bytes=(1 << 28)
                 + 64 * pairs * 16
-                + 200 * len(self.network.links)
-                + INTERVAL_BYTES * min(len(self.network.links), MAX_LINKS) ** 2,
+                + 200 * len(self.roads.links)
+                + INTERVAL_BYTES * min(len(self.roads.links), MAX_LINKS) ** 2,
                 steps=MAX_ITERATIONS,
             ),
             unit=public.unit,
@@ -275,7 +284,7 @@ class Routing(ProblemOnData):
         assert public.max_total is not None
         assert public.max_pair is not None
         return descent.Terms.of(
-            network, self.network.latencies(self.latency), self.regularization, public.max_total, public.max_pair
+            network, self.roads.latencies(self.latency), self.regularization, public.max_total, public.max_pair
         )
 
     # Release --------------------------------------------------------------------------------------------------------
@@ -304,7 +313,7 @@ class Routing(ProblemOnData):
 
     def _descend(self, public: RoutingPublic, content: Content) -> NDArray[np.float64]:
         """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread evenly."""
-        network = self.network.arrays(public.zones)
+        network = self.roads.arrays(public.zones)
         flows, terms = UnitFlows.of_pairs(network), self._terms(public, network)
         trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
         first = np.searchsorted(trips[:, 0], np.arange(public.periods + 1))
@@ -335,7 +344,7 @@ class Routing(ProblemOnData):
         return public.zones * (public.zones - 1)
 
     def finish(self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        network = self.network.arrays(public.zones)
+        network = self.roads.arrays(public.zones)
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
             flows = UnitFlows.of_pairs(network)
@@ -358,7 +367,7 @@ class Routing(ProblemOnData):
                 "status": solution.status,
             }
             if self.uncertainty:
-                latency = self.network.latencies(self.latency)
+                latency = self.roads.latencies(self.latency)
                 values["uncertainty"] = uncertainty_of(
                     public, event, released["trips"], demand, solution, network, latency, self.objective
                 )
@@ -369,7 +378,7 @@ class Routing(ProblemOnData):
         )
         if "true_trips" in released:
             demand = demand_of(public, released["true_trips"])
-            latency = self.network.latencies(self.latency)
+            latency = self.roads.latencies(self.latency)
             reached = total_travel_time(network, latency, link_flows_of(policy, demand))
             best = self._assign(network, demand, self.relative_gap).total_travel_time
             values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
@@ -383,5 +392,5 @@ class Routing(ProblemOnData):
         iterations: int = MAX_ITERATIONS,
         progress: Progress | None = None,
     ) -> Assignment:
-        latency = self.network.latencies(self.latency)
+        latency = self.roads.latencies(self.latency)
         return assign(network, latency, demand, self.objective, gap=gap, max_iterations=iterations, progress=progress)

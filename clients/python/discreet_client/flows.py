@@ -1,0 +1,106 @@
+"""Link flows of a result in the field's own files: GeoJSON, GMNS's link.csv, Parquet.
+
+Links keep the order, the names and the lines of their network; nodes are called by their names. Beside the flow stand
+its interval, where the result has one, and flow / capacity. Coordinates are written as the network has them: GeoJSON
+takes them for longitude and latitude (RFC 7946), so a map shows them in their place only where they are these.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+FORMATS = ("geojson", "gmns", "parquet")
+
+
+class NotWritten(ValueError):
+    """A result that has nothing to write in this form, in a sentence."""
+
+
+def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str) -> bytes:
+    """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in `result`; `network`: as in
+    a problem of kind routing. NotWritten where the result has none, or the form needs coordinates that there are not.
+    """
+    if form not in FORMATS:
+        raise NotWritten(f"link flows are written as {', '.join(FORMATS)}, not as {form}")
+    rows = _rows(result, network)
+    if form == "geojson":
+        return _geojson(rows, network)
+    return _gmns(rows, network) if form == "gmns" else _parquet(rows)
+
+
+def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
+    flows = result.get("link_flows")
+    if flows is None:
+        raise NotWritten(
+            "this result has no link flows: method counts of kind routing releases demand, and so has some"
+        )
+    links = network["links"]
+    if len(flows) != len(links):
+        raise NotWritten(f"the result has {len(flows)} link flows, the network {len(links)} links: it is another one")
+    ends = ((result.get("uncertainty") or {}).get("values") or {}).get("link_flows") or {}
+    lower, upper = ends.get("lower"), ends.get("upper")
+    nodes, names = network.get("node_names"), network.get("link_names")
+    return [
+        {
+            "link_id": str(place) if names is None else names[place],
+            "from_node_id": str(link["tail"]) if nodes is None else nodes[link["tail"] - 1],
+            "to_node_id": str(link["head"]) if nodes is None else nodes[link["head"] - 1],
+            "directed": True,
+            "free_flow_time": link["free_flow_time"],
+            "capacity": link["capacity"],
+            "flow": flow,
+            "flow_over_capacity": flow / link["capacity"],
+            **({} if lower is None or upper is None else {"flow_lower": lower[place], "flow_upper": upper[place]}),
+        }
+        for place, (link, flow) in enumerate(zip(links, flows, strict=True))
+    ]
+
+
+def _lines(network: Mapping[str, Any]) -> list[list[list[float]]] | None:
+    """The points of every link's line; None without coordinates."""
+    places, shapes = network.get("nodes_xy"), network.get("link_shapes")
+    if places is None:
+        return None
+    return [
+        [places[link["tail"] - 1], *([] if shapes is None else shapes[place]), places[link["head"] - 1]]
+        for place, link in enumerate(network["links"])
+    ]
+
+
+def _geojson(rows: list[Json], network: Mapping[str, Any]) -> bytes:
+    lines = _lines(network)
+    if lines is None:
+        raise NotWritten("GeoJSON needs coordinates, and this network has none (nodes_xy)")
+    features = [
+        {"type": "Feature", "geometry": {"type": "LineString", "coordinates": line}, "properties": row}
+        for row, line in zip(rows, lines, strict=True)
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features}, allow_nan=False).encode()
+
+
+def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
+    lines = _lines(network)
+    if lines is not None:
+        for row, line in zip(rows, lines, strict=True):
+            row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["link_id"], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({**row, "directed": 1})
+    return text.getvalue().encode()
+
+
+def _parquet(rows: list[Json]) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - optional
+    import pyarrow.parquet as pq  # noqa: PLC0415 - optional
+
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), out)
+    return out.getvalue()

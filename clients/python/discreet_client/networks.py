@@ -1,0 +1,528 @@
+"""Road networks from the field's files: TNTP, GMNS, CSV and GeoJSON, as `POST /v1/networks` takes them.
+
+    reading = read("SiouxFalls_net.tntp", "SiouxFalls_node.tntp")
+    client.networks.add(reading)
+
+Every link gets a free-flow time, a capacity, and b and power of its own where the file says them. Nodes of any names
+become 1..n, zones first, and keep their names in `node_names`; coordinates and the lines of links are kept. What is not
+modelled (turns, links for other uses than cars, tolls whose weight nobody says) is refused in a sentence, a
+`TableError`; columns of which nothing was asked are named in `notes`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet_client import tntp
+from discreet_client.tables import Table, TableError, missing, read_csv
+
+Json = dict[str, Any]
+Point = tuple[float, float]
+
+LINK = ("tail", "head", "free_flow_time", "capacity")
+LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed")
+NODE = ("node", "x", "y")
+GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
+GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses")
+GMNS_NODE = ("node_id", "x_coord", "y_coord")
+NOT_MODELLED = {
+    "movement.csv": "turns and what they cost",
+    "link_tod.csv": "links that change over the day",
+    "segment.csv": "links whose lanes change along them",
+}
+"""GMNS tables that change what a link costs."""
+KILOMETRES = {"km": 1.0, "kilometers": 1.0, "kilometres": 1.0, "mi": 1.609344, "miles": 1.609344, "m": 0.001}
+SPEEDS = {"kph": 1.0, "km/h": 1.0, "kmh": 1.0, "mph": 1.609344}
+CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
+_LINESTRING = re.compile(r"\s*LINESTRING\s*Z?\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class NetworkReading:
+    """A network as a problem of kind routing takes it, with a name; and in sentences how it is meant, and what of the
+    files was not read."""
+
+    name: str
+    network: Json
+    notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def read(
+    *files: str | Path,
+    name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    units: str | None = None,
+    period_minutes: float = 60.0,
+    toll_weight: float | None = None,
+    distance_weight: float | None = None,
+    through_zones: bool = True,
+) -> NetworkReading:
+    """The network of these files, of which the names and first lines tell the format.
+
+    TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with `config.csv` for the
+    units, or their folder. CSV: a table of links (tail, head, free_flow_time, capacity; b, power, fixed_cost, name,
+    directed), with one of nodes (node, x, y; zone). GeoJSON: LineStrings with these properties of links, Points with
+    node and zone; lines without tail and head join the places where they end.
+
+    columns: your name of each of these columns. units: of GMNS's length and speed, such as `mi,mph` or `km,kph`.
+    period_minutes: GMNS's capacities are per hour, those of the network per period of this length. The weights are
+    minutes for a unit of toll or length. Without `through_zones` no path leads through another zone.
+    """
+    paths = _listed(files)
+    options = _Options(dict(columns or {}), units, period_minutes, toll_weight, distance_weight, through_zones)
+    kinds = {path: path.suffix.lower() for path in paths}
+    if any(kind == ".tntp" for kind in kinds.values()):
+        made = _tntp(paths, options)
+    elif any(kind in (".geojson", ".json") for kind in kinds.values()):
+        made = _geojson(paths, options)
+    elif all(kind == ".csv" for kind in kinds.values()):
+        tables = {path: read_csv(path.read_bytes(), path.name) for path in paths}
+        gmns = any("from_node_id" in table.columns and "free_speed" in table.columns for table in tables.values())
+        made = _gmns(tables, options) if gmns and not options.columns else _csv(tables, options)
+    else:
+        raise TableError(
+            f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS is needed"
+        )
+    return NetworkReading(name or _name_of(paths), *made)
+
+
+@dataclass(frozen=True)
+class _Options:
+    columns: dict[str, str]
+    units: str | None
+    period_minutes: float
+    toll_weight: float | None
+    distance_weight: float | None
+    through_zones: bool
+
+    def refuse(self, of: str, *names: str) -> None:
+        """Options that say nothing of a format are a mistake."""
+        for one in names:
+            if getattr(self, one) not in ({}, None) and (one, self.period_minutes) != ("period_minutes", 60.0):
+                raise TableError(f"{one} says nothing of {of}")
+
+
+@dataclass(frozen=True)
+class _Road:
+    """A link by the names of its nodes."""
+
+    tail: str
+    head: str
+    figures: Json
+    name: str | None = None
+    shape: tuple[Point, ...] = ()
+
+
+Made = tuple[Json, list[str], list[str]]
+
+
+def _listed(files: Sequence[str | Path]) -> list[Path]:
+    paths = [Path(one) for one in files]
+    if not paths:
+        raise TableError("a file of a network is needed")
+    if len(paths) == 1 and paths[0].is_dir():
+        folder = paths[0]
+        for other, what in NOT_MODELLED.items():
+            if (folder / other).exists():
+                says = f"{other} stands there: {what} are not modelled; name link.csv and node.csv to leave it out"
+                raise TableError(says)
+        paths = [folder / one for one in ("link.csv", "node.csv", "config.csv") if (folder / one).exists()]
+        if not paths:
+            raise TableError(f"{folder} has no link.csv")
+    for path in paths:
+        if not path.is_file():
+            raise TableError(f"there is no file {path}")
+        if path.name.lower() in NOT_MODELLED:
+            raise TableError(f"{path.name}: {NOT_MODELLED[path.name.lower()]} are not modelled")
+    return paths
+
+
+def _name_of(paths: Sequence[Path]) -> str:
+    stem = paths[0].stem.removesuffix("_net").removesuffix("_node")
+    return paths[0].resolve().parent.name if stem in ("link", "node") else stem
+
+
+# TNTP ---------------------------------------------------------------------------------------------------------------
+
+
+def _tntp(paths: Sequence[Path], options: _Options) -> Made:
+    options.refuse("TNTP", "columns", "units", "period_minutes")
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
+    nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
+    others = [path for path in paths if path not in nets]
+    if len(nets) != 1 or len(others) > 1 or any(path.suffix.lower() != ".tntp" for path in others):
+        raise TableError("TNTP: one file of links (NAME_net.tntp), and one of nodes (NAME_node.tntp) or none")
+    file = tntp.read_network(texts[nets[0]])
+    costs = file.fixed_costs(options.toll_weight, options.distance_weight)
+    network: Json = {
+        "nodes": file.nodes,
+        "first_through_node": file.first_through_node,
+        "links": [
+            {
+                "tail": link.tail,
+                "head": link.head,
+                "free_flow_time": link.free_flow_time,
+                "capacity": link.capacity,
+                "b": link.b,
+                "power": link.power,
+                **({"fixed_cost": cost} if cost else {}),
+            }
+            for link, cost in zip(file.links, costs, strict=True)
+        ],
+    }
+    if not isinstance(file.numbers, range):
+        network["node_names"] = [str(number) for number in file.numbers]
+    if others:
+        places = tntp.read_places(texts[others[0]])
+        if lacking := [number for number in file.numbers if number not in places]:
+            raise TableError(f"{others[0].name}: no coordinates of node {lacking[0]}")
+        network["nodes_xy"] = [list(places[number]) for number in file.numbers]
+    notes = [f"the first {file.zones} nodes are the zones; free_flow_time and capacity are in the file's own units"]
+    return network, notes, []
+
+
+# GMNS ---------------------------------------------------------------------------------------------------------------
+
+
+def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
+    links = nodes = config = None
+    for path, table in tables.items():
+        if "from_node_id" in table.columns:
+            links = table
+        elif "node_id" in table.columns:
+            nodes = table
+        elif path.name.lower() == "config.csv":
+            config = table
+        else:
+            raise TableError(f"{path.name} is no node.csv, link.csv or config.csv of GMNS")
+    if links is None or nodes is None:
+        raise TableError("GMNS: link.csv and node.csv are needed")
+    options.refuse("GMNS", "distance_weight")
+    length, speed = _units(options.units, config)
+    left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
+    table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
+    if "allowed_uses" in table.columns:
+        uses = table.columns["allowed_uses"]
+        other = [value is not None and not CARS.search(str(value)) for value in uses.tolist()]
+        table.refuse(
+            np.array(other, dtype=bool), "allowed_uses", "a link without cars, which are all that is modelled", uses
+        )
+    speeds = table.numbers("free_speed")
+    table.refuse(~(speeds > 0), "free_speed", "a speed above 0 is needed", speeds)
+    free = table.numbers("length") * length / (speeds * speed) * 60
+    lanes = table.numbers("lanes") if "lanes" in table.columns else 1.0
+    capacity = table.numbers("capacity") * lanes * options.period_minutes / 60
+    table.refuse(~(capacity > 0), "capacity", "a capacity and lanes above 0 are needed", capacity)
+    costs = _tolls(table, options)
+    shapes = _geometries(table)
+    figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
+    roads = [
+        _Road(tail, head, {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})}, *rest)
+        for tail, head, (time, most, cost), *rest in zip(
+            table.names("from_node_id").tolist(),
+            table.names("to_node_id").tolist(),
+            figures,
+            table.names("link_id").tolist(),
+            shapes,
+            strict=True,
+        )
+    ]
+    places = nodes.named({"node": "node_id", "x": "x_coord", "y": "y_coord"}, NODE)
+    zones = _zones(nodes, "zone_id", places.names("node").tolist())
+    network, notes = _assembled(_both_ways(roads, table), _places(places), zones, options.through_zones)
+    notes.append(
+        f"free_flow_time is in minutes; capacity, of all lanes, in vehicles a period of {options.period_minutes:g} min"
+    )
+    notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
+    return network, notes, left_out
+
+
+def _units(said: str | None, config: Table | None) -> tuple[float, float]:
+    """Kilometres of a unit of length, kilometres an hour of a unit of speed."""
+    if said is not None:
+        words = [word.strip().lower() for word in said.split(",")]
+    elif config is not None and {"long_length", "speed"} <= config.columns.keys():
+        words = [str(config.columns[one][0]).strip().lower() for one in ("long_length", "speed")]
+    else:
+        words = []
+    if len(words) != 2 or words[0] not in KILOMETRES or words[1] not in SPEEDS:
+        found = f", not {', '.join(words)}" if words else ""
+        raise TableError(f"units of length and speed are needed{found}: units mi,mph or km,kph, or a config.csv")
+    return KILOMETRES[words[0]], SPEEDS[words[1]]
+
+
+def _tolls(table: Table, options: _Options) -> list[float]:
+    if "toll" not in table.columns:
+        return [0.0] * table.rows
+    tolls = table.numbers("toll", may_lack=True)
+    tolls[np.isnan(tolls)] = 0.0  # the file says none
+    if options.toll_weight is None:
+        says = "a toll, and no word of what it weighs: say toll_weight, minutes a unit (0: it counts for nothing)"
+        table.refuse(tolls != 0, "toll", says, tolls)
+    return [(options.toll_weight or 0.0) * toll for toll in tolls.tolist()]
+
+
+def _geometries(table: Table) -> list[tuple[Point, ...]]:
+    if "geometry" not in table.columns:
+        return [()] * table.rows
+    found = []
+    flags = table.numbers("dir_flag", may_lack=True).tolist() if "dir_flag" in table.columns else [1.0] * table.rows
+    for row, (value, flag) in enumerate(zip(table.columns["geometry"].tolist(), flags, strict=True)):
+        points = () if value is None else _line(str(value))
+        if points is None:
+            where = f"{table.unit} {table.places[row]}, column geometry"
+            raise TableError(f"{where}: LINESTRING (x y, x y) is needed, not {str(value)[:40]!r}")
+        found.append((points if flag != -1 else points[::-1])[1:-1])
+    return found
+
+
+def _line(text: str) -> tuple[Point, ...] | None:
+    matched = _LINESTRING.fullmatch(text)
+    try:
+        return None if matched is None else tuple(_point(one.split()) for one in matched[1].split(","))
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def _point(figures: Sequence[Any]) -> Point:
+    x, y = float(figures[0]), float(figures[1])
+    if not (math.isfinite(x) and math.isfinite(y)):
+        raise ValueError("coordinates are finite")
+    return x, y
+
+
+# CSV ----------------------------------------------------------------------------------------------------------------
+
+
+def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
+    options.refuse("CSV", "units", "period_minutes", "toll_weight", "distance_weight")
+    known = (*LINK, *LINK_OPTIONAL, *NODE, "zone")
+    if unknown := sorted(set(options.columns) - set(known)):
+        raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
+    tail = options.columns.get("tail", "tail")
+    links = [path for path, table in tables.items() if tail in table.columns]
+    nodes = [path for path in tables if path not in links]
+    if len(links) != 1 or len(nodes) > 1:
+        listed = ", ".join(next(iter(tables.values())).columns)
+        raise TableError(
+            f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}"
+        )
+    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL)}
+    table = tables[links[0]].named(chosen, LINK, LINK_OPTIONAL)
+    left_out = _unread(tables[links[0]], [chosen.get(role, role) for role in (*LINK, *LINK_OPTIONAL)], links[0].name)
+    roads = [
+        _Road(tail, head, figures, name)
+        for tail, head, figures, name in zip(
+            table.names("tail").tolist(),
+            table.names("head").tolist(),
+            _figures(table),
+            table.names("name").tolist() if "name" in table.columns else [None] * table.rows,
+            strict=True,
+        )
+    ]
+    places, zones = None, None
+    if nodes:
+        chosen = {role: name for role, name in options.columns.items() if role in NODE}
+        named = tables[nodes[0]].named(chosen, NODE)
+        places = _places(named)
+        zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
+    network, notes = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
+    return network, notes, left_out
+
+
+def _figures(table: Table) -> list[Json]:
+    """What each link costs; a value of b, power or fixed_cost that is missing is none of its own."""
+    names = [one for one in (*LINK[2:], *LINK_OPTIONAL[:3]) if one in table.columns]
+    columns = [table.numbers(one, may_lack=one in LINK_OPTIONAL).tolist() for one in names]
+    return [
+        {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+        for values in zip(*columns, strict=True)
+    ]
+
+
+# GeoJSON ------------------------------------------------------------------------------------------------------------
+
+
+def _geojson(paths: Sequence[Path], options: _Options) -> Made:
+    options.refuse("GeoJSON", "units", "period_minutes", "toll_weight", "distance_weight")
+    lines: list[Json] = []
+    points: list[Json] = []
+    for path in paths:
+        try:
+            whole = json.loads(path.read_text(encoding="utf-8-sig"))
+            features = whole["features"]
+        except (ValueError, KeyError, TypeError):
+            raise TableError(f"{path.name} is no GeoJSON FeatureCollection") from None
+        for position, feature in enumerate(features):
+            kind = (feature.get("geometry") or {}).get("type") if isinstance(feature, dict) else None
+            if kind not in ("LineString", "Point"):
+                raise TableError(f"{path.name}, feature {position}: {kind} is not modelled, LineString and Point are")
+            (lines if kind == "LineString" else points).append(feature)
+    if not lines:
+        raise TableError("GeoJSON: no LineString, and these are the links")
+    shapes = [_coordinates(one["geometry"]["coordinates"], position) for position, one in enumerate(lines)]
+    table = _properties(lines)
+    roles = [role for role in (*LINK, *LINK_OPTIONAL) if role in options.columns or role in table.columns]
+    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL)}
+    ends = {"tail", "head"} <= set(roles)
+    left_out = _unread(table, [chosen.get(role, role) for role in (*LINK, *LINK_OPTIONAL)], "properties")
+    table = table.named(chosen, LINK if ends else LINK[2:], LINK_OPTIONAL)
+    places: dict[str, Point] = {}
+    if ends:
+        tails, heads = table.names("tail").tolist(), table.names("head").tolist()
+    else:  # nodes are the places where lines end, numbered as they come
+        at = {point: "" for shape in shapes for point in (shape[0], shape[-1])}
+        at = {point: str(number) for number, point in enumerate(at, start=1)}
+        tails, heads = [at[shape[0]] for shape in shapes], [at[shape[-1]] for shape in shapes]
+    for tail, head, shape in zip(tails, heads, shapes, strict=True):
+        for node, point in ((tail, shape[0]), (head, shape[-1])):
+            if places.setdefault(node, point) != point:
+                raise TableError(f"lines end at node {node} in two places, {places[node]} and {point}")
+    names = table.names("name").tolist() if "name" in table.columns else [None] * table.rows
+    roads = [
+        _Road(tail, head, figures, name, shape[1:-1])
+        for tail, head, figures, name, shape in zip(tails, heads, _figures(table), names, shapes, strict=True)
+    ]
+    zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
+    network, notes = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
+    return network, notes, left_out
+
+
+def _coordinates(value: Any, position: int) -> tuple[Point, ...]:
+    try:
+        points = tuple(_point(one) for one in value)
+    except (ValueError, TypeError, IndexError):
+        points = ()
+    if len(points) < 2:
+        raise TableError(f"line {position}: a LineString has two points [x, y] or more")
+    return points
+
+
+def _properties(features: Sequence[Json]) -> Table:
+    properties = [feature.get("properties") or {} for feature in features]
+    names = dict.fromkeys(name for one in properties for name in one)
+    columns = {name: np.array([one.get(name) for one in properties] + [None], dtype=object)[:-1] for name in names}
+    return Table(columns, np.arange(len(features)), "feature")
+
+
+def _zones_of_points(
+    points: Sequence[Json], options: _Options, places: dict[str, Point], at: Mapping[Point, str]
+) -> dict[str, str] | None:
+    """Zones of nodes, of Points with a property `zone`; a Point without `node` is the node at its place."""
+    zone, node = options.columns.get("zone", "zone"), options.columns.get("node", "node")
+    found: dict[str, str] = {}
+    for position, one in enumerate(points):
+        said = one.get("properties") or {}
+        place = _point(one["geometry"]["coordinates"])
+        name = _text(said[node]) if said.get(node) is not None else at.get(place)
+        if name not in places:
+            raise TableError(f"point {position}: no line ends there, so it is no node")
+        if said.get(zone) is not None:
+            found[name] = _text(said[zone])
+    return found or None
+
+
+# Of all -------------------------------------------------------------------------------------------------------------
+
+
+def _places(table: Table) -> dict[str, Point]:
+    names = table.names("node").tolist()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TableError(f"node {twice} stands twice")
+    x, y = table.numbers("x").tolist(), table.numbers("y").tolist()
+    return dict(zip(names, zip(x, y, strict=True), strict=True))
+
+
+def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | None:
+    """The zone of each node that is one; None where the table does not tell."""
+    if column not in table.columns:
+        return None
+    values = table.columns[column]
+    there = (~missing(values)).tolist()
+    return {node: _text(value) for node, value, is_zone in zip(nodes, values.tolist(), there, strict=True) if is_zone}
+
+
+def _both_ways(roads: Iterable[_Road], table: Table) -> list[_Road]:
+    """Links that are not directed as two."""
+    if "directed" not in table.columns:
+        return list(roads)
+    found = []
+    for road, directed in zip(roads, table.truths("directed").tolist(), strict=True):
+        found.append(road)
+        if not directed:
+            name = None if road.name is None else f"{road.name} (back)"
+            found.append(_Road(road.head, road.tail, road.figures, name, road.shape[::-1]))
+    return found
+
+
+def _assembled(
+    roads: Sequence[_Road], places: Mapping[str, Point] | None, zones: Mapping[str, str] | None, through_zones: bool
+) -> tuple[Json, list[str]]:
+    """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names as they came."""
+    ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
+    if places is not None and (lost := next((node for node in ends if node not in places), None)) is not None:
+        raise TableError(f"a link ends at node {lost}, of which the table of nodes knows nothing")
+    nodes = list(ends if places is None else places)
+    if all(_is_number(node) for node in nodes):
+        nodes.sort(key=int)
+    notes = []
+    if zones:
+        by_zone: dict[str, str] = {}
+        for node, zone in zones.items():
+            if zone in by_zone:
+                says = f"zone {zone} has the nodes {by_zone[zone]} and {node}; here a zone is one node:"
+                raise TableError(f"{says} a centroid, which connectors join to the others")
+            by_zone[zone] = node
+        order = sorted(by_zone, key=lambda zone: (not _is_number(zone), int(zone) if _is_number(zone) else 0, zone))
+        first = [by_zone[zone] for zone in order]
+        nodes = first + [node for node in nodes if node not in zones]
+        notes.append(f"the first {len(first)} nodes are the zones, in the order of their names")
+    else:
+        notes.append("no zones are told: those of a dataset will be the first nodes")
+        if not through_zones:
+            raise TableError("through_zones: the file does not tell which nodes are zones")
+    number = {node: place for place, node in enumerate(nodes, start=1)}
+    for road in roads:
+        if road.tail == road.head:
+            raise TableError(f"a link from node {road.tail} to itself")
+    network: Json = {
+        "nodes": len(nodes),
+        "links": [{"tail": number[road.tail], "head": number[road.head], **road.figures} for road in roads],
+    }
+    if zones and not through_zones:
+        network["first_through_node"] = len(zones) + 1
+    if nodes != [str(place) for place in number.values()]:
+        network["node_names"] = nodes
+    if places is not None:
+        network["nodes_xy"] = [list(places[node]) for node in nodes]
+    names = [road.name for road in roads]
+    if all(name is not None for name in names) and len(set(names)) == len(names):
+        network["link_names"] = names
+    elif any(name is not None for name in names):
+        raise TableError("names of links: each has one, and all are different, or none has")
+    if any(road.shape for road in roads):
+        network["link_shapes"] = [[list(point) for point in road.shape] for road in roads]
+    return network, notes
+
+
+def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:
+    rest = [name for name in table.columns if name not in set(read)]
+    return [f"{file}: nothing was asked of {', '.join(rest)}"] if rest else []
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()

@@ -1,0 +1,229 @@
+"""Road networks: public objects of their own, which routing problems hold or name; and latencies of their links."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic.dataclasses import dataclass
+
+from discreet.errors import FieldIssue
+from discreet.intake.field_issues import WHY, and_more
+from discreet.intake.items import InPieces
+from discreet.problems.numbers import Frozen, Real
+from discreet.problems.objects import PublicObject
+from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
+
+Node = Annotated[int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes are numbered from 1"})]
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+class Link:
+    """A directed link of the network; nodes are 1..n.
+
+    Its travel time is `free_flow_time (1 + b (y / capacity)^power) + fixed_cost` at y trips a period; `b` and
+    `power` are those of the problem's `latency` where the link has none of its own.
+    """
+
+    # No model: that takes five times as much memory as these figures, and networks have many links.
+
+    tail: Node
+    head: Node
+    free_flow_time: Annotated[Real, Field(ge=0, le=1e9)]
+    capacity: Annotated[Real, Field(gt=0, le=1e12)]
+    b: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
+        default=None, description="Of this link; by default the latency's b, or factor where that is affine"
+    )
+    power: Annotated[Real, Field(ge=0, le=20)] | None = Field(
+        default=None, description="Of this link, 0 or at least 1; by default the latency's, 1 where that is affine"
+    )
+    fixed_cost: Annotated[Real, Field(ge=0, le=1e9)] = Field(
+        default=0.0, description="Added at any flow, in the unit of free_flow_time: a toll or a length by its weight"
+    )
+
+
+Coordinate = Annotated[Real, Field(ge=-1e12, le=1e12)]
+Point = tuple[Coordinate, Coordinate]
+Line = Annotated[tuple[Point, ...], Field(fail_fast=True)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+MOST = 1_000_000
+"""Nodes or links of a network."""
+
+FILES: dict[str, Any] = {
+    "formats": "TNTP (`…_net.tntp`), or CSV with tail, head, free_flow_time and capacity in its first line",
+    "columns": {
+        "init_node": "tail",
+        "from_node_id": "tail",
+        "from": "tail",
+        "term_node": "head",
+        "to_node_id": "head",
+        "to": "head",
+        "vdf_fftt": "free_flow_time",
+        "fft": "free_flow_time",
+    },
+    "positions": ["tail", "head", "capacity", "length", "free_flow_time", "b", "power", "speed", "toll"],
+    "sums": {"fixed_cost": {"toll": "TOLL FACTOR", "length": "DISTANCE FACTOR"}},
+    "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
+    "largest": {"nodes": ["tail", "head"]},
+}
+"""How a browser reads a network's file into `links` and the fields beside them: other names of CSV's columns; columns
+by position, weighted sums of them and headings in files with `<NAME> value`; fields that are the largest of a column.
+"""
+
+
+class RoadNetwork(PublicObject):
+    """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through.
+
+    Coordinates and names change no flow: pictures and files that results are written to are made with them.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"x-file": FILES})
+
+    type: ClassVar[str] = "network"
+    prefix: ClassVar[str] = "net"
+
+    nodes: Annotated[int, Field(strict=True, ge=1, le=MOST)]
+    first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
+    links: Annotated[tuple[Link, ...], InPieces(max_length=MOST)]
+    nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
+        default=None, description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit"
+    )
+    node_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
+        default=None, description="What each node is called where the network comes from, by number; all different"
+    )
+    link_names: Annotated[tuple[Label, ...], InPieces(max_length=MOST)] | None = Field(
+        default=None, description="What each link is called where the network comes from, by position; all different"
+    )
+    link_shapes: Annotated[tuple[Line, ...], InPieces(max_length=MOST)] | None = Field(
+        default=None, description="The points of each link's line between its two nodes, by position"
+    )
+
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """Three places with coordinates, and a road both ways between every two."""
+        ways = [(1, 2, 10.0), (2, 3, 5.0), (1, 3, 7.0)]
+        links = [
+            {"tail": tail, "head": head, "free_flow_time": time, "capacity": 800.0}
+            for one, other, time in ways
+            for tail, head in ((one, other), (other, one))
+        ]
+        return {"nodes": 3, "links": links, "nodes_xy": [[0, 0], [2, 0], [1, 1]]}
+
+    def issues(self, zones: int) -> list[FieldIssue]:
+        """What keeps this from being a network that joins all ordered pairs of zones."""
+        found = []
+        if self.nodes < zones:
+            says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
+            found.append(FieldIssue("/nodes", says))
+        found += self.own_issues()
+        return found or [
+            FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
+            for origin, destination in unreachable_pairs(self.arrays(zones))
+        ]
+
+    def own_issues(self) -> list[FieldIssue]:
+        found = []
+        if self.first_through_node > self.nodes:
+            found.append(FieldIssue("/first_through_node", f"the network has {self.nodes} nodes"))
+        unknown = [
+            (f"/links/{position}/{end}", node)
+            for position, link in enumerate(self.links)
+            for end, node in (("tail", link.tail), ("head", link.head))
+            if node > self.nodes
+        ]
+        if unknown:
+            (first, node), (last, _) = unknown[0], unknown[-1]
+            more = and_more(len(unknown) - 1, last)
+            found.append(FieldIssue(first, f"node {node} of {self.nodes} nodes{more}"))
+        for position, link in enumerate(self.links):
+            if link.power is not None and 0 < link.power < 1:
+                says = f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an infinite slope"
+                found.append(FieldIssue(f"/links/{position}/power", says))
+            if link.tail == link.head:
+                found.append(FieldIssue(f"/links/{position}", f"a link from node {link.tail} to itself"))
+        for field, names, size, what in (
+            ("nodes_xy", self.nodes_xy, self.nodes, "nodes"),
+            ("node_names", self.node_names, self.nodes, "nodes"),
+            ("link_names", self.link_names, len(self.links), "links"),
+            ("link_shapes", self.link_shapes, len(self.links), "links"),
+        ):
+            if names is not None and len(names) != size:
+                found.append(FieldIssue(f"/{field}", f"{size} {what} need as many, not {len(names)}"))
+            elif names is not None and field.endswith("names") and len(set(names)) < size:
+                found.append(FieldIssue(f"/{field}", f"a name stands twice; {what} are told apart by them"))
+        if self.link_shapes is not None and self.nodes_xy is None:
+            found.append(FieldIssue("/link_shapes", "only beside nodes_xy: lines begin and end at their nodes"))
+        return found
+
+    def sizes(self) -> dict[str, Any]:
+        return {"nodes": self.nodes, "links": len(self.links), "coordinates": self.nodes_xy is not None}
+
+    def places(self) -> NDArray[np.float64] | None:
+        """float64[nodes, 2] where coordinates are known."""
+        return None if self.nodes_xy is None else np.array(self.nodes_xy, dtype=np.float64).reshape(-1, 2)
+
+    def called(self, node: int) -> str:
+        """A node of 1..n as people know it: by its own name, or by its number."""
+        return str(node) if self.node_names is None else self.node_names[node - 1]
+
+    def arrays(self, zones: int) -> Network:
+        """The solver's form."""
+        return Network(
+            nodes=self.nodes,
+            zones=zones,
+            first_through_node=self.first_through_node - 1,
+            tail=np.array([link.tail - 1 for link in self.links], dtype=np.int64),
+            head=np.array([link.head - 1 for link in self.links], dtype=np.int64),
+            free_flow_time=np.array([link.free_flow_time for link in self.links]),
+            capacity=np.array([link.capacity for link in self.links]),
+        )
+
+    def latencies(self, latency: AffineLatency | BprLatency) -> Latency:
+        """The solver's form of the latency of every link: its own figures, and `latency` where it has none."""
+        common = latency.solver_form()
+        links = self.links
+        return Latency(
+            coefficient=np.array([common.coefficient if link.b is None else link.b for link in links]),
+            power=np.array([common.power if link.power is None else link.power for link in links]),
+            fixed_cost=np.array([link.fixed_cost for link in links]),
+        )
+
+
+def _named_or_whole(value: Any) -> str:
+    return "id" if isinstance(value, str) else RoadNetwork.__name__
+
+
+NetworkOrId = Annotated[
+    Annotated[RoadNetwork, Tag(RoadNetwork.__name__)] | Annotated[str, Field(max_length=64), Tag("id")],
+    Discriminator(_named_or_whole),
+    Field(description="The network, or the id of a stored one (`POST /v1/networks`)"),
+]
+
+
+def affine(network: RoadNetwork, latency: AffineLatency | BprLatency) -> bool:
+    """Whether all travel times are affine in the flow."""
+    common = latency.solver_form().power
+    return all((common if link.power is None else link.power) in (0, 1) for link in network.links)
+
+
+class AffineLatency(Frozen):
+    """`t(y) = free_flow_time (1 + factor y / capacity)`."""
+
+    type: Literal["affine"]
+    factor: Annotated[Real, Field(ge=0, le=1e6)] = 1.0
+
+    def solver_form(self) -> Latency:
+        return Latency(coefficient=self.factor, power=1.0)
+
+
+class BprLatency(Frozen):
+    """`t(y) = free_flow_time (1 + b (y / capacity)^power)`, Bureau of Public Roads 1964."""
+
+    type: Literal["bpr"]
+    b: Annotated[Real, Field(ge=0, le=1e6)] = 0.15
+    power: Annotated[Real, Field(ge=1, le=20)] = 4.0
+
+    def solver_form(self) -> Latency:
+        return Latency(coefficient=self.b, power=self.power)

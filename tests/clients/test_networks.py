@@ -1,0 +1,181 @@
+"""Networks from the field's own files, and link flows back into them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.installation import local
+from discreet.problems.charts import draw_result
+from discreet.problems.road_network import RoadNetwork
+from discreet_client.flows import NotWritten, link_flows
+from discreet_client.networks import read
+from discreet_client.tables import TableError
+from tests import bodies
+from tests.problems.test_tntp import NETWORK, NODES
+
+NODE_CSV = "node_id,x_coord,y_coord,zone_id\n10,0,0,2\n20,1,0,\n30,1,1,1\n"
+LINK_CSV = (
+    "link_id,from_node_id,to_node_id,directed,length,free_speed,capacity,lanes,geometry,name\n"
+    'a,10,20,0,1.5,60,900,2,"LINESTRING (0 0, 0.5 0.2, 1 0)",Main\nb,20,30,1,1,30,800,1,,\n'
+)
+CONFIG_CSV = "dataset_name,long_length,speed\nx,mi,mph\n"
+GMNS = {"node.csv": NODE_CSV, "link.csv": LINK_CSV, "config.csv": CONFIG_CSV}
+LINES: list[dict[str, Any]] = [
+    {
+        "type": "Feature",
+        "geometry": {"type": "LineString", "coordinates": [[0, 0], [1, 1], [2, 0]]},
+        "properties": {"fft": 3, "capacity": 50, "directed": False},
+    },
+    {"type": "Feature", "geometry": {"type": "Point", "coordinates": [2, 0]}, "properties": {"zone": 1}},
+]
+
+
+def written(folder: Path, files: dict[str, str]) -> list[Path]:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in files]
+
+
+def test_a_stored_network_is_known_to_a_server_alone() -> None:
+    """`discreet plan` and `rehearse` of a file with its dataset inside ask no server."""
+    problem = {"kind": "routing", "dataset": bodies.dataset(), "network": "net_1"}
+    with pytest.raises(InvalidInput, match="/problem/network: net_1 is known to a server alone"):
+        local.plan({"problem": problem, "privacy": {"epsilon": 1}})
+    with pytest.raises(InvalidInput, match="discreet network show net_1 --json"):
+        draw_result(problem, {"link_flows": [1.0]}, Path("never.png"))
+
+
+def test_tntp_with_places(tmp_path: Path) -> None:
+    paths = written(tmp_path, {"Town_net.tntp": NETWORK, "Town_node.tntp": NODES})
+    reading = read(*paths)
+    assert reading.name == "Town"
+    assert reading.network["nodes_xy"] == [[1, 2], [-96.5, 4], [5, -0.6]]
+    assert (reading.network["nodes"], reading.network["first_through_node"]) == (3, 3)
+    assert reading.network["links"][0] == {
+        "tail": 1,
+        "head": 3,
+        "free_flow_time": 4,
+        "capacity": 100.5,
+        "b": 0.15,
+        "power": 4,
+    }
+    RoadNetwork.model_validate(reading.network)
+    other = NETWORK.replace("\t3\t", "\t35\t").replace("\t3\t2", "\t35\t2")
+    named = written(tmp_path, {"O_net.tntp": other, "O_node.tntp": NODES.replace("\n3\t", "\n35\t")})
+    assert read(*named).network["node_names"] == ["1", "2", "35"]
+    assert read(*named).network["nodes_xy"] == reading.network["nodes_xy"]
+
+
+def test_gmns(tmp_path: Path) -> None:
+    written(tmp_path, GMNS)
+    reading = read(tmp_path)
+    network = reading.network
+    assert network["node_names"] == ["30", "10", "20"]  # zones 1 and 2 first
+    assert network["nodes_xy"] == [[1, 1], [0, 0], [1, 0]]
+    assert network["link_names"] == ["a", "a (back)", "b"]
+    assert [(link["tail"], link["head"]) for link in network["links"]] == [(2, 3), (3, 2), (3, 1)]
+    assert [link["free_flow_time"] for link in network["links"]] == pytest.approx([1.5, 1.5, 2])
+    assert [link["capacity"] for link in network["links"]] == [1800, 1800, 800]
+    assert network["link_shapes"] == [[[0.5, 0.2]], [[0.5, 0.2]], []]
+    assert reading.left_out == ["link.csv: nothing was asked of name"]
+    assert RoadNetwork.model_validate(network).own_issues() == []
+    half = read(tmp_path, period_minutes=30, through_zones=False).network
+    assert [link["capacity"] for link in half["links"]] == [900, 900, 400]
+    assert half["first_through_node"] == 3
+    metric = read(*(tmp_path / name for name in ("link.csv", "node.csv")), units="km,mph").network
+    assert metric["links"][0]["free_flow_time"] == pytest.approx(1.5 / 1.609344)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("config.csv", CONFIG_CSV, "dataset_name\nx\n", "units of length and speed are needed"),
+        ("node.csv", "20,1,0,\n", "20,1,0,1\n", "zone 1 has the nodes 20 and 30"),
+        ("link.csv", "b,20,30,1,1,30", "b,20,30,1,1,0", "line 3, column free_speed"),
+        ("link.csv", "b,20,30", "b,20,31", "a link ends at node 31"),
+        ("link.csv", ",name\n", ",allowed_uses\n", "column allowed_uses: a link without cars"),
+        ("link.csv", ",name\n", ",toll\n", "column toll: a number is needed"),
+        ("link.csv", "LINESTRING (0 0, 0.5 0.2, 1 0)", "POINT (0 0)", "column geometry: LINESTRING"),
+        ("movement.csv", "", "mvmt_id\n1\n", "turns and what they cost are not modelled"),
+    ],
+)
+def test_what_gmns_says_and_nobody_models_is_refused(tmp_path: Path, file: str, old: str, new: str, says: str) -> None:
+    text = GMNS.get(file, "")
+    assert old in text
+    written(tmp_path, {**GMNS, file: text.replace(old, new) if old else new})
+    with pytest.raises(TableError, match=says.replace("(", r"\(")):
+        read(tmp_path)
+
+
+def test_tolls_need_a_weight(tmp_path: Path) -> None:
+    tolled = LINK_CSV.replace(",name\n", ",toll\n").replace(",Main\n", ",2\n")
+    written(tmp_path, {**GMNS, "link.csv": tolled})
+    with pytest.raises(TableError, match="line 2, column toll: a toll, and no word of what it weighs"):
+        read(tmp_path)
+    links = read(tmp_path, toll_weight=0.5).network["links"]
+    assert [link.get("fixed_cost") for link in links] == [1, 1, None]
+
+
+def test_csv_by_its_own_names(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        {
+            "roads.csv": "from;to;t;cap;kind;b\nMill;Inn;1,5;100;x;\nInn;Mill;2;100;x;0,3\n",
+            "places.csv": "id;lon;lat\nInn;1;1\nMill;0;0,5\n",
+        },
+    )
+    columns = {"tail": "from", "head": "to", "free_flow_time": "t", "capacity": "cap"}
+    reading = read(*paths, columns={**columns, "node": "id", "x": "lon", "y": "lat"})
+    assert reading.network == {
+        "nodes": 2,
+        "links": [
+            {"tail": 2, "head": 1, "free_flow_time": 1.5, "capacity": 100},
+            {"tail": 1, "head": 2, "free_flow_time": 2, "capacity": 100, "b": 0.3},
+        ],
+        "node_names": ["Inn", "Mill"],
+        "nodes_xy": [[1, 1], [0, 0.5]],
+    }
+    assert reading.left_out == ["roads.csv: nothing was asked of kind"]
+    with pytest.raises(TableError, match="nothing is called 'tial' here"):
+        read(*paths, columns={"tial": "from"})
+    with pytest.raises(TableError, match="no column capacity"):
+        read(paths[0], columns={name: column for name, column in columns.items() if name != "capacity"})
+
+
+def test_geojson_there_and_back(tmp_path: Path) -> None:
+    (path,) = written(tmp_path, {"l.geojson": json.dumps({"type": "FeatureCollection", "features": LINES})})
+    network = read(path, columns={"free_flow_time": "fft"}).network
+    assert network["link_shapes"] == [[[1, 1]], [[1, 1]]]
+    assert network["nodes_xy"] == [[2, 0], [0, 0]]  # the zone first
+    interval = {"lower": [4.0, 6.0], "upper": [6.0, 8.0]}
+    result = {"link_flows": [5.0, 6.5], "uncertainty": {"values": {"link_flows": interval}}}
+    features = json.loads(link_flows(result, network, "geojson"))["features"]
+    assert [one["geometry"]["coordinates"] for one in features] == [[[0, 0], [1, 1], [2, 0]], [[2, 0], [1, 1], [0, 0]]]
+    said = features[1]["properties"]
+    assert (said["flow"], said["flow_lower"], said["flow_upper"], said["flow_over_capacity"]) == (6.5, 6, 8, 0.13)
+    rows = list(csv.DictReader(io.StringIO(link_flows(result, network, "gmns").decode())))
+    assert [row["flow"] for row in rows] == ["5.0", "6.5"]
+    assert rows[0]["geometry"] == "LINESTRING (0.0 0.0, 1.0 1.0, 2.0 0.0)"
+    table = pq.read_table(io.BytesIO(link_flows(result, network, "parquet")))
+    assert table.column("flow").to_pylist() == [5.0, 6.5]
+    assert table.column("from_node_id").to_pylist() == [row["from_node_id"] for row in rows]
+    bare = {name: value for name, value in network.items() if not name.endswith(("_xy", "_shapes"))}
+    with pytest.raises(NotWritten, match="needs coordinates"):
+        link_flows(result, bare, "geojson")
+    assert b"LINESTRING" not in link_flows(result, bare, "gmns")
+    with pytest.raises(NotWritten, match="no link flows"):
+        link_flows({"unit_flows": []}, network, "gmns")
+    with pytest.raises(NotWritten, match="it is another one"):
+        link_flows({"link_flows": [1.0]}, network, "parquet")
+    broken = {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": {"type": "Polygon"}}]}
+    path.write_text(json.dumps(broken))
+    with pytest.raises(TableError, match="feature 0: Polygon is not modelled"):
+        read(path)
