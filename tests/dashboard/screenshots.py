@@ -116,13 +116,14 @@ def look_at(browser: Browser, look: str, url: str, keys: dict[str, str], address
             take(seen, name, look)
         for name in {"job-price", "job-refused"} & addresses.keys():
             seen.go("/jobs/new")
+            seen.page.get_by_role("tab", name="JSON").click()
             seen.page.get_by_label("The job as JSON").fill(addresses[name])
             seen.page.get_by_role("button", name="What would this cost?").click()
             seen.page.locator("#price").wait_for()
             take(seen, name, look)
         if "dataset-content" in addresses:
             seen.go("/datasets/new?kind=routing")
-            seen.page.get_by_label("Name").fill("evening trips")
+            seen.page.get_by_label("Name", exact=True).fill("evening trips")
             seen.page.get_by_role("button", name="Next: the content").click()
             take(seen, "dataset-content", look)
     if "operator" in addresses:

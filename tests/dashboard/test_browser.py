@@ -98,7 +98,7 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         seen.login(people.keys["owner"])
         if kind in DATASETS:
             seen.go(f"/datasets/new?kind={kind}")
-            page.get_by_label("Name").fill(f"{kind} {EVIL}")
+            page.get_by_label("Name", exact=True).fill(f"{kind} {EVIL}")
             page.get_by_role("button", name="Next: the content").click()
             content = tmp_path / "content.json"
             content.write_text(json.dumps(KINDS[kind].example()["problem"]["dataset"]["content"]))
@@ -116,6 +116,74 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         people.jobs[kind] = page.url.rpartition("/")[2]
 
 
+ROUGH = """hour;von;to;trips;driver
+0;0;2;4;Anna
+0;1;2;5;"Ben; the ""second"" one"
+1;2;0;x;Cleo
+1;1;;7;Dora
+1;2;9;2,5;Ed
+"""
+
+
+def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_path: Path) -> None:
+    """Which column is which, every wrong cell in its place, and nothing sent until the button: then the columns that
+    were chosen, under their names, and no others."""
+    public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+    rough, better = tmp_path / "rough.csv", tmp_path / "better.csv"
+    rough.write_text(ROUGH)
+    better.write_text(ROUGH.replace(";x;", ";3;").replace(";;", ";1;").replace(";9;2,5", ";1;2"))
+    sent: list[str] = []
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go("/datasets/new?kind=routing")
+        page.get_by_label("Name", exact=True).fill(f"looked at {EVIL}")
+        page.get_by_label("Zones", exact=True).fill("3")
+        page.get_by_label("Period Minutes").fill("60")
+        assert json.loads(page.locator("#public").input_value())["zones"] == 3  # JSON is in step with fields
+        page.get_by_text("As JSON", exact=True).click()
+        page.locator("#public").fill(json.dumps(public))
+        page.get_by_label("Periods", exact=True).and_(page.locator("input")).wait_for()
+        assert page.get_by_label("Periods", exact=True).input_value() == "2"  # and fields with JSON
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        choose = page.get_by_label("Parquet, CSV or JSON")
+        choose.wait_for()
+        page.on("request", lambda request: sent.append(request.url))
+        choose.set_input_files(rough)
+        page.get_by_text("Choose the column that holds origin.").wait_for()
+        page.get_by_label("origin", exact=True).press("v")  # the option that begins so
+        wrong = page.locator("[data-columns][data-checked=wrong]")
+        page.get_by_text("origin: “0” in line 2 is outside of 1 to 3").wait_for()
+        assert "yours looks counted from 0" in wrong.inner_text()
+        assert page.locator("td.wrong").all_inner_texts() == [
+            "0\nis outside of 1 to 3",
+            "0\nis outside of 1 to 3",
+            "x\nis not a number",
+            "–\nis empty",
+            "9\nis outside of 1 to 3",
+            "2,5\nis not a whole number",
+        ]
+        assert "destination: “0” in line 4 is outside of 1 to 3; 2 more are wrong." in wrong.inner_text()
+        assert "driver stays on this machine" in wrong.inner_text()
+        assert not problems_of(seen, axe)
+        choose.set_input_files(better)
+        page.get_by_text("Choose the column that holds origin.").wait_for()
+        page.get_by_label("origin", exact=True).select_option("von")
+        page.get_by_text("origin: “0” in line 2").wait_for()
+        for name in ("origin", "destination"):
+            page.locator(f"div:has(> label code:text-is('{name}'))").get_by_role("checkbox").press("Space")
+        page.get_by_text("5 rows, and every cell is of the right form.").wait_for()
+        assert sent == []
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        page.get_by_role("link", name="New job on it").wait_for()
+        dataset = page.url.partition("?")[0].rpartition("/")[2]
+    rows = [(0, 1, 3, 4), (0, 2, 3, 5), (1, 3, 1, 3), (1, 2, 2, 7), (1, 3, 2, 2)]
+    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
+    with people.running.client(people.keys["owner"]) as owner:  # the same content is the same dataset
+        again = owner.register("routing", public, {"trips": trips}, cap=1, name="the same")
+    assert again["id"] == dataset
+
+
 def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -> None:
     """Beside a price: a job on synthetic data, whose page draws the errors; and a number with its interval."""
     with people.running.client(people.keys["owner"]) as owner:
@@ -124,6 +192,7 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
         page = seen.page
         seen.login(people.keys["owner"])
         seen.go(f"/jobs/new?dataset={dataset['id']}")
+        page.get_by_role("tab", name="JSON").click()
         page.get_by_label("The job as JSON").fill(json.dumps(bodies.job(dataset["id"])))
         page.get_by_role("button", name="What would this cost?").click()
         page.get_by_role("button", name="Rehearse on synthetic data").click()
@@ -137,6 +206,59 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
         seen.go(people.job("routing"))
         assert re.search(r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator("#result dl").first.inner_text())
         assert "intervals of 90 %" in page.locator("#uncertainty").inner_text()
+
+
+def test_a_job_is_saved_as_one_page_that_needs_no_server(people: Tenant, tmp_path: Path) -> None:
+    """Opened as a file without a network: its charts are drawn with their sliders, its certificate is there, and it
+    asks nobody for anything."""
+    saved, asked = tmp_path / "saved.html", []
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        seen.go(people.job("dr_ensemble"))
+        drawn = page.locator(".plot").count()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Save as one page").click()
+        download.value.save_as(saved)
+    with people.running.client(people.keys["analyst"]) as analyst:
+        certificate = analyst.result(people.jobs["dr_ensemble"])["certificate"]
+    context = people.browser.new_context(offline=True)
+    try:
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(saved.as_uri())
+        page.locator(".plot[data-drawn]").nth(drawn - 1).wait_for(state="attached")
+        assert page.locator(".plot .main-svg").count() >= drawn > 0
+        page.get_by_role("slider", name="Period").wait_for()
+        assert certificate["signature"] in page.locator("main").inner_text()
+        assert page.locator('a[href^="/"]').count() == 0
+        assert asked == [saved.as_uri()]
+        assert complaints == []
+    finally:
+        context.close()
+
+
+def test_two_jobs_are_ticked_and_compared(people: Tenant) -> None:
+    """With the keyboard, on a list that goes on living: what is ticked stays so when rows come anew."""
+    chosen = [people.job("routing"), people.job("dr_ensemble")]
+    with people.tab() as seen, people.running.client(people.keys["analyst"]) as analyst:
+        page = seen.page
+        seen.login(people.keys["analyst"])
+        seen.go("/jobs")
+        boxes = [page.locator(f"input[value={address.rpartition('/')[2]}]") for address in chosen]
+        for box in boxes:
+            box.press("Space")
+        fresh = analyst.submit(KINDS["coupled_qp"].example())["id"]
+        page.locator(f"#{fresh}").get_by_text("succeeded").wait_for()
+        assert all(box.is_checked() for box in boxes)
+        page.get_by_role("button", name="Compare").press("Enter")
+        page.get_by_role("heading", name="Two jobs side by side").wait_for()
+        assert seen.draw() > 2
+        for chart in ("network", "load"):
+            assert page.locator(f"[id$=-{chart}] .main-svg").count() > 0
 
 
 def test_a_page_follows_its_job(api_only: Installation, browser: Browser) -> None:
@@ -293,6 +415,8 @@ def pages_of(people: Tenant) -> list[str]:
         f"{people.job('routing')}/policy?origin=1&destination=2",
         f"{jobs[0]}/certificate",
         f"/jobs/{waiting}",
+        f"/jobs/compare?job={jobs[0].rpartition('/')[2]}&job={jobs[1].rpartition('/')[2]}",
+        "/jobs/compare",
         "/datasets",
         f"/datasets/{dataset['id']}",
         f"/datasets/{dataset['id']}/delete",

@@ -178,10 +178,10 @@ def test_other_tenants_objects_do_not_exist(seeded: Seeded) -> None:
 
 def posts(running: Installation) -> list[str]:
     """The addresses that pages post to, from the application itself."""
-    from discreet.dashboard.routes import admin, budgets, datasets, jobs, ledger, login
+    from discreet.dashboard.routes import admin, budgets, datasets, jobs, ledger, login, new_job
 
     found = []
-    for module in (admin, budgets, datasets, jobs, ledger, login):
+    for module in (admin, budgets, datasets, jobs, ledger, login, new_job):
         for route in module.router.routes:
             methods = getattr(route, "methods", None) or set()
             assert methods <= {"GET", "HEAD", "POST"}, route  # forms know no other

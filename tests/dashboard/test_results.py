@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from importlib import resources
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.dashboard import results, words
+from discreet.dashboard.answers import _read
 from discreet.dashboard.pages import environment
-from discreet.dashboard.routes.jobs import _read, _row
+from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
+from discreet.web import drawings
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
 from tests.dashboard.seed import tenant
@@ -61,6 +64,40 @@ def test_charts_are_for_who_may_see_results(service: Installation, routed: tuple
             assert nobody.get(f"/jobs/{job}/{part}", follow=False).status in (303, 401)
 
 
+def test_jobs_side_by_side_say_what_differs(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+    """Another weighing of the same demand differs in one field; both are read by who may read both, and by no other."""
+    keys, job = routed
+    with service.client(keys["owner"]) as owner:
+        asked = owner.job(job)["problem"]
+        other = {**{name: value for name, value in asked.items() if name != "dataset"}, "objective": "user_equilibrium"}
+        again = owner.submit({"problem": {**other, "release": job}})["id"]
+        owner.wait(again)
+        first, second = (owner.result(one)["result"]["total_travel_time"] for one in (job, again))
+    address = f"/jobs/compare?job={job}&job={again}"
+    with Browser.logged_in(service, keys["analyst"]) as visitor:
+        page = visitor.get(address)
+        text = " ".join(re.sub("<[^>]+>", " ", page.response.text).split())
+        assert "objective system_optimum user_equilibrium" in text
+        assert "network.nodes" in text.partition("What is the same in both")[2]
+        assert "network.nodes" not in text.partition("What is the same in both")[0]
+        told = re.search(r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text)
+        assert told is not None
+        assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx([first, second], rel=0.01)
+        sources = [str(values["data-chart"]) for _, values in page.tags if "data-chart" in values]
+        assert [source.split("/")[2] for source in sources] == [job, again] * 3
+        for wrong in ("", f"?job={job}", f"?job={job}&job={job}"):
+            assert visitor.get(f"/jobs/compare{wrong}").status == 422
+    with Browser.logged_in(service, keys["auditor"]) as auditor:
+        page = auditor.get(address)
+        assert page.status == 200
+        assert "data-chart" not in page.response.text
+        assert "What came out" not in page.text
+    with service.client() as stranger, Browser.logged_in(service) as visitor:
+        own = tenant().run(stranger, KINDS["coupled_qp"].example())
+        for pair in (f"job={job}&job={again}", f"job={own}&job={job}", f"job={job}&job={own}"):
+            assert visitor.get(f"/jobs/compare?{pair}").status == 404
+
+
 def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict[str, str], str]) -> None:
     keys, job = routed
     with service.client(keys["owner"]) as owner:
@@ -96,7 +133,8 @@ def test_a_policy_in_a_table_is_looked_up_there() -> None:
 def test_fields_and_rows_are_called_as_people_call_them() -> None:
     assert words.field("cost_to_go", "dr_ensemble") == "cost to go"
     assert words.field("total_travel_time", "routing") == "Total travel time of a period"
-    links = [{"tail": 6, "head": 8}, {"tail": 8, "head": 6}]
+    road = {"free_flow_time": 1, "capacity": 1}
+    links = [{"tail": 6, "head": 8, **road}, {"tail": 8, "head": 6, **road}]
     problem = {"kind": "routing", "network": {"nodes": 8, "links": links}}
     said = {"values": {}, "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7}}
     text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
@@ -130,7 +168,7 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:
     row = {"id": "job_x", "kind": "of the future", "problem": {"kind": "of the future"}, "plan": {}}
-    found = results._draw(row, b'{"answer": 1}')
+    found = drawings._draw(row, b'{"answer": 1}')
     assert (found.result, found.charts) == ({"answer": 1}, ())
 
 

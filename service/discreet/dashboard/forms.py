@@ -14,7 +14,7 @@ from discreet.web import bodies
 
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
-LARGE = ("/jobs/new", "/datasets/new", "/datasets/content")
+LARGE = ("/jobs/new", "/jobs/new/price", "/datasets/new", "/datasets/content")
 """Pages whose forms hold a problem or a content, of at most so many bytes: more than people type. What is larger comes
 as a file, or by the API."""
 SMALL_BYTES = 1 << 16
@@ -37,8 +37,8 @@ async def read(request: Request) -> Form:
     known: Any = getattr(request.state, "form", None)
     if known is None:
         most = FORM_BYTES if request.url.path.endswith(LARGE) else SMALL_BYTES
-        body = await bodies.read(request, Limit("form_bytes", "bytes", most))
-        known = request.state.form = await bodies.apart(lambda: parsed(body), len(body))
+        async with bodies.held(request, Limit("form_bytes", "bytes", most)) as body:
+            known = request.state.form = await bodies.apart(lambda: parsed(body), len(body))
     form: Form = known
     return form
 

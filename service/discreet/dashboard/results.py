@@ -10,15 +10,12 @@ import gzip
 import hashlib
 import io
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Annotated, Any
 
 import anyio.to_thread
-import structlog
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -29,36 +26,16 @@ from discreet.errors import InvalidInput, NotFound
 from discreet.figures.charts import Chart
 from discreet.figures.timelines import session_chart
 from discreet.problems import KINDS
-from discreet.problems.charts import charts_module, result_charts
+from discreet.problems.charts import charts_module
 from discreet.usecases import jobs
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
+from discreet.web.drawings import Drawn, drawn
 from discreet.web.responses import resource
 from discreet.web.results import result_text
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
-
-log = structlog.get_logger()
-
-KEPT_RESULTS = 8
-"""Results whose charts stay in memory: a published result never changes."""
-
-_kept: OrderedDict[str, Drawn] = OrderedDict()
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A published result with its charts."""
-
-    row: dict[str, Any]
-    result: dict[str, Any]
-    charts: tuple[Chart, ...]
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        plan: dict[str, Any] = self.row["plan"]
-        return plan
 
 
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
@@ -67,33 +44,8 @@ async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) 
     if _is_federated(row) and (session := await _session(services, viewer, row)).table.rows:
         charts.append(session)
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
-        charts += (await drawn(services, viewer, row["id"])).charts
+        charts += (await drawn(services, viewer.principal, row["id"])).charts
     return charts
-
-
-async def drawn(services: Services, viewer: Viewer, job_id: str) -> Drawn:
-    """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not see results,
-    Conflict when there is none yet."""
-    row, text, _ = await jobs.result(services, viewer.principal, job_id)
-    known = _kept.get(job_id)
-    if known is None:
-        known = await anyio.to_thread.run_sync(_draw, row, text)
-        _kept[job_id] = known
-        while len(_kept) > KEPT_RESULTS:
-            _kept.popitem(last=False)
-    if job_id in _kept:
-        _kept.move_to_end(job_id)
-    return known
-
-
-def _draw(row: dict[str, Any], text: bytes) -> Drawn:
-    result = json.loads(text)
-    try:
-        charts = tuple(result_charts(row["problem"], row["plan"], result))
-    except Exception:  # a picture that cannot be made is no reason to hide the result
-        log.exception("a result could not be drawn", job=row["id"], kind=row["kind"])
-        charts = ()
-    return Drawn(row, result, charts)
 
 
 def _is_federated(row: Mapping[str, Any]) -> bool:
@@ -123,7 +75,7 @@ async def show_chart(
     row = await jobs.find(services, viewer.principal, job_id)
     if name == "session" and _is_federated(row):
         return chart_answer(await _session(services, viewer, row))
-    found = await drawn(services, viewer, job_id)
+    found = await drawn(services, viewer.principal, job_id)
     has_map = any(chart.name == "network" for chart in found.charts)
     if name == "network" and has_map and origin is not None and destination is not None:
         chosen = await _paths(services, viewer, found, origin, destination)
@@ -148,7 +100,7 @@ async def show_policy(
     part: str = "",
 ) -> Response:
     """The paths of one pair with their shares: a page, or with `part=answer` what a script puts into one."""
-    found = await drawn(services, viewer, job_id)
+    found = await drawn(services, viewer.principal, job_id)
     if not has_pairs(found.row["kind"]):
         raise NotFound("this kind of result has no paths")
     drawing = charts_module(found.row["kind"])
@@ -246,6 +198,11 @@ def _plotly_file() -> tuple[bytes, str]:
     """plotly.js of the installed package, and the digest that names it."""
     data = resources.files("plotly").joinpath("package_data/plotly.min.js").read_bytes()
     return data, hashlib.sha256(data).hexdigest()[:16]
+
+
+def plotly_text() -> str:
+    """plotly.js itself, for a page that carries it."""
+    return _plotly_file()[0].decode()
 
 
 @cache

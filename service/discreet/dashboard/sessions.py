@@ -70,7 +70,7 @@ async def viewer(request: Request) -> Viewer:
     if login is None:
         raise Unauthenticated("log in first")
     found = Viewer(login.principal, login.tenant, logins.form_token(_services(request), cookie))
-    request.state.viewer = found
+    request.state.viewer, request.state.tenant_id = found, login.principal.tenant_id
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)
     request.state.rate = await keyring.count(login.principal)

@@ -97,8 +97,8 @@ async def read(text: str) -> JobRequest:
 
 
 def fingerprint(text: str) -> str:
-    """Tells whether a text is the one that was priced."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Tells whether a text is the one that was priced; forms send ends of lines as CR and LF, scripts as they are."""
+    return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()
 
 
 def status_of(error: DiscreetError) -> int:

@@ -127,11 +127,21 @@ CODES: dict[str, Code] = {
     "method_not_allowed": Code(405, "Method not allowed", "PUT is not possible here; possible: GET, POST"),
     # States
     "too_many_webhooks": Code(409, "The tenant has as many webhooks as it may", "a tenant may have 20 webhooks"),
+    "too_many_objects": Code(
+        409,
+        "The tenant stores as many public objects as it may",
+        "a tenant may store 1000 networks and the like, of 1073741824 bytes together; delete some that no job names",
+    ),
+    "object_in_use": Code(
+        409,
+        "A job names this object",
+        "job_1DkLuJ3mW4pS names this network: it stays, so that what its certificate names can be looked at",
+    ),
     "budget_exhausted": Code(
         409,
         "The privacy budget does not allow this",
         "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
-        " nothing was charged",
+        " nothing was charged. An owner can raise this cap: POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard",
         {
             "binding": {
                 "account": "acc_1DkLuJ3mW4pS",
@@ -163,7 +173,11 @@ CODES: dict[str, Code] = {
         409, "The job has released nothing that can be asked again", "job_1DkLuJ3mW4pS is running: it has no result yet"
     ),
     "job_ended": Code(409, "The job has ended", "this job has succeeded already"),
-    "content_known": Code(409, "The content is registered otherwise", "this content is registered with another mode"),
+    "content_known": Code(
+        409,
+        "The content is registered otherwise",
+        "this content is registered with another mode, private, as november trips (dst_1DkLuJ3mW4pS)",
+    ),
     "unit_differs": Code(
         409,
         "The privacy units differ",
@@ -241,6 +255,11 @@ CODES: dict[str, Code] = {
         503, "Uploads cannot be read now", "the reader of uploads does not start; nothing was registered"
     ),
     "not_ready": Code(503, "The process is not ready", "database: the database does not answer"),
+    "object_altered": Code(
+        500,
+        "A stored public object is not what was stored first",
+        "what is stored as net_7gk0v3m9xw2c5q8r1t4y6z0abc is not what was stored first: it was changed",
+    ),
     "result_altered": Code(
         500,
         "The stored result is not what was published",

@@ -6,7 +6,9 @@ streamed to where the API's own uploads go.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -74,6 +76,10 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
     kind = form.get("kind", "")
     if kind not in DATASETS:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
+    if "back" in form:
+        text = form["back"].encode()
+        described_before = await bodies.apart(lambda: _described_before(bodies.value_of(text)), len(text))
+        return await _form(request, services, viewer, kind, described_before)
     try:
         metadata = await bodies.apart(lambda: _metadata(kind, form), len(form.get("public", "")))
     except InvalidInput as error:
@@ -122,6 +128,20 @@ async def read_example(kind: str, viewer: Owner) -> Response:
     )
 
 
+def _described_before(metadata: Any) -> forms.Form:
+    """The fields of step one that `_metadata` made this of."""
+    if not isinstance(metadata, dict):
+        raise InvalidInput("an object is needed", pointer="/metadata")
+    cap = metadata.get("cap")
+    plain = metadata | (cap if isinstance(cap, dict) else {})
+    names = ("name", "mode", "epsilon", "delta", "account", "retention_days")
+    return {
+        **{name: str(plain[name]) for name in names if plain.get(name) is not None},
+        **({"delete_after_job": "yes"} if metadata.get("delete_after_job") else {}),
+        "public": submissions.as_text(metadata.get("public")),
+    }
+
+
 def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
     """What goes into the part `metadata`, checked as far as that is possible without the content."""
     try:
@@ -162,6 +182,8 @@ async def _form(
         kind=kind,
         kinds=list(DATASETS),
         fields=described(kind),
+        schema=schema_of(kind),
+        issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
         form={
             **dict.fromkeys(
                 ("name", "public", "epsilon", "delta", "account", "retention_days", "delete_after_job"), ""
@@ -187,15 +209,33 @@ async def _content_page(
         metadata=metadata,
         metadata_text=text,
         public_text=public,
+        columns=columns_of(kind, metadata.get("public")),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
         content=content,
     )
 
 
+def columns_of(kind: str, public: Any) -> str:
+    """The columns that a table of this public part has, as JSON for the page's script; none of a public part that is
+    refused, which the upload will say."""
+    try:
+        read = DATASETS[kind].read_public(public)
+    except (KeyError, ValueError):
+        return "[]"
+    return json.dumps([dataclasses.asdict(column) for column in DATASETS[kind].columns(read)])
+
+
 def _registered(request: Request, dataset: dict[str, Any], *, new: bool) -> Response:
     address = f"/datasets/{dataset['id']}?{'registered' if new else 'known'}=1"
     return go_to(address) if wants_page(request) else answer({"address": address})
+
+
+@cache
+def schema_of(kind: str) -> str:
+    """The schema of a kind's public part, as JSON for the page's script."""
+    public: Any = DATASETS[kind].model_fields["public"].annotation
+    return json.dumps(public.model_json_schema())
 
 
 def described(kind: str) -> dict[str, list[dict[str, str]]]:

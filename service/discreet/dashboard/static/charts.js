@@ -14,6 +14,7 @@ const drawn = new Map(); // element → chart as it came
 let plotly;
 
 function library(element) {
+  if (globalThis.Plotly) return globalThis.Plotly; // the page carries it
   plotly ??= load(element.dataset.sheet, element.dataset.plotly).catch((error) => {
     plotly = undefined; // the next chart tries again
     throw error;
@@ -96,7 +97,7 @@ function layoutOf(chart, colours, style, width) {
 async function show(element) {
   const chart = drawn.get(element);
   const style = getComputedStyle(document.body);
-  const colours = { ...(isDark() ? chart.dark : {}), paper: style.getPropertyValue("--card").trim() };
+  const colours = { ...(isDark() ? chart.dark : {}), "paper-colour": style.getPropertyValue("--card").trim() };
   const data = themed(chart.data, colours);
   const place = element.dataset.frame;
   if (place !== undefined) Object.assign(data[0], chart.frames[Number(place)].data[0]);
@@ -125,7 +126,14 @@ async function show(element) {
 
 // Charts -------------------------------------------------------------------------------------------------------------
 
+// What a page carries itself, where it is a file without a server.
+function carried(source) {
+  return [...document.scripts].find((script) => script.dataset.source === source);
+}
+
 async function read(source) {
+  const inside = carried(source);
+  if (inside) return JSON.parse(inside.textContent);
   const answer = await fetch(source, { headers: { Accept: "application/json" } });
   if (!answer.ok) throw new Error(`${source}: ${answer.status}`);
   return answer.json();
@@ -193,7 +201,8 @@ const near = new IntersectionObserver(
 
 function watch(root) {
   for (const element of root.querySelectorAll(".plot[data-chart]")) {
-    near.observe(element);
+    if (carried(element.dataset.chart)) draw(element); // all of them, so that all are printed
+    else near.observe(element);
   }
 }
 

@@ -39,6 +39,7 @@ if (rows) {
       const old = document.getElementById(id);
       if (old) {
         if (old.outerHTML === fresh.outerHTML) return;
+        fresh.querySelector("input").checked = old.querySelector("input").checked;
         const before = old.querySelector(".tag")?.textContent;
         const now = fresh.querySelector(".tag")?.textContent;
         if (old.contains(document.activeElement)) {
@@ -53,6 +54,7 @@ if (rows) {
       } else {
         rows.prepend(fresh);
         region.hidden = false;
+        document.getElementById("compare").hidden = false;
         document.querySelector(".empty")?.remove();
       }
     },

@@ -1,0 +1,95 @@
+"""A job as its pages show it: what was asked, its result if the viewer may see it, and what that says of itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.dashboard import results
+from discreet.dashboard.sessions import Viewer
+from discreet.errors import ResultAltered, Unavailable
+from discreet.figures.charts import Chart
+from discreet.problems.charts import charts_module
+from discreet.usecases import jobs, objects
+from discreet.usecases.services import Services
+from discreet_client import intervals
+
+NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unknown")
+"""Codes of a stored result that does not stand under its certificate."""
+
+Told = tuple[str, str, bool]
+"""What a result says of the uncertainty of a field: the field, that in words, and whether it is a number alone."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A job, and its result with all that is said of it where there is one that the viewer may see."""
+
+    row: Mapping[str, Any]
+    job: dict[str, Any]
+    problem: dict[str, Any]
+    """As the viewer may read it."""
+    result: dict[str, Any] | None
+    told: list[Told]
+    certificate: dict[str, Any] | None
+    altered: str | None
+    """Why a stored result is not shown."""
+    charts: list[Chart]
+
+    @property
+    def mostly_noise(self) -> bool:
+        return self.result is not None and intervals.is_mostly_noise(self.result)
+
+
+def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
+    """The job as the API shows it, with what lists and pages look at whether or not it is there."""
+    absent: dict[str, Any] = {
+        "name": None,
+        "dataset_name": None,
+        "simulation": False,
+        "mostly_noise": False,
+        "release": [],
+    }
+    return {**absent, **jobs.view(row, viewer.principal)}
+
+
+async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
+    """The job. NotFound for what is another tenant's, and for what was never there."""
+    row = await jobs.find(services, viewer.principal, job_id)
+    result: dict[str, Any] | None = None
+    told: list[Told] = []
+    certificate: dict[str, Any] | None = None
+    altered: str | None = None
+    if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
+        try:
+            _, text, certificate = await jobs.result(services, viewer.principal, job_id)
+            problem = await objects.filled_text(services, viewer.principal, row["problem"])
+            result, told = await anyio.to_thread.run_sync(_read, text, problem)
+        except (ResultAltered, Unavailable) as error:
+            if error.code not in NOT_WHAT_WAS_PUBLISHED:
+                raise
+            altered = error.detail
+    job = view(row, viewer)
+    if certificate is not None and certificate["guarantee"]["type"] == "none":
+        job["simulation"] = True  # also when its dataset is gone
+    return Answer(
+        row,
+        job,
+        jobs.problem_view(row, viewer.principal),
+        result,
+        told,
+        certificate,
+        altered,
+        [] if altered else await results.charts_of(services, viewer, row),
+    )
+
+
+def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told]]:
+    result: dict[str, Any] = json.loads(text)
+    called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, field: None)
+    told = intervals.stated(result)
+    return result, [(one.name, one.words(called(problem, one.name)), intervals.is_number(one.value)) for one in told]

@@ -1,0 +1,55 @@
+"""What a browser makes the form of a job from: the kind's published schema, and what its fields are chosen from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from discreet.dashboard import submissions
+from discreet.errors import DiscreetError, InvalidInput
+from discreet.problems import KINDS
+from discreet.problems.numbers import PRESETS, Privacy
+from discreet.usecases.requests import JobRequest
+
+OWN_CONTROLS = ("problem", "privacy")
+"""Parts of a job's body that are not drawn from the schema of the whole: one has the kind's, one its own controls."""
+MOST_JOBS = 20
+"""Of whose problems a part may be taken."""
+
+
+@cache
+def schema_of(kind: str) -> str:
+    """The schema of a kind's problem and of what stands beside it in a job's body, as JSON text."""
+    beside = JobRequest.model_json_schema()["properties"]
+    said = {name: schema for name, schema in beside.items() if name not in OWN_CONTROLS and "$ref" not in str(schema)}
+    delta = Privacy.model_json_schema()["properties"]["delta"]
+    delta.pop("default", None)
+    return json.dumps({"problem": KINDS[kind].model_json_schema(), "beside": said, "delta": delta})
+
+
+def choices(
+    kind: str, datasets: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], refused: DiscreetError | None
+) -> str:
+    """What the form offers beside the schema, and what was wrong with which field, as JSON text."""
+    issues = refused.issues if isinstance(refused, InvalidInput) else []
+    return json.dumps(
+        {
+            "kind": kind,
+            "datasets": [{"value": row["id"], "label": row["name"]} for row in datasets if row["kind"] == kind],
+            "jobs": [_named(row) for row in jobs if row["kind"] == kind][:MOST_JOBS],
+            "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
+            "issues": issues_view(issues),
+        }
+    )
+
+
+def issues_view(issues: Sequence[Any]) -> list[dict[str, str]]:
+    return [{"pointer": one.pointer, "detail": one.detail} for one in issues]
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, str]:
+    """A job as it is chosen: its name or its dataset's, and when it was submitted."""
+    called = row.get("name") or row.get("dataset_name") or submissions.NO_DATASET
+    return {"value": row["id"], "label": f"{called}, {row['created_at']:%Y-%m-%d %H:%M} UTC"}

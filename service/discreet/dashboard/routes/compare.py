@@ -1,0 +1,100 @@
+"""Two jobs side by side: what was asked, what it cost, what came out, and their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from discreet.dashboard import answers, submissions, words
+from discreet.dashboard.answers import Answer
+from discreet.dashboard.pages import render
+from discreet.dashboard.sessions import Reader
+from discreet.web.security import CurrentServices
+
+router = APIRouter(include_in_schema=False)
+
+LONGEST_VALUE = 240
+"""Characters of a value that are shown; whole values are compared."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table with a column for each job; a value is None where a job has none."""
+
+    name: str
+    values: tuple[str | None, str | None]
+    differs: bool
+
+
+@router.get("/jobs/compare")
+async def show_comparison(
+    request: Request, services: CurrentServices, viewer: Reader, job: Annotated[list[str] | None, Query()] = None
+) -> Response:
+    """The two jobs that were chosen; with another number of them what to do. NotFound unless both may be read."""
+    chosen = list(dict.fromkeys(job or []))
+    if len(chosen) != 2:
+        return render(request, "compare_choose.html", status=422, count=len(chosen))
+    both = [await answers.of_job(services, viewer, one) for one in chosen]
+    asked = [_flat(one.problem) for one in both]
+    lines = [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
+    headlines = [_headlines(one) for one in both]
+    charts = [{chart.name: chart for chart in one.charts} for one in both]
+    return render(
+        request,
+        "compare.html",
+        charts=[[one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])],
+        both=both,
+        lines=lines,
+        answers=[_said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])],
+        noise=_noise(both),
+    )
+
+
+def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked by the names of its fields, those of objects below them; what is not set is left out."""
+    found: dict[str, Any] = {}
+    for name, value in problem.items():
+        if isinstance(value, Mapping) and value:
+            found |= {f"{name}.{inner}": one for inner, one in _flat(value).items()}
+        elif value is not None:
+            found[name] = value
+    return found
+
+
+def _line(name: str, asked: list[dict[str, Any]]) -> Line:
+    first, second = (_text(one[name]) if name in one else None for one in asked)
+    return Line(name, (first, second), asked[0].get(name) != asked[1].get(name))
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else submissions.as_text(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _headlines(one: Answer) -> dict[str, str]:
+    """What a result says in numbers and short texts, with intervals where it has them, by what it is in words."""
+    if one.result is None:
+        return {}
+    kind = one.row["kind"]
+    told = {name: text for name, text, _ in one.told}
+    for name, value in one.result.items():
+        if name not in told and isinstance(value, str | int | float) and not isinstance(value, bool):
+            told[name] = value if isinstance(value, str) else f"{value:,.6g}"
+    return {words.field(name, kind): text for name, text in told.items()}
+
+
+def _said(name: str, headlines: list[dict[str, str]]) -> Line:
+    first, second = (one.get(name) for one in headlines)
+    return Line(name, (first, second), first != second)
+
+
+def _noise(both: list[Answer]) -> list[Line]:
+    """The standard deviation of what was noised, by what it is."""
+    deviations = [
+        {one["quantity"]: f"{one['standard_deviation']:.4g}" for one in answer.row["plan"]["noise"]} for answer in both
+    ]
+    return [_said(name, deviations) for name in dict.fromkeys([*deviations[0], *deviations[1]])]

@@ -1,0 +1,70 @@
+"""A job's page as one file that needs no server: answer, pictures, numbers, certificate, to keep, print and share."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from discreet.dashboard import answers, assets, results, submissions
+from discreet.dashboard.answers import Answer
+from discreet.dashboard.pages import HEADERS, environment
+from discreet.dashboard.sessions import Submitter
+from discreet.errors import Conflict
+from discreet.web.security import CurrentServices
+
+router = APIRouter(include_in_schema=False)
+
+LINK = re.compile(r'<a [^>]*href="/[^>]*>(.*?)</a>', re.DOTALL)
+ACTIONS = re.compile(r'<span class="actions">.*?</span>', re.DOTALL)
+"""What leads to the server, and is left out: templates escape all text, so that no name can look like either."""
+HEAD, END = "</head>", "</body>"
+
+
+@router.get("/jobs/{job_id}/page.html")
+async def download_page(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
+    """The file. Conflict where there is no result to show."""
+    found = await answers.of_job(services, viewer, job_id)
+    if found.result is None:
+        raise Conflict("there is no result to save", code="no_result")
+    text = await anyio.to_thread.run_sync(whole, found)
+    name = {"Content-Disposition": f'attachment; filename="{job_id}.html"'}
+    return Response(text, media_type="text/html", headers={**HEADERS, **name})
+
+
+def whole(found: Answer) -> bytes:
+    """The page with its style, its scripts and its charts inside; its own policy lets it ask nobody for anything."""
+    page = environment.get_template("export.html").render(
+        job=found.job,
+        plan=found.row["plan"],
+        problem_text=submissions.as_text(found.problem),
+        result=found.result,
+        told=found.told,
+        mostly_noise=found.mostly_noise,
+        certificate=found.certificate,
+        charts=found.charts,
+        has_pairs=False,
+    )
+    page = LINK.sub(r"\1", ACTIONS.sub("", page))
+    held = assets.assets()
+    style = f"<style>{held['style.css'].data.decode()}</style>"
+    charts = "".join(
+        f'<script type="application/json" data-source="/jobs/{found.job["id"]}/charts/{chart.name}.json">'
+        f"{_inside(chart.to_json())}</script>"
+        for chart in found.charts
+    )
+    plotly = results.plotly_text().replace("</script", "<\\/script")
+    scripts = f'{charts}<script>{plotly}</script><script type="module">{held["charts.js"].data.decode()}</script>'
+    for place, more in ((HEAD, style), (END, scripts)):
+        before, _, after = page.rpartition(place)
+        page = f"{before}{more}{place}{after}"
+    return page.encode()
+
+
+def _inside(value: Any) -> str:
+    """JSON that ends no element of a page."""
+    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,205 @@
+"""A new job: its form, the price while it is written, the submission of what was priced."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from discreet.dashboard import forms, job_forms, submissions
+from discreet.dashboard.pages import HEADERS, environment, go_to, render
+from discreet.dashboard.sessions import Submitter, Viewer
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import Problem
+from discreet.usecases import budgets, datasets, jobs, rehearsals
+from discreet.usecases.requests import JobRequest
+from discreet.usecases.services import Services
+from discreet.web import bodies
+from discreet.web.security import CurrentServices
+
+router = APIRouter(include_in_schema=False)
+
+MOST_DATASETS = 200
+"""So many of the newest are offered."""
+RECENT_JOBS = 50
+"""Looked through for jobs of the same kind, of which a part of the problem may be taken."""
+
+
+@router.get("/jobs/new")
+async def show_form(
+    request: Request,
+    services: CurrentServices,
+    viewer: Submitter,
+    dataset: str | None = None,
+    kind: str | None = None,
+    release: str | None = None,
+    around: str | None = None,
+) -> Response:
+    """The form of a job: an example of the kind on the chosen dataset, or the problem of a job that is asked again, or
+    around whose release another is planned."""
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    show = partial(_form, request, services, viewer, rows=rows)
+    if release is not None:
+        row = await jobs.find(services, viewer.principal, release)
+        text = submissions.again_text(jobs.problem_view(row, viewer.principal), release)
+        return await show(kind=row["kind"], dataset=None, text=text, again=release)
+    if around is not None:
+        row = await jobs.find(services, viewer.principal, around)
+        text = submissions.around_text(jobs.problem_view(row, viewer.principal), around)
+        offered = next((one for one in rows if one["id"] == row["dataset_id"]), None)
+        return await show(kind=row["kind"], dataset=offered, text=text, around=around)
+    chosen = next((row for row in rows if row["id"] == dataset), None)
+    if chosen is not None:
+        kind = chosen["kind"]
+    if kind not in KINDS:
+        kind = rows[0]["kind"] if rows else next(iter(KINDS))
+    if chosen is None:
+        chosen = next((row for row in rows if row["kind"] == kind), None)
+    if chosen is None:
+        text = submissions.example_text(kind)
+    else:
+        largest = await budgets.largest_request(services, viewer.principal, chosen["account_id"])
+        text = await anyio.to_thread.run_sync(submissions.example_on, chosen, largest)
+    return await show(kind=kind, dataset=chosen, text=text, example=True)
+
+
+@router.post("/jobs/new")
+async def price_or_submit(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Price first. A submission is taken only for the very text whose price was shown."""
+    form = await forms.read(request)
+    text = form.get("body", "")
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    around = forms.filled(form, "around")
+    shown: dict[str, Any] = {
+        "rows": rows,
+        "text": text,
+        "dataset": None,
+        "kind": form.get("kind", ""),
+        "around": around,
+    }
+    try:
+        parsed = await submissions.read(text)
+        shown.update(_of_problem(parsed.problem, rows))
+        if form.get("action") == "submit" and form.get("priced") == submissions.fingerprint(text):
+            row = await jobs.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"page/{form.get('once', '')[:100]}",
+                request=text.encode(),
+                problem=parsed.problem,
+                privacy=parsed.privacy,
+                seed=parsed.seed,
+                name=parsed.name,
+            )
+            return go_to(f"/jobs/{row['id']}")
+        if form.get("action") == "rehearse":
+            row = await rehearsals.submit(
+                services,
+                viewer.principal,
+                idempotency_key=f"page/{form.get('once', '')[:100]}",
+                request=f"{text}{around or ''}".encode(),
+                asked=submissions.rehearsal(parsed, around),
+            )
+            return go_to(f"/jobs/{row['id']}")
+        plan, leaves = await _priced(services, viewer, parsed)
+        if parsed.privacy is not None and parsed.privacy.accuracy is not None:
+            figures = plan["privacy"]
+            shown["text"] = await bodies.apart(lambda: submissions.in_figures(text, figures), len(text))
+    except (InvalidInput, NotFound, Conflict) as error:
+        return await _form(request, services, viewer, refused=error, **shown)
+    changed = form.get("action") == "submit"
+    return await _form(request, services, viewer, plan=plan, leaves=leaves, changed=changed, **shown)
+
+
+@router.post("/jobs/new/price")
+async def price(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """What the text would cost as it is written: two parts of the page, and by what a submission names the text.
+    A refusal has its issues, with pointers into the text, and the part that says it."""
+    form = await forms.read(request)
+    text = form.get("body", "")
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    shown: dict[str, Any] = {**_names(rows), "around": forms.filled(form, "around"), "live": True}
+    try:
+        parsed = await submissions.read(text)
+        shown.update(_of_problem(parsed.problem, rows))
+        shown["plan"], shown["leaves"] = await _priced(services, viewer, parsed)
+    except (InvalidInput, NotFound, Conflict) as error:
+        issues = job_forms.issues_view(error.issues if isinstance(error, InvalidInput) else [])
+        body = {"price": _part("job_refusal.html", refused=error, **shown), "issues": issues}
+        return JSONResponse(body, submissions.status_of(error), HEADERS)
+    body = {
+        "price": _part("job_price.html", **shown),
+        "actions": _part("job_actions.html", **shown),
+        "priced": submissions.fingerprint(text),
+        "privacy": shown["plan"].get("privacy"),
+        "issues": [],
+    }
+    return JSONResponse(body, headers=HEADERS)
+
+
+def _part(template: str, **shown: Any) -> str:
+    return environment.get_template(template).render(**shown)
+
+
+async def _priced(services: Services, viewer: Viewer, asked: JobRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The plan of a job, and what it would leave on each account."""
+    body, accounts, price = await jobs.priced(services, viewer.principal, asked.problem, asked.privacy, asked.seed)
+    return body, [budgets.left_by(one, price) for one in accounts]
+
+
+def _of_problem(problem: Problem, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    named = getattr(problem, "dataset", None)
+    return {"kind": problem.kind, "dataset": next((row for row in rows if row["id"] == named), None)}
+
+
+def _names(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"account_names": {row["account_id"]: row["name"] for row in rows}, "with_dataset": list(DATASETS)}
+
+
+async def _form(
+    request: Request,
+    services: Services,
+    viewer: Viewer,
+    *,
+    kind: str,
+    dataset: dict[str, Any] | None,
+    rows: list[dict[str, Any]],
+    text: str,
+    plan: dict[str, Any] | None = None,
+    refused: DiscreetError | None = None,
+    changed: bool = False,
+    again: str | None = None,
+    around: str | None = None,
+    example: bool = False,
+    leaves: list[dict[str, Any]] | None = None,
+) -> Response:
+    recent = await jobs.page(services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS)
+    known = kind in KINDS
+    return render(
+        request,
+        "job_new.html",
+        again=again,
+        around=around,
+        example=example,
+        status=200 if refused is None else submissions.status_of(refused),
+        kind=kind,
+        kinds=list(KINDS),
+        dataset=dataset,
+        datasets=[datasets.view(row) for row in rows],
+        **_names(rows),
+        schema=job_forms.schema_of(kind) if known else None,
+        choices=job_forms.choices(kind, rows, recent, refused) if known else None,
+        leaves=leaves or [],
+        live=False,
+        text=text,
+        priced=submissions.fingerprint(text),
+        once=str(uuid.uuid4()),
+        plan=plan,
+        refused=refused,
+        changed=changed,
+    )

@@ -1,0 +1,562 @@
+// Fields from a JSON schema. Nothing here knows a kind of problem: what it says of itself is in its schema.
+//
+// A field writes what was typed into its object at once, text that is no number included, so that form and JSON are
+// never out of step; the server says what is wrong, and `Fields.refuse` shows it beside the field.
+
+const ABSENT = undefined;
+const MOST_ROWS = 2000; // more are told, and not put into an area to edit
+const MOST_PARTS = 20; // objects of a list that have fields of their own
+const SCALARS = ["number", "integer", "string", "boolean"];
+
+let made = 0;
+
+// An element with attributes and children; a property in camel case is set, any other name is an attribute.
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === ABSENT || value === null || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key in node && key !== "list") node[key] = value;
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.filter((one) => one !== null && one !== ABSENT));
+  return node;
+}
+
+// Text in which `…` marks what is typed.
+const withCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
+const words = (name) => name.replaceAll("_", " ");
+const firstUp = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
+export const isRaw = (value) => JSON.isRawJSON?.(value) === true; // a number with more digits than a double has
+const typed = (value) => (isRaw(value) ? value.rawJSON : String(value));
+
+// JSON as the server writes it: what fits on a line stays there.
+export function asText(value, indent = 0) {
+  const flat = oneLine(value);
+  if (flat.length + indent <= 88 || typeof value !== "object" || isRaw(value) || flat.length <= 2) return flat;
+  const inner = " ".repeat(indent + 2);
+  const parts = Array.isArray(value)
+    ? value.map((one) => asText(one, indent + 2))
+    : Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${asText(one, indent + 2)}`);
+  const [opening, closing] = Array.isArray(value) ? "[]" : "{}";
+  return `${opening}\n${inner}${parts.join(`,\n${inner}`)}\n${" ".repeat(indent)}${closing}`;
+}
+
+function oneLine(value) {
+  if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? "null";
+  return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${oneLine(one)}`).join(", ")}}`;
+}
+
+// JSON whose numbers keep every digit that was written.
+export function fromText(text) {
+  return JSON.parse(text, (key, value, context) => {
+    const source = context?.source;
+    const exact = typeof value !== "number" || source === ABSENT || source.replace(/[^0-9]/g, "").length <= 15;
+    return exact || !JSON.rawJSON ? value : JSON.rawJSON(source);
+  });
+}
+
+function numberOf(text) {
+  const number = Number(text);
+  return text.trim() === "" || !Number.isFinite(number) ? text : number;
+}
+
+// What is wrong with a figure by its own schema, or nothing.
+function wrong(schema, value) {
+  if (value === ABSENT || isRaw(value)) return "";
+  if (typeof value !== "number") return "a number is needed";
+  if (schema.type === "integer" && !Number.isInteger(value)) return "a whole number is needed";
+  if (value < schema.minimum) return `at least ${schema.minimum}`;
+  if (value <= schema.exclusiveMinimum) return `more than ${schema.exclusiveMinimum}`;
+  if (value > schema.maximum) return `at most ${schema.maximum}`;
+  if (value >= schema.exclusiveMaximum) return `less than ${schema.exclusiveMaximum}`;
+  return "";
+}
+
+function bounds(schema) {
+  const least = schema.minimum ?? schema.exclusiveMinimum;
+  const most = schema.maximum ?? schema.exclusiveMaximum;
+  const told = [];
+  if (least !== ABSENT) told.push(`${schema.minimum === ABSENT ? "above" : "from"} ${least}`);
+  if (most !== ABSENT && most < 1e6) told.push(`${schema.maximum === ABSENT ? "below" : "to"} ${most}`);
+  return told.join(" ");
+}
+
+export class Fields {
+  // `changed` is called after every change; `choices` has values to choose from by the name of a field.
+  constructor(definitions, { changed, choices = {}, jobs = [], fetchProblem = null }) {
+    Object.assign(this, { definitions, changed, choices, jobs, fetchProblem, places: new Map() });
+  }
+
+  resolve(schema) {
+    let found = schema;
+    while (found.$ref) {
+      const { $ref, ...rest } = found;
+      found = { ...this.definitions[$ref.split("/").at(-1)], ...rest };
+    }
+    return found;
+  }
+
+  // The ways in which a value may be given, without null: `[schema, …]`.
+  variants(schema) {
+    const whole = this.resolve(schema);
+    const several = whole.anyOf ?? whole.oneOf;
+    if (!several) return whole.type === "null" ? [] : [whole];
+    return several.flatMap((one) => this.variants(one));
+  }
+
+  // What sort of control a schema without alternatives has.
+  sort(schema) {
+    if ("const" in schema) return "const";
+    if (schema.enum) return "enum";
+    if (SCALARS.includes(schema.type)) return schema.type === "integer" ? "number" : schema.type;
+    if (schema.type === "object" && schema.properties) return "object";
+    if (schema.type !== "array") return "json";
+    const item = this.item(schema);
+    if (item === null) return "json";
+    const inner = this.sort(item);
+    if (inner === "number") return "numbers";
+    if (inner === "numbers") return "rows";
+    if (inner === "string") return "lines";
+    if (inner !== "object") return "json";
+    const flat = Object.values(item.properties).every((one) =>
+      this.variants(one).every((way) => ["const", "enum", "number", "string"].includes(this.sort(way))),
+    );
+    return flat ? "table" : "parts";
+  }
+
+  item(schema) {
+    const ways = schema.items ? this.variants(schema.items) : (schema.prefixItems ?? []).slice(0, 1);
+    return ways.length === 1 ? ways[0] : null;
+  }
+
+  // Whether a value can be shown by the control of this schema.
+  fits(schema, value) {
+    const sort = this.sort(schema);
+    const all = (test) => Array.isArray(value) && value.every(test);
+    if (sort === "const") return value === schema.const;
+    if (sort === "enum") return schema.enum.includes(value);
+    if (sort === "boolean") return typeof value === "boolean";
+    if (sort === "number") return typeof value === "number" || isRaw(value);
+    if (sort === "string") return typeof value === "string";
+    if (sort === "numbers") return all((one) => ["number", "string"].includes(typeof one));
+    if (sort === "rows") return all((row) => Array.isArray(row) && row.every((one) => ["number", "string"].includes(typeof one)));
+    if (sort === "lines") return all((one) => typeof one === "string" && !one.includes("\n"));
+    if (sort === "table") {
+      const known = Object.keys(this.item(schema).properties);
+      return all((row) => isObject(row) && Object.entries(row).every(([name, one]) => known.includes(name) && !isObject(one) && !Array.isArray(one)));
+    }
+    if (sort === "parts") return all(isObject) && value.length <= MOST_PARTS;
+    if (sort !== "object" || !isObject(value)) return false;
+    return Object.entries(schema.properties).every(([name, one]) => {
+      const whole = this.resolve(one);
+      return !("const" in whole) || whole.const === value[name];
+    });
+  }
+
+  // A name for one of several ways to give a value.
+  way(schema) {
+    const sort = this.sort(schema);
+    if (sort === "const") return firstUp(words(String(schema.const)));
+    if (sort === "object") {
+      const kind = Object.values(schema.properties).map((one) => this.resolve(one)).find((one) => "const" in one);
+      const title = (schema.title ?? "fields").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+      return firstUp(kind ? words(String(kind.const)) : title);
+    }
+    const item = sort === "parts" ? this.way(this.item(schema)).toLowerCase() : "";
+    return {
+      number: "A number", numbers: "Numbers", rows: "Rows of numbers", lines: "Lines", table: "A table",
+      string: "A name or an id", parts: `Each of them: ${item}`, boolean: "Yes or no", enum: "One of",
+    }[sort] ?? "As JSON";
+  }
+
+  // The name of a field: its title, unless that is only its name in capitals; symbols stay as they are.
+  label(name, schema) {
+    const plain = words(name);
+    const title = schema.title ?? plain;
+    if (title.toLowerCase() !== plain.toLowerCase()) return title;
+    return /^[A-Za-z](_[a-z])?$/.test(name) ? name : firstUp(plain);
+  }
+
+  // The fields of an object: what must be said or is said first, all others under "More".
+  object(schema, holder, path, { hidden = [], controls = {} } = {}) {
+    const first = element("div", { className: "fields" });
+    const rest = element("div", { className: "fields" });
+    for (const [name, one] of Object.entries(schema.properties)) {
+      if (hidden.includes(name) || "const" in this.resolve(one)) continue;
+      const needed = (schema.required ?? []).includes(name) || name in controls;
+      const field = controls[name]?.() ?? this.field(name, one, holder, `${path}/${name}`, needed);
+      (needed || holder[name] != null ? first : rest).append(field);
+    }
+    if (!rest.childElementCount) return first;
+    return element("div", { className: "fields" }, ...first.children, element("details", {}, element("summary", {}, "More"), rest));
+  }
+
+  // One field: its label, what it means, its control, and room for what is wrong with it.
+  field(name, schema, holder, path, needed) {
+    const id = `field-${++made}`;
+    const whole = this.resolve(schema);
+    const ways = this.variants(schema);
+    const single = ways.length === 1 ? ways[0] : null;
+    const notes = [this.choices[name] ? "" : (whole.description ?? single?.description)];
+    if (single && this.sort(single) === "number") notes.push(bounds(single) && `${firstUp(bounds(single))}.`);
+    if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Without: ${whole.default}.`);
+    const note = notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" ");
+    const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
+    const context = {
+      id, name, path, needed, holder, error, schema: whole,
+      describedby: [note && `${id}-note`, `${id}-error`].filter(Boolean).join(" "),
+      label: this.label(name, schema),
+      set: (value, wrongness = "") => {
+        if (value === ABSENT) delete holder[name];
+        else holder[name] = value;
+        this.say(path, wrongness);
+        this.changed();
+      },
+    };
+    const help = note ? element("p", { id: `${id}-note`, className: "note" }, ...withCode(note)) : null;
+    const group = !single || ["object", "parts", "table", "json"].includes(this.sort(single));
+    let box;
+    if (this.choices[name]) box = this.one(context, this.chosen(context), help);
+    else if (single && !group && (holder[name] == null || this.fits(single, holder[name]) || typeof holder[name] === "string"))
+      box = this.one(context, this.control(single, context), help);
+    else if (ways.every((one) => ["const", "enum", "boolean"].includes(this.sort(one))) && this.known(ways, holder[name]))
+      box = this.one(context, this.select(ways, context), help);
+    else box = this.alternatives(ways, context, help);
+    box.append(error);
+    this.places.set(path, { box, error, input: box.querySelector("input, select, textarea") });
+    return box;
+  }
+
+  one(context, input, help) {
+    const label = element("label", { htmlFor: context.id }, context.label);
+    if (input.type === "checkbox") return element("div", { className: "field tick" }, element("div", {}, input, label), help);
+    return element("div", { className: "field" }, label, help, input);
+  }
+
+  known(ways, value) {
+    return value == null || ways.some((one) => this.fits(one, value));
+  }
+
+  base(context, extra = {}) {
+    return { id: context.id, "aria-describedby": context.describedby, autocomplete: "off", spellcheck: false, ...extra };
+  }
+
+  control(schema, context) {
+    const { holder, name } = context;
+    const value = holder[name];
+    const sort = this.sort(schema);
+    if (["const", "enum"].includes(sort)) return this.select([schema], context);
+    if (sort === "boolean") {
+      const usual = context.schema.default;
+      return element("input", {
+        ...this.base(context), type: "checkbox", checked: value ?? usual ?? false,
+        onchange: (event) => context.set(event.target.checked === usual ? ABSENT : event.target.checked),
+      });
+    }
+    if (["rows", "lines"].includes(sort)) return this.area(schema, context, sort);
+    const read = (text) => {
+      if (text.trim() === "") return [ABSENT, context.needed ? "needed" : ""];
+      if (sort === "string") return [text, ""];
+      if (sort === "number") return [numberOf(text), wrong(schema, numberOf(text))];
+      const numbers = listOf(text);
+      const bad = numbers.findIndex((one) => wrong(this.item(schema), one));
+      return [numbers, bad < 0 ? "" : `${bad + 1}. of them: ${wrong(this.item(schema), numbers[bad])}`];
+    };
+    return element("input", {
+      ...this.base(context, { inputmode: sort === "number" ? "decimal" : null }),
+      type: "text",
+      placeholder: context.schema.default != null && !Array.isArray(context.schema.default) ? String(context.schema.default) : "",
+      value: value == null ? "" : Array.isArray(value) ? value.map(typed).join(", ") : typed(value),
+      oninput: (event) => context.set(...read(event.target.value)),
+    });
+  }
+
+  area(schema, context, sort) {
+    const value = context.holder[context.name] ?? [];
+    const shown = sort === "rows" ? value.map((row) => row.map(typed).join(", ")) : value;
+    return element("textarea", {
+      ...this.base(context), className: "low", rows: Math.min(12, shown.length + 1), value: shown.join("\n"),
+      oninput: (event) => {
+        const lines = event.target.value.split("\n").filter((one) => one.trim() !== "");
+        const read = sort === "rows" ? lines.map(listOf) : lines;
+        const bad = sort === "rows" ? read.findIndex((row) => row.some((one) => typeof one !== "number")) : -1;
+        context.set(read.length ? read : ABSENT, bad < 0 ? "" : `line ${bad + 1}: numbers are needed`);
+      },
+    });
+  }
+
+  // A choice among values.
+  select(ways, context) {
+    const values = ways.flatMap((one) => ("const" in one ? [one.const] : one.enum ?? [true, false]));
+    const usual = context.schema.default;
+    const text = (value) => (typeof value === "boolean" ? (value ? "Yes" : "No") : firstUp(words(String(value))));
+    const options = values.filter((one) => one !== usual).map((one) => [JSON.stringify(one), text(one)]);
+    if (usual != null && values.includes(usual)) options.unshift(["", `${text(usual)} (default)`]);
+    else if (!context.needed || context.holder[context.name] == null) options.unshift(["", context.needed ? "Choose one" : "Not given"]);
+    const value = context.holder[context.name];
+    const chosen = value == null || value === usual ? "" : JSON.stringify(value);
+    return this.options(context, options, chosen, (picked) => context.set(picked === "" ? ABSENT : JSON.parse(picked)));
+  }
+
+  options(context, options, chosen, picked) {
+    return element(
+      "select",
+      { ...this.base(context), onchange: (event) => picked(event.target.value) },
+      ...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)),
+    );
+  }
+
+  // A value from a list that the page knows, by its name.
+  chosen(context) {
+    const value = context.holder[context.name] ?? "";
+    const options = this.choices[context.name].map((one) => [one.value, one.label]);
+    if (!options.some(([known]) => known === value)) options.unshift([value, value === "" ? "Choose one" : value]);
+    return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
+  }
+
+  // A value that can be given in several ways, or has fields of its own.
+  alternatives(ways, context, help) {
+    const { holder, name, path } = context;
+    const inside = element("div", { className: "fields" });
+    const present = holder[name] != null;
+    let current = present ? ways.findIndex((one) => this.fits(one, holder[name])) : -1;
+    const asJson = present && current < 0;
+    const fill = () => {
+      inside.replaceChildren();
+      if (holder[name] == null) return;
+      if (current < 0) inside.append(this.json(context));
+      else inside.append(...this.inner(ways[current], context));
+    };
+    const box = element("fieldset", { className: "field" }, element("legend", {}, context.label), help);
+    const usual = context.schema.default;
+    if (ways.length > 1 || !context.needed || asJson) {
+      const options = ways.map((one, place) => [String(place), ways.length > 1 ? this.way(one) : "Given"]);
+      if (!context.needed || !present) {
+        const named = usual == null ? "" : `: ${isObject(usual) ? (usual.type ?? oneLine(usual)) : usual}`;
+        options.unshift(["", usual == null ? (context.needed ? "Choose one" : "Not given") : `Default${named}`]);
+      }
+      if (asJson) options.push(["json", "As JSON"]);
+      const select = this.options(context, options, asJson ? "json" : current < 0 ? "" : String(current), (picked) => {
+        this.forget(path);
+        current = picked === "" || picked === "json" ? -1 : Number(picked);
+        if (picked === "") context.set(ABSENT);
+        else if (current >= 0) context.set(this.begun(ways[current], usual));
+        fill();
+      });
+      select.setAttribute("aria-label", `${context.label}: how`);
+      box.append(select);
+    } else if (!present) {
+      current = 0;
+      holder[name] = this.begun(ways[0], usual);
+    }
+    box.append(inside);
+    fill();
+    return box;
+  }
+
+  // What a value of this schema begins as.
+  begun(schema, usual) {
+    const sort = this.sort(schema);
+    if (sort === "const") return schema.const;
+    if (usual != null && this.fits(schema, usual)) return structuredClone(usual);
+    if (sort === "object") {
+      const known = Object.entries(schema.properties).map(([name, one]) => [name, this.resolve(one)]);
+      return Object.fromEntries(known.filter(([, one]) => "const" in one).map(([name, one]) => [name, one.const]));
+    }
+    return { numbers: [], rows: [], lines: [], table: [], parts: [], boolean: false, enum: schema.enum?.[0] }[sort] ?? "";
+  }
+
+  inner(schema, context) {
+    const { holder, name, path } = context;
+    const sort = this.sort(schema);
+    if (sort === "const") return [];
+    if (sort === "object") {
+      const body = element("div", { className: "fields" });
+      const draw = () => {
+        this.forget(path);
+        body.replaceChildren(this.object(schema, holder[name], path));
+      };
+      draw();
+      return [...this.sources(schema, context, draw), body];
+    }
+    if (sort === "table") return [this.table(schema, context)];
+    if (sort === "parts") return [this.parts(schema, context)];
+    if (sort === "json") return [this.json(context)];
+    const input = this.control(schema, { ...context, needed: true, id: `${context.id}-value` });
+    input.setAttribute("aria-label", context.label);
+    return [input];
+  }
+
+  // Rows of a table as comma separated values under the names of their columns.
+  table(schema, context) {
+    const item = this.item(schema);
+    const rows = context.holder[context.name] ?? [];
+    const used = new Set([...(item.required ?? []), ...rows.flatMap((row) => Object.keys(row))]);
+    const columns = Object.keys(item.properties).filter((name) => used.has(name));
+    const count = element("p", { className: "note" }, `${rows.length} rows.`);
+    if (rows.length > MOST_ROWS) {
+      count.textContent = `${rows.length} rows: too many to edit here; read them from a file.`;
+      return count;
+    }
+    const csv = [columns.join(","), ...rows.map((row) => columns.map((one) => (row[one] == null ? "" : typed(row[one]))).join(","))];
+    const area = element("textarea", {
+      ...this.base(context, { "aria-label": `${context.label}: a row a line, under the names of the columns` }),
+      id: `${context.id}-value`, className: "low", rows: Math.min(12, csv.length + 1), value: csv.join("\n"),
+      oninput: (event) => {
+        const [read, problem] = fromCsv(event.target.value, item.properties, (one) => this.numeric(one));
+        count.textContent = `${read.length} rows.`;
+        context.set(read, problem);
+      },
+    });
+    return element("div", { className: "field" }, area, count);
+  }
+
+  numeric(schema) {
+    return this.variants(schema).some((one) => this.sort(one) === "number");
+  }
+
+  // Objects of a list, each with its fields.
+  parts(schema, context) {
+    const list = context.holder[context.name];
+    const box = element("div", { className: "fields" });
+    const draw = () => {
+      this.forget(context.path);
+      box.replaceChildren(
+        ...list.map((one, place) => {
+          const button = element("button", { type: "button", className: "second", onclick: () => { list.splice(place, 1); context.set(list); draw(); } }, `Leave out ${place + 1}`);
+          return element("fieldset", {}, element("legend", {}, `${context.label}: ${place + 1}`), this.object(this.item(schema), one, `${context.path}/${place}`), button);
+        }),
+        element("button", { type: "button", className: "second", onclick: () => { list.push(this.begun(this.item(schema))); context.set(list); draw(); } }, "One more"),
+      );
+    };
+    draw();
+    return box;
+  }
+
+  // What no other control can show.
+  json(context) {
+    const { holder, name } = context;
+    return element("textarea", {
+      ...this.base(context, { "aria-label": `${context.label} as JSON` }), id: `${context.id}-json`, className: "low", value: asText(holder[name]),
+      oninput: (event) => {
+        try {
+          context.set(fromText(event.target.value));
+        } catch {
+          this.say(context.path, "this is not JSON; the value before stays");
+        }
+      },
+    });
+  }
+
+  // Where a large public object can come from: an earlier job, or a file.
+  sources(schema, context, draw) {
+    const tables = Object.entries(schema.properties).filter(([, one]) => this.variants(one).some((way) => this.sort(way) === "table"));
+    if (!tables.length) return [];
+    const { holder, name } = context;
+    const status = element("p", { className: "note", role: "status" });
+    const taken = (value, said) => {
+      for (const key of Object.keys(holder[name])) delete holder[name][key];
+      Object.assign(holder[name], value);
+      draw();
+      context.set(holder[name]);
+      status.textContent = said;
+    };
+    const sources = element("div", { className: "pair" });
+    const file = element("input", {
+      id: `${context.id}-file`, type: "file",
+      onchange: async (event) => {
+        const chosen = event.target.files[0];
+        if (!chosen) return;
+        try {
+          const { read } = await import(new URL("table_files.js", import.meta.url));
+          const [table, one] = tables[0];
+          const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
+          const value = read(await chosen.text(), { schema, table, item, numeric: (column) => this.numeric(column) });
+          taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
+        } catch (problem) {
+          status.textContent = `${chosen.name} was not read: ${problem.message}`;
+        }
+      },
+    });
+    const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
+    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
+    if (this.jobs.length) {
+      const pick = element(
+        "select",
+        {
+          id: `${context.id}-job`,
+          onchange: async (event) => {
+            if (event.target.value === "") return;
+            const problem = await this.fetchProblem(event.target.value);
+            const value = context.path.split("/").slice(2).reduce((one, key) => one?.[key], problem);
+            if (isObject(value)) taken(value, "Taken from that job.");
+            else status.textContent = value == null ? "That job has none of its own." : `That job names one by its id: ${value}`;
+          },
+        },
+        element("option", { value: "" }, "As it is"),
+        ...this.jobs.map((one) => element("option", { value: one.value }, one.label)),
+      );
+      sources.append(element("div", {}, element("label", { htmlFor: pick.id }, "That of an earlier job"), pick));
+    }
+    return [sources, status];
+  }
+
+  // Errors --------------------------------------------------------------------------------------------------------
+
+  forget(path) {
+    for (const known of [...this.places.keys()]) if (known.startsWith(`${path}/`)) this.places.delete(known);
+  }
+
+  say(path, text) {
+    const place = this.places.get(path);
+    if (!place) return;
+    place.error.textContent = text && firstUp(text);
+    place.error.hidden = !text;
+    const input = place.box.querySelector("input, select, textarea");
+    if (text) input?.setAttribute("aria-invalid", "true");
+    else input?.removeAttribute("aria-invalid");
+  }
+
+  // Shows each issue beside the field that its pointer names, or beside the nearest that holds it; gives back the others.
+  refuse(issues) {
+    const said = new Map();
+    const others = [];
+    for (const { pointer, detail } of issues) {
+      let path = pointer;
+      while (path && !this.places.has(path)) path = path.slice(0, path.lastIndexOf("/"));
+      if (!path) others.push({ pointer, detail });
+      else {
+        const rest = pointer.slice(path.length + 1).split("/").filter(Boolean);
+        const where = rest.map((one) => (/^\d+$/.test(one) ? `row ${Number(one) + 1}` : words(one))).join(", ");
+        said.set(path, [...(said.get(path) ?? []), where ? `${where}: ${detail}` : detail]);
+      }
+    }
+    for (const path of this.places.keys()) this.say(path, ""); // before the others: two paths may be of one field
+    for (const [path, texts] of said) {
+      this.say(path, texts.join("; "));
+      this.places.get(path).box.closest("details")?.setAttribute("open", "");
+    }
+    return others;
+  }
+}
+
+function listOf(text) {
+  return text.split(/[\s,;]+/).filter(Boolean).map(numberOf);
+}
+
+// Rows of comma separated values whose first line names the columns, and what is wrong with them.
+export function fromCsv(text, properties, numeric) {
+  const lines = text.split(/\r?\n/).map((one) => one.trim()).filter(Boolean);
+  const split = (line) => line.split(/\s*[,;\t]\s*/);
+  const columns = split(lines.shift() ?? "");
+  const unknown = columns.filter((one) => !(one in properties));
+  const rows = lines.map((line) => {
+    const cells = split(line);
+    const given = columns.map((name, place) => [name, cells[place] ?? ""]).filter(([, cell]) => cell !== "");
+    return Object.fromEntries(given.map(([name, cell]) => [name, properties[name] && numeric(properties[name]) ? numberOf(cell) : cell]));
+  });
+  return [rows, unknown.length ? `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}` : ""];
+}

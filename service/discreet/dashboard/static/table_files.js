@@ -1,0 +1,54 @@
+// A table of public figures from a file of its field: comma separated values, or rows under `<NAME> value` lines. Which
+// columns are which stands in the schema (`x-file`).
+
+import { fromCsv } from "./fields.js";
+
+// The object of the schema: its table from the rows, its other fields from what the file says or the rows tell.
+export function read(text, { schema, table, item, numeric }) {
+  const layout = schema["x-file"] ?? {};
+  const said = {};
+  for (const [, name, value] of text.matchAll(/^\s*<([^<>]+)>\s*(\S*)/gm)) said[name.trim().toUpperCase()] = Number(value);
+  const [rows, note] = Object.keys(said).length ? marked(text, layout, item, said) : separated(text, layout, item, numeric);
+  if (!rows.length) throw new Error("it has no rows");
+  const missing = (item.required ?? []).filter((name) => !(name in rows[0]));
+  if (missing.length) throw new Error(`no column is ${missing.join(", ")}`);
+  const object = {};
+  for (const [name, columns] of Object.entries(layout.largest ?? {})) {
+    object[name] = rows.reduce((most, row) => columns.reduce((found, one) => Math.max(found, row[one] ?? 0), most), 0);
+  }
+  for (const [heading, name] of Object.entries(layout.headings ?? {})) if (Number.isFinite(said[heading])) object[name] = said[heading];
+  return { object: { ...object, [table]: rows }, note };
+}
+
+function separated(text, layout, item, numeric) {
+  const [first, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((one) => one.trim());
+  const names = (first ?? "").split(/\s*[,;\t]\s*/).map((one) => one.trim().replace(/^"|"$/g, ""));
+  const known = names.map((one) => (one in item.properties ? one : (layout.columns?.[one.toLowerCase()] ?? one)));
+  const [rows] = fromCsv([known.join(","), ...lines].join("\n"), item.properties, numeric);
+  const left = known.filter((one) => !(one in item.properties));
+  for (const row of rows) for (const name of left) delete row[name];
+  return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : ""];
+}
+
+// Rows by position, of which weighted columns add up to one of ours.
+function marked(text, layout, item, said) {
+  const body = text.split(/<END OF METADATA>.*/i).at(-1);
+  const lines = body.split(/\r?\n/).map((one) => one.split("~")[0].split(";")[0].trim()).filter((one) => one && !one.startsWith("<"));
+  let unweighted = false;
+  const rows = lines.map((line, place) => {
+    const cells = line.split(/\s+/).map(Number);
+    if (cells.some((one) => !Number.isFinite(one))) throw new Error(`row ${place + 1} holds what is no number`);
+    const all = Object.fromEntries((layout.positions ?? []).map((name, column) => [name, cells[column]]));
+    const row = Object.fromEntries(Object.entries(all).filter(([name, value]) => name in item.properties && value !== undefined));
+    for (const [name, weights] of Object.entries(layout.sums ?? {})) {
+      let sum = 0;
+      for (const [column, heading] of Object.entries(weights)) {
+        if (Number.isFinite(said[heading])) sum += said[heading] * (all[column] ?? 0);
+        else if (all[column]) unweighted = true;
+      }
+      if (sum) row[name] = sum;
+    }
+    return row;
+  });
+  return [rows, unweighted ? "Lengths and tolls count for nothing: the file says no factor for them." : ""];
+}

@@ -1,0 +1,203 @@
+"""The form of a new job in a real browser: made from any kind's schema, in step with its JSON, priced as it is
+written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Request
+
+from discreet.problems import DATASETS, KINDS
+from tests.conftest import Installation
+from tests.dashboard.chromium import Watched, chromium, chromium_path, missing, tab
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium_path() is None:
+        missing("chromium")
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def datasets(service: Installation) -> dict[str, str]:
+    """A dataset of every kind, by the kind."""
+    with service.client() as owner:
+        bodies = {kind: KINDS[kind].example()["problem"]["dataset"] for kind in DATASETS}
+        return {
+            kind: owner.register({**body, "name": f"form of {kind}", "cap": {"epsilon": 50, "delta": 0.01}})["id"]
+            for kind, body in bodies.items()
+        }
+
+
+def written(page: Page) -> Any:
+    """What would be sent."""
+    return json.loads(page.locator("#body").input_value())
+
+
+def priced(page: Page) -> None:
+    """Wait until the price on the page is that of the text."""
+    page.locator("#quote-status").get_by_text(re.compile("It would cost|Refused")).wait_for()
+
+
+def opened(seen: Watched, address: str) -> Page:
+    seen.go(address)
+    seen.page.locator("#panel-form .field").first.wait_for()
+    return seen.page
+
+
+# Every kind ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_form_shows_all_that_an_example_says_and_changes_nothing_else(
+    service: Installation, browser: Browser, datasets: dict[str, str], kind: str
+) -> None:
+    address = f"/jobs/new?dataset={datasets[kind]}" if kind in datasets else f"/jobs/new?kind={kind}"
+    with tab(browser, service.url) as seen:
+        seen.login(service.owner_key)
+        page = opened(seen, address)
+        before = written(page)
+        priced(page)
+        assert page.locator("#price").get_by_role("heading", name="It would cost").count() == 1
+        assert not page.locator("#panel-json").is_visible()
+        # No field of the problem is left to the JSON: all that the schema knows has a control of its own.
+        said = page.locator("#panel-form").inner_text() + page.evaluate(
+            "() => [...document.querySelectorAll('#panel-form details')].map((one) => one.textContent).join(' ')"
+        )
+        names = KINDS[kind].model_json_schema()["properties"].keys() - {"kind", "release"}
+        labels = {one: one.replace("_", " ").lower() for one in names}
+        assert {one for one, label in labels.items() if label not in said.lower()} == set()
+        assert page.locator("[id$=-json]:not(#panel-json, #tab-json)").count() == 0
+        page.get_by_text("Name and seed").click()
+        page.get_by_label("Name", exact=True).fill("of the form")
+        assert written(page) == {**before, "name": "of the form"}
+
+
+def test_form_and_json_follow_each_other_and_drop_nothing(
+    service: Installation, browser: Browser, datasets: dict[str, str]
+) -> None:
+    with tab(browser, service.url) as seen:
+        seen.login(service.owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['off_policy_evaluation']}")
+        page.get_by_role("tab", name="JSON").click()
+        text = (
+            '{"problem": {"kind": "off_policy_evaluation", "dataset": "%s", "discount": 0.5, "hint": {"deep": [1]}}, '
+        )
+        text += '"privacy": {"epsilon": 0.25, "delta": 0.000000123456789012}}'
+        page.get_by_label("The job as JSON").fill(text % datasets["off_policy_evaluation"])
+        page.get_by_role("tab", name="Form").click()
+        assert page.get_by_label("Discount").input_value() == "0.5"
+        assert page.get_by_label("Epsilon", exact=True).input_value() == "0.25"
+        page.get_by_label("Discount").fill("0.75")
+        page.get_by_role("slider").press("Home")
+        found = page.locator("#body").input_value()
+        assert '"hint": {"deep": [1]}' in found  # which no field shows
+        assert "1.23456789012e-7" in found or "0.000000123456789012" in found
+        assert written(page)["problem"]["discount"] == 0.75
+        assert written(page)["privacy"]["epsilon"] == 0.01
+        page.get_by_role("radio", name="Strict").check()
+        assert written(page)["privacy"]["preset"] == "strict"
+        page.get_by_role("tab", name="JSON").click()
+        digits = "0.1234567890123456789"  # more than a double has
+        page.get_by_label("The job as JSON").fill(text % "x" + " ")
+        page.get_by_label("The job as JSON").fill(found.replace("0.75", digits))
+        page.get_by_role("tab", name="Form").click()
+        page.get_by_text("Name and seed").click()
+        page.get_by_label("Name", exact=True).fill("exact")
+        assert digits in page.locator("#body").input_value()
+
+
+def test_what_the_plan_refuses_stands_beside_its_field(
+    service: Installation, browser: Browser, datasets: dict[str, str]
+) -> None:
+    with tab(browser, service.url) as seen:
+        seen.login(service.owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
+        priced(page)
+        area = page.get_by_label("Links: a row a line")
+        area.fill("tail,head,free_flow_time,capacity\n1,2,5,100\n2,77,5,100\n2,1,5,100")
+        message = page.locator(f"[id='{area.get_attribute('aria-describedby').split()[-1]}']")
+        message.filter(has_text="Row 2, head: node 77").wait_for()
+        assert area.get_attribute("aria-invalid") == "true"
+        area.fill("tail,head,free_flow_time,capacity\n1,2,5,100\n2,1,5,100")
+        page.get_by_text("Submit for").wait_for()
+        assert (message.is_visible(), area.get_attribute("aria-invalid")) == (False, None)
+        page.get_by_label("Epsilon", exact=True).fill("0.123456789012")
+        page.locator("#epsilon-error", has_text="At most 9 decimals").wait_for()
+        page.get_by_label("Epsilon", exact=True).fill("60")
+        page.get_by_text("does not fit").wait_for()
+        assert page.get_by_text("Submit for").count() == 0
+
+
+def test_one_price_is_asked_at_a_time_and_it_is_of_what_is_written(
+    service: Installation, browser: Browser, datasets: dict[str, str]
+) -> None:
+    under_way: list[int] = [0, 0]
+
+    def begun(request: Request) -> None:
+        if request.url.endswith("/jobs/new/price"):
+            under_way[0] += 1
+            under_way[1] = max(under_way)
+
+    def ended(response: Request) -> None:
+        if response.url.endswith("/jobs/new/price"):
+            under_way[0] -= 1
+
+    with tab(browser, service.url) as seen:
+        seen.login(service.owner_key)
+        seen.page.on("request", begun)
+        seen.page.on("requestfinished", ended)
+        page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
+        for value in ("0.2", "0.3", "0.4", "0.5"):
+            page.get_by_label("Epsilon", exact=True).fill(value)
+            page.wait_for_timeout(450)  # longer than the pause, so that each would ask
+        page.get_by_role("button", name="Submit for epsilon 0.5").wait_for()
+        assert under_way[1] == 1
+        page.get_by_text(re.compile(r"Leaves epsilon [\d.]+ of 50 on form of routing")).wait_for()
+
+
+def test_a_network_is_read_from_a_file_or_taken_from_a_job(
+    service: Installation, browser: Browser, datasets: dict[str, str], tmp_path: Path
+) -> None:
+    tntp = tmp_path / "town_net.tntp"
+    tntp.write_text(
+        "<NUMBER OF ZONES> 2\n<NUMBER OF NODES> 3\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> 3\n"
+        "<TOLL FACTOR> 2\n<DISTANCE FACTOR> 0.5\n<END OF METADATA>\n\n"
+        "~ init term capacity length fft b power speed toll type ;\n"
+        "\t1\t3\t500\t4\t6\t0.15\t4\t0\t1\t1\t;\n\t3\t2\t500\t0\t6\t0.15\t4\t0\t0\t1\t;\n\t2\t1\t9\t0\t1\t0.15\t4\t0\t0\t1\t;\n"
+    )
+    links = [
+        {"tail": 1, "head": 3, "free_flow_time": 6, "capacity": 500, "b": 0.15, "power": 4, "fixed_cost": 4},
+        {"tail": 3, "head": 2, "free_flow_time": 6, "capacity": 500, "b": 0.15, "power": 4},
+        {"tail": 2, "head": 1, "free_flow_time": 1, "capacity": 9, "b": 0.15, "power": 4},
+    ]
+    with service.client() as owner, tab(browser, service.url) as seen:
+        asked = KINDS["routing"].example_for(
+            DATASETS["routing"].read_public(owner.dataset(datasets["routing"])["public"])
+        )
+        asked["problem"]["dataset"] = datasets["routing"]
+        job = owner.submit({**asked, "privacy": {"epsilon": 0.1}, "name": "the first"})["id"]
+        owner.wait(job)
+        seen.login(service.owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
+        page.get_by_label("Read it from a file").set_input_files(tntp)
+        page.get_by_text("Read from town_net.tntp: 3 rows").wait_for()
+        assert written(page)["problem"]["network"] == {"nodes": 3, "first_through_node": 1, "links": links}
+        page.get_by_role("button", name="Submit for").wait_for()
+        csv = tmp_path / "town.csv"
+        csv.write_text("from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High Street\n")
+        page.get_by_label("Read it from a file").set_input_files(csv)
+        page.get_by_text("Columns left out: name").wait_for()
+        assert written(page)["problem"]["network"]["nodes"] == 2
+        page.get_by_label("That of an earlier job").select_option(job)
+        page.get_by_text("Taken from that job").wait_for()
+        found = written(page)["problem"]["network"]
+        assert found["nodes"] == asked["problem"]["network"]["nodes"]
+        assert len(found["links"]) == len(asked["problem"]["network"]["links"])
