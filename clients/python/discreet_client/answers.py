@@ -40,6 +40,10 @@ class CoupledQpAnswer(Answer):
     """The joint cost at `x`; of protocol job"""
     rounds: int
     """Rounds of the sums that were opened"""
+    status: Literal["converged", "iteration_limit"]
+    """Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
+    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
+    optimum"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: float

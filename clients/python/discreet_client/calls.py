@@ -13,14 +13,15 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 import httpx
 
-from discreet_client import certificates, progress
+from discreet_client import certificates, episodes, networks, progress, readers, shown
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps, fits
-from discreet_client.errors import AlreadyReleased, JobFailed, Unauthenticated, Unreachable
+from discreet_client.errors import AlreadyReleased, JobFailed, LeftOut, Unauthenticated, Unreachable
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
@@ -98,6 +99,11 @@ def _part(operation: Operation[T], take: Callable[[T], U]) -> Call[U]:
     return Call(whole.request, lambda response: take(whole.read(response)), whole.repeatable)
 
 
+def _shown(whole: Call[T], kind: Callable[[Any], Any]) -> Call[T]:
+    """The call with its answer in a class that notebooks show: the same dictionary or list otherwise."""
+    return replace(whole, read=lambda response: cast(T, kind(whole.read(response))))
+
+
 def _answered(response: httpx.Response) -> Any:
     """JSON, text or bytes, as the answer says that it is; None when it says nothing. Unreachable for what says that it
     is JSON and is not: some other program stands there."""
@@ -117,6 +123,46 @@ def _figures(epsilon: Amount, delta: Amount) -> Any:
     return {"epsilon": epsilon, "delta": delta}
 
 
+# Networks
+
+NetworkGiven = str | Path | Mapping[str, Any] | networks.NetworkReading
+
+
+def add_network(
+    given: Sequence[NetworkGiven], name: str | None, options: Mapping[str, Any]
+) -> Call[models.NetworkAnswer]:
+    """The network of these files, or the one that was given as it is; the same one again is the same object."""
+    reading = _network_of(given, options)
+    if reading.left_out:
+        warnings.warn("; ".join(reading.left_out), LeftOut, stacklevel=3)
+    body: Any = {"name": name or reading.name, "network": reading.network}
+    return call(operations.add_network(body), repeatable=True)
+
+
+def _network_of(given: Sequence[NetworkGiven], options: Mapping[str, Any]) -> networks.NetworkReading:
+    match given:
+        case [networks.NetworkReading() as reading] if not options:
+            return reading
+        case [Mapping() as network] if not options:
+            return networks.NetworkReading("network", dict(network))
+    files = [one for one in given if isinstance(one, str | Path)]
+    if len(files) < len(given):
+        raise TypeError("add(network) or add(*files, **options): a network that is given whole has no options")
+    return networks.read(*files, **options)
+
+
+def get_network(network_id: str) -> Call[models.NetworkAnswer]:
+    return call(operations.get_network(network_id))
+
+
+def list_networks(page_token: str | None) -> Call[models.NetworkPage]:
+    return call(operations.list_networks(page_size=200, page_token=page_token))
+
+
+def delete_network(network_id: str) -> Call[None]:
+    return call(operations.delete_network(network_id))
+
+
 # Datasets
 
 
@@ -129,17 +175,42 @@ def dataset_body(
     name: str | None,
     mode: str | None,
     account: str | None,
+    columns: Mapping[str, str] | None = None,
 ) -> Json:
-    """The body of a registration, whole as it was given, or from its parts."""
+    """The body of a registration, whole as it was given, or from its parts. With `columns`, or rules `public.reader`,
+    the content is what the kind's reader makes of the table; none to be renamed are `{}`."""
     if isinstance(kind, Mapping):
         return dict(kind)
     if public is None or content is None:
         raise TypeError("register(kind, public, content, cap=…): public and content are needed")
+    if columns is not None or "reader" in public or episodes.are_episodes(content):
+        reading = readers.read(kind, content, public, columns)
+        public, content = reading.public, reading.columns
+        if reading.notes:
+            warnings.warn("; ".join(reading.notes), LeftOut, stacklevel=3)
     if cap is not None and not isinstance(cap, Mapping):
         cap = _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public, "content": content}
     rest = {"cap": cap, "mode": mode, "account": account}
     return {**given, **{field_name: value for field_name, value in rest.items() if value is not None}}
+
+
+def add(
+    content: Any,
+    kind: str,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None,
+    *,
+    name: str | None,
+    **rest: Any,
+) -> Script[models.DatasetAnswer]:
+    """Register a table, which goes through the kind's reader where it is not what the service reads."""
+    if isinstance(content, str | Path):
+        name = name or Path(content).name
+        reads = readers.needed(kind, Path(content), public, columns)
+    else:
+        reads = bool(columns) or readers.knows(kind, getattr(content, "columns", ()))
+    return register(dataset_body(kind, public, content, name=name, columns=(columns or {}) if reads else None, **rest))
 
 
 def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
@@ -237,7 +308,7 @@ def _registered(body: Json) -> Script[Mapping[str, Any]]:
 
 
 def plan(body: Mapping[str, Any]) -> Call[models.PlanAnswer]:
-    return call(operations.price_job(_with_id(body)), repeatable=True)
+    return _shown(call(operations.price_job(_with_id(body)), repeatable=True), shown.Plan)
 
 
 def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.JobAnswer]:
@@ -312,6 +383,10 @@ def result_table(job_id: str, table: str, certificate: Mapping[str, Any] | None 
         return parquet
 
     return _part(operations.get_result_table(job_id, table), checked)
+
+
+def charts(job_id: str) -> Call[list[models.ChartAnswer]]:
+    return _part(operations.get_charts(job_id), lambda page: page["charts"])
 
 
 def cancel(job_id: str) -> Call[models.CancelAnswer]:
@@ -409,11 +484,11 @@ def approve_session(
 
 
 def budgets() -> Call[list[models.BudgetAnswer]]:
-    return _part(operations.list_budgets(), lambda page: page["budgets"])
+    return _shown(_part(operations.list_budgets(), lambda page: page["budgets"]), shown.Budgets)
 
 
 def budget(account_id: str) -> Call[models.BudgetAnswer]:
-    return call(operations.get_budget(account_id))
+    return _shown(call(operations.get_budget(account_id)), shown.Budget)
 
 
 def grant(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[models.BudgetAnswer]:

@@ -20,7 +20,7 @@ import httpx
 
 from discreet_client import calls, servers
 from discreet_client.answers import Answer
-from discreet_client.calls import Amount, Auto, Call, Follow, Json, Preset, Script
+from discreet_client.calls import Amount, Auto, Call, Follow, Json, NetworkGiven, Preset, Script
 from discreet_client.errors import ApiError, Unreachable
 from discreet_client.events import Following
 from discreet_client.progress import OnProgress
@@ -30,6 +30,31 @@ from discreet_client.retries import Attempts, problem_of
 __all__ = ["ApiError", "Client", "Json", "OnProgress", "Unreachable"]
 
 T = TypeVar("T")
+
+
+class Networks:
+    """Road networks of the tenant: stored once, and named by jobs (`network: "net_…"`)."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def add(self, *given: NetworkGiven, name: str | None = None, **options: Any) -> models.NetworkAnswer:
+        """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these files, with its
+        options; what that left out is a warning (`LeftOut`). The same network again is the same object."""
+        return self._client._run(calls.add_network(given, name, options))
+
+    def get(self, network_id: str) -> models.NetworkAnswer:
+        """One network with all its links, and the SHA-256 that certificates name."""
+        return self._client._run(calls.get_network(network_id))
+
+    def list(self) -> Iterator[models.NetworkAnswer]:
+        """All networks without their links, newest first."""
+        for item in self._client._pages("networks", calls.list_networks):
+            yield item
+
+    def delete(self, network_id: str) -> None:
+        """Delete a network that no job has named."""
+        self._client._run(calls.delete_network(network_id))
 
 
 class Client:
@@ -55,6 +80,10 @@ class Client:
             trust_env=False,
             transport=transport,
         )
+        self.networks = Networks(self)
+        """Road networks that jobs name."""
+        self.datasets = Datasets(self)
+        """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` registers one."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +113,7 @@ class Client:
         name: str | None = None,
         mode: str | None = None,
         account: str | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> models.DatasetAnswer: ...
 
     def register(
@@ -96,14 +126,19 @@ class Client:
         name: str | None = None,
         mode: str | None = None,
         account: str | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> models.DatasetAnswer:
         """Register a dataset: its kind, what is published of it, and its content as arrays, frame or file
         (`discreet_client.contents`); or the whole body in one mapping.
 
         cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with `account`, which
-        adds a version of a source to its account.
+        adds a version of a source to its account. columns: your table's name for each column that the kind's reader
+        knows (`discreet_client.readers`), which with the rules `public["reader"]` makes the content here; what it
+        leaves out is a warning (`LeftOut`).
         """
-        body = calls.dataset_body(kind, public, content, cap=cap, name=name, mode=mode, account=account)
+        body = calls.dataset_body(
+            kind, public, content, cap=cap, name=name, mode=mode, account=account, columns=columns
+        )
         return self._drive(calls.register(body))
 
     def upload(self, metadata: Mapping[str, Any], content: BinaryIO, filename: str) -> models.DatasetAnswer:
@@ -113,11 +148,6 @@ class Client:
     def dataset(self, dataset_id: str) -> models.DatasetAnswer:
         """One dataset; never its content."""
         return self._run(calls.dataset(dataset_id))
-
-    def datasets(self) -> Iterator[models.DatasetAnswer]:
-        """All datasets, newest first."""
-        for item in self._pages("datasets", calls.datasets):
-            yield item
 
     def delete_dataset(self, dataset_id: str) -> list[str]:
         """Erase a dataset's content; its account and ledger stay. Where sealed bytes remain, and until when."""
@@ -248,6 +278,10 @@ class Client:
         """A large field of a result, as the bytes of a Parquet file; ResultAltered when it is not the one that
         `certificate` was signed for."""
         return self._run(calls.result_table(job_id, table, certificate))
+
+    def charts(self, job_id: str) -> list[models.ChartAnswer]:
+        """The pictures of a result, which `answer.plot(name)` makes figures of: `figure` of each is plotly's JSON."""
+        return self._run(calls.charts(job_id))
 
     def cancel(self, job_id: str) -> models.CancelAnswer:
         """Cancel a job; released if no data were touched, charged in full otherwise. The answer says what comes of it:
@@ -402,6 +436,8 @@ class Client:
                 answer = self.wait(step.job_id, step.on_progress) if isinstance(step, Follow) else self._run(step)
         except StopIteration as end:
             result: T = end.value
+            if isinstance(result, Answer):
+                result._charts = self.charts
             return result
         finally:
             script.close()
@@ -428,3 +464,36 @@ class Client:
             token = page["next_page_token"]
             if token is None:
                 return
+
+
+class Datasets:
+    """The datasets of a client: called they are listed, and `add` registers one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __call__(self) -> Iterator[models.DatasetAnswer]:
+        """All datasets, newest first."""
+        for item in self._client._pages("datasets", calls.datasets):
+            yield item
+
+    def add(
+        self,
+        content: Any,
+        *,
+        kind: str,
+        public: Mapping[str, Any],
+        cap: Mapping[str, Any] | Amount | None = None,
+        columns: Mapping[str, str] | None = None,
+        name: str | None = None,
+        mode: str | None = None,
+        account: str | None = None,
+    ) -> models.DatasetAnswer:
+        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file.
+
+        columns: your table's name for each column that the kind's reader knows (`discreet_client.readers`); those that
+        are called alike need no mention. The rest is as with `register`; a file's name is the dataset's by default.
+        """
+        return self._client._drive(
+            calls.add(content, kind, public, columns, cap=cap, name=name, mode=mode, account=account)
+        )

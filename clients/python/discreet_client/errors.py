@@ -16,6 +16,7 @@ ClientError
 └── Unreachable             the server does not answer, or what answers is none
 
 AlreadyReleased             a warning: what `solve` has submitted had been released before
+LeftOut                     a warning: what a reader of tables left out, or took in another way than it stands there
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from typing import Any
 
 class ClientError(Exception):
     """Something that this client was asked to do did not happen."""
+
+
+class LeftOut(UserWarning):
+    """What a reader of tables left out, or took in another way than it stands there, in a sentence."""
 
 
 class AlreadyReleased(UserWarning):

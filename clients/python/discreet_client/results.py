@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.drawing import Fetch, plotted
 from discreet_client.errors import MissingExtra
 from discreet_client.intervals import MOSTLY_NOISE, figure, is_mostly_noise, is_number, stated
 
@@ -54,6 +55,11 @@ class Answer:
         self.parquet = dict(tables)
         """Bytes of the Parquet files of the large fields."""
         self._cache: dict[str, Any] = {}
+        self._charts: Fetch | None = None
+        """Of the client that fetched this."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_charts": None}  # connections cannot be kept
 
     # What stands around the result
 
@@ -167,6 +173,14 @@ class Answer:
         noise = f"<p><strong>{escape(MOSTLY_NOISE)}</strong></p>" if self.mostly_noise else ""
         paid = f"epsilon {figure(self.price.epsilon)}, delta {self.price.delta:.3g}"
         return f"<p>{escape(self.kind)} <code>{escape(self.id)}</code>, paid: {paid}</p>{noise}<table>{rows}</table>"
+
+    def plot(self, chart: str | None = None) -> Any:
+        """A picture of this answer as a plotly Figure (extra `plot`), drawn by the service as on the job's page: of
+        roads the map. `chart`: the name of another one of `client.charts(answer.id)`; KeyError names them.
+
+        Of an answer of AsyncClient it is to be awaited: `await answer.plot()`. Asks the service each time.
+        """
+        return plotted(self._charts, self.id, chart)
 
     def table(self, name: str) -> pyarrow.Table:
         """A field that came as Parquet."""

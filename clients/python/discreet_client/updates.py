@@ -11,9 +11,9 @@ same everywhere, the next multipliers (eq. 4). `discreet.solvers.saddle.spds` ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,11 +171,14 @@ class Rounds:
 
     With `threshold` > 0 it ends when no sum has moved by more than that since the round before, without a further step:
     all agents see the same sums and end together, and the operator learns when.
+
+    `trend` follows the sums, and says at the end whether they have settled.
     """
 
     def __init__(self, participant: Participant, iterations: int, threshold: float = 0.0) -> None:
         self.participant, self.iterations, self.threshold = participant, iterations, threshold
         self.done = 0
+        self.trend = Trend(participant.A_u.shape[0])
         self._last: Floats | None = None
 
     def __call__(self, sums: Floats | None) -> Floats | None:
@@ -184,9 +187,75 @@ class Rounds:
             if self._last is not None and 0 < self.threshold >= float(np.max(np.abs(sums - self._last))):
                 return None
             self.participant.update(sums)
+            self.trend.follow(sums)
             self._last = sums
             self.done += 1
         return None if self.done == self.iterations else self.participant.contribution()
+
+    def settled(self, tolerance: float) -> bool:
+        """See `Trend.settled`."""
+        return self.trend.settled(tolerance)
+
+
+WINDOW = 10
+"""Moves that must all be small: an oscillation stands still where it turns."""
+ROUNDING = 1e-9
+"""Of the largest entry that a sum had: moves below it are the fixed point's rounding."""
+
+
+class Trend:
+    """How the opened sums move, and whether they keep the constraints: what everybody who sees them can tell.
+
+    A short move alone means little, since short steps make short moves. What tells is how short the last moves are
+    beside the longest of the run: a contraction by rho a round has made them rho^rounds of it, whatever the steps,
+    while an iteration that creeps, swings or diverges moves on as it did.
+    """
+
+    def __init__(self, coupled: int) -> None:
+        self.coupled = coupled
+        """So many entries come before those of the constraints, which are to be at most 0."""
+        self.last: Floats | None = None
+        self.recent: list[float] = []
+        """Lengths of the last moves, newest last."""
+        self.longest = self.largest = 0.0
+
+    def follow(self, sums: Floats) -> None:
+        """The next sums, float64[m_u + m_g]."""
+        if self.last is not None:
+            moved = float(np.max(np.abs(sums - self.last), initial=0.0))
+            self.recent = [*self.recent, moved][-WINDOW:]
+            self.longest = max(self.longest, moved)
+        self.largest = max(self.largest, float(np.max(np.abs(sums), initial=0.0)))
+        self.last = sums
+
+    @property
+    def moving(self) -> float:
+        """The longest of the last moves, in parts of the longest of the run; infinite before there are enough."""
+        if len(self.recent) < WINDOW:
+            return math.inf
+        moved = max(self.recent)
+        return 0.0 if moved <= ROUNDING * self.largest else moved / self.longest
+
+    @property
+    def violation(self) -> float:
+        """The largest entry of the last constraints above zero, in parts of the largest entry that any sum had."""
+        if self.last is None:
+            return math.inf
+        above = float(np.max(self.last[self.coupled :], initial=0.0))
+        return above / self.largest if above > 0 else 0.0
+
+    def settled(self, tolerance: float) -> bool:
+        """Whether the sums stand still and keep the constraints, both within the tolerance."""
+        return max(self.moving, self.violation) <= tolerance
+
+    def state(self) -> dict[str, Any]:
+        """For another process, as JSON."""
+        last = None if self.last is None else self.last.tolist()
+        return {"last": last, "recent": self.recent, "longest": self.longest, "largest": self.largest}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        self.last = None if state["last"] is None else np.array(state["last"])
+        self.recent, self.longest, self.largest = list(state["recent"]), state["longest"], state["largest"]
 
 
 # Multi-agent problems through a cloud ---------------------------------------------------------------------------------

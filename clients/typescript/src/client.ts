@@ -4,10 +4,11 @@ import createFetcher, { type Client as Fetcher } from "openapi-fetch";
 import { requireResult, requireTable } from "./certificates.js";
 import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
-import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Plan, Rehearsal, Solvable } from "./kinds.js";
+import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Network, Plan, Rehearsal, Solvable } from "./kinds.js";
 import { intervalOf, isMostlyNoise } from "./intervals.js";
 import { retrying, type Fetch } from "./retries.js";
 import type { components, paths } from "./schema.js";
+import { formOf, type DatasetAbout, type FileContent } from "./uploads.js";
 
 export interface DiscreetOptions {
   baseUrl: string;
@@ -64,6 +65,12 @@ export interface Discreet {
   readonly api: Fetcher<paths>;
   /** Register a dataset. The same content again is the same dataset. */
   register(dataset: DatasetBody): Promise<Dataset>;
+  readonly datasets: {
+    /** Register a file: a File or Blob of a browser, or a stream. The same content again is the same dataset. */
+    add(content: FileContent, about: DatasetAbout): Promise<Dataset>;
+    /** All datasets, newest first. */
+    list(): AsyncGenerator<Dataset>;
+  };
   /** What a problem would do and cost, and whether it would be admitted; spends nothing. */
   plan<K extends Kind>(problem: Solvable<K>, options?: Asking): Promise<Plan>;
   /** Submit a problem and return at once. `reusable` of the job names earlier ones that have released the same. */
@@ -95,6 +102,17 @@ export interface Discreet {
   /** What is spent, reserved and left of an account (`account` of a dataset). */
   budget(account: string): Promise<Budget>;
   budgets(): Promise<Budget[]>;
+  /** Road networks of the tenant: stored once, and named by jobs (`network: "net_…"`). */
+  readonly networks: Networks;
+}
+
+export interface Networks {
+  /** Store a network. The same network again is the same object, and keeps the name that it had. */
+  add(network: components["schemas"]["RoadNetwork"], options: { name: string }): Promise<Network>;
+  /** One network with all its links, and the SHA-256 that certificates name. */
+  get(id: string): Promise<Network>;
+  /** All networks without their links, newest first. */
+  list(): AsyncGenerator<Network>;
 }
 
 export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(request) }: DiscreetOptions): Discreet {
@@ -129,6 +147,20 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
 
   async function register(dataset: DatasetBody): Promise<Dataset> {
     return taken(await api.POST("/v1/datasets", { body: dataset }));
+  }
+
+  async function add(content: FileContent, about: DatasetAbout): Promise<Dataset> {
+    const form = await formOf(content, about);
+    // The contract's types know the JSON body alone.
+    return taken(await api.POST("/v1/datasets", { body: form as never, bodySerializer: () => form }));
+  }
+
+  async function* list(): AsyncGenerator<Dataset> {
+    for (let token: string | null | undefined; token !== null; ) {
+      const page = taken(await api.GET("/v1/datasets", { params: { query: token ? { page_token: token } : {} } }));
+      yield* page.datasets;
+      token = page.next_page_token;
+    }
   }
 
   async function submit<K extends Kind>(problem: Solvable<K>, options: SolveOptions = {}): Promise<Job> {
@@ -178,9 +210,28 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     return (await answer(id)) as Answer<K>;
   }
 
+  const networks: Networks = {
+    async add(network, { name }) {
+      return taken(await api.POST("/v1/networks", { body: { name, network } }));
+    },
+    async get(id) {
+      return taken(await api.GET("/v1/networks/{network_id}", { params: { path: { network_id: id } } }));
+    },
+    async *list() {
+      for (let token: string | null = null; ; ) {
+        const query: { page_size: number; page_token?: string } = { page_size: 200, ...(token === null ? {} : { page_token: token }) };
+        const page: components["schemas"]["NetworkPage"] = taken(await api.GET("/v1/networks", { params: { query } }));
+        yield* page.networks;
+        if ((token = page.next_page_token) === null) return;
+      }
+    },
+  };
+
   return {
     api,
+    networks,
     register,
+    datasets: { add, list },
     submit,
     events,
     answer,

@@ -7,6 +7,7 @@ type Schemas = components["schemas"];
 
 export type Job = Schemas["JobAnswer"];
 export type Dataset = Schemas["DatasetAnswer"];
+export type Network = Schemas["NetworkAnswer"];
 export type Plan = Schemas["PlanAnswer"];
 export type Budget = Schemas["BudgetAnswer"];
 export type Price = Schemas["Price"];

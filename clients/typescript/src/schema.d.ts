@@ -308,6 +308,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{job_id}/charts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Charts
+         * @description The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
+         *     in `result.tables` are not drawn.
+         */
+        get: operations["get_charts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{job_id}/events": {
         parameters: {
             query?: never;
@@ -448,6 +469,55 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/networks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Networks
+         * @description Networks of the tenant without their links, newest first.
+         */
+        get: operations["list_networks"];
+        put?: never;
+        /**
+         * Add Network
+         * @description Store a network, which is public to the whole tenant. The same network again is the same object, with 200, and
+         *     keeps the name that it had.
+         */
+        post: operations["add_network"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/networks/{network_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Network
+         * @description One network, whole: `network` is its canonical JSON, whose SHA-256 certificates name.
+         */
+        get: operations["get_network"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Network
+         * @description Delete a network that no job has named. What a job names stays, so that its certificate can be checked.
+         */
+        delete: operations["delete_network"];
         options?: never;
         head?: never;
         patch?: never;
@@ -992,6 +1062,36 @@ export interface components {
             valid: boolean;
         };
         /**
+         * ChartAnswer
+         * @description A picture of a result, as the job's page draws it.
+         */
+        ChartAnswer: {
+            /**
+             * Caption
+             * @description What one sees, and what noise does to it
+             */
+            caption: string;
+            /**
+             * Figure
+             * @description `data`, `layout` and, behind a slider, `frames`: a figure of plotly
+             */
+            figure: {
+                [key: string]: unknown;
+            };
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
+         * ChartList
+         * @description The pictures of a result, the first of them first on its page.
+         */
+        ChartList: {
+            /** Charts */
+            charts: components["schemas"]["ChartAnswer"][];
+        };
+        /**
          * Combined
          * @description What it brought to ask several releases of the same sums.
          */
@@ -1063,6 +1163,11 @@ export interface components {
              */
             protocol?: "job" | "federated";
             steps: components["schemas"]["QpSteps"];
+            /**
+             * Tolerance
+             * @default 0.001
+             */
+            tolerance?: number | null;
         };
         /**
          * CoupledQpResult
@@ -1096,6 +1201,12 @@ export interface components {
              * @description Rounds of the sums that were opened
              */
             rounds: number;
+            /**
+             * Status
+             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum
+             * @enum {string}
+             */
+            status?: "converged" | "iteration_limit";
             /**
              * Tables
              * @description Fields of more than a million numbers: left out here, given as Parquet
@@ -1569,6 +1680,24 @@ export interface components {
              * @description Numbers in all of them together
              */
             sums: number;
+        };
+        /**
+         * FeatureRange
+         * @description What a coordinate of `x` is made of.
+         */
+        FeatureRange: {
+            /**
+             * High
+             * @description Its value where the coordinate is 1, and above
+             */
+            high: number;
+            /**
+             * Low
+             * @description Its value where the coordinate is 0, and below
+             */
+            low: number;
+            /** Name */
+            name: string;
         };
         /**
          * FederatedAgents
@@ -2277,6 +2406,69 @@ export interface components {
             step: number;
         };
         /**
+         * NetworkAnswer
+         * @description A stored network: its id is made of its content, and neither ever changes.
+         */
+        NetworkAnswer: {
+            /**
+             * Coordinates
+             * @description Its nodes have coordinates, so pictures are drawn with them
+             */
+            coordinates: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Created By
+             * @description The principal who stored it first
+             */
+            created_by: string;
+            /**
+             * Id
+             * @description `net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)
+             */
+            id: string;
+            /** Links */
+            links: number;
+            /** Name */
+            name: string;
+            /**
+             * Network
+             * @description As in a problem of kind routing; not in lists
+             */
+            network?: {
+                [key: string]: unknown;
+            } | null;
+            /** Nodes */
+            nodes: number;
+            /**
+             * Sha256
+             * @description Of `network`, as certificates name it; not in lists
+             */
+            sha256?: string | null;
+        };
+        /**
+         * NetworkPage
+         * @description A page of networks, newest first.
+         */
+        NetworkPage: {
+            /** Networks */
+            networks: components["schemas"]["NetworkAnswer"][];
+            /** Next Page Token */
+            next_page_token: string | null;
+        };
+        /**
+         * NetworkRequest
+         * @description A road network to store: what jobs of kind routing may name instead of holding it.
+         */
+        NetworkRequest: {
+            /** Name */
+            name: string;
+            network: components["schemas"]["RoadNetwork"];
+        };
+        /**
          * NoiseSummary
          * @description What a reader of the plan wants to know of the noise.
          */
@@ -2562,6 +2754,12 @@ export interface components {
              * @default null
              */
             off_policy?: boolean | null;
+            /**
+             * Ranges
+             * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public it is not chosen by looking at the data
+             * @default null
+             */
+            ranges?: components["schemas"]["FeatureRange"][] | null;
             /**
              * Reward Bound
              * @description Public bound on the modulus of a reward
@@ -2925,6 +3123,8 @@ export interface components {
         /**
          * RoadNetwork
          * @description A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through.
+         *
+         *     Coordinates and names change no flow: pictures and files that results are written to are made with them.
          */
         RoadNetwork: {
             /**
@@ -2932,10 +3132,40 @@ export interface components {
              * @default 1
              */
             first_through_node?: number;
+            /**
+             * Link Names
+             * @description What each link is called where the network comes from, by position; all different
+             * @default null
+             */
+            link_names?: string[] | null;
+            /**
+             * Link Shapes
+             * @description The points of each link's line between its two nodes, by position
+             * @default null
+             */
+            link_shapes?: [
+                number,
+                number
+            ][][] | null;
             /** Links */
             links: components["schemas"]["Link"][];
+            /**
+             * Node Names
+             * @description What each node is called where the network comes from, by number; all different
+             * @default null
+             */
+            node_names?: string[] | null;
             /** Nodes */
             nodes: number;
+            /**
+             * Nodes Xy
+             * @description Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit
+             * @default null
+             */
+            nodes_xy?: [
+                number,
+                number
+            ][] | null;
         };
         /**
          * RosterRequest
@@ -3013,7 +3243,11 @@ export interface components {
              * @enum {string}
              */
             method?: "auto" | "counts" | "gradient";
-            network: components["schemas"]["RoadNetwork"];
+            /**
+             * Network
+             * @description The network, or the id of a stored one (`POST /v1/networks`)
+             */
+            network: components["schemas"]["RoadNetwork"] | string;
             /**
              * Objective
              * @default system_optimum
@@ -5111,6 +5345,108 @@ export interface operations {
             };
         };
     };
+    get_charts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChartList"];
+                };
+            };
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `no_result`: The job has no result */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `result_altered`: The stored result is not what was published */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `signing_key_unknown`: The certificate is signed by an unknown key; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     watch_job: {
         parameters: {
             query?: never;
@@ -5742,6 +6078,378 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list_networks: {
+        parameters: {
+            query?: {
+                page_size?: number;
+                page_token?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkPage"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_page_token`: The page token is not valid here; `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    add_network: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NetworkRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkAnswer"];
+                };
+            };
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description Where the object is */
+                    Location?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `too_many_objects`: The tenant stores as many public objects as it may */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_network: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                network_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description Name of this state of the object; send it as If-None-Match to get 304 */
+                    ETag?: string;
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NetworkAnswer"];
+                };
+            };
+            /** @description Not modified since the state that If-None-Match names */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `object_altered`: A stored public object is not what was stored first */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    delete_network: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                network_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `object_in_use`: A job names this object */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

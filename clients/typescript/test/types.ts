@@ -4,7 +4,7 @@ import type { AnyAnswer, Discreet, JobEvent, Problem } from "../src/index.js";
 
 export function narrows(problem: Problem, answer: AnyAnswer, event: JobEvent): unknown[] {
   if (problem.kind === "routing") {
-    const links: number = problem.network.links.length;
+    const links: number = typeof problem.network === "string" ? 0 : problem.network.links.length;
     // @ts-expect-error - of demand response, not of routing
     return [links, problem.discomfort_weight];
   }
@@ -30,6 +30,8 @@ export async function solves(discreet: Discreet): Promise<unknown> {
   const flows: number[] = answer.result.link_flows ?? [];
   // @ts-expect-error - not a field of this kind's result
   const weights: unknown = answer.result.weights;
+  const stored = await discreet.networks.add({ nodes: 2, links }, { name: "Two towns" });
+  await discreet.plan({ kind: "routing", dataset: "dst_1", network: stored.id });
   // @ts-expect-error - the network is missing
   await discreet.plan({ kind: "routing", dataset: "dst_1" });
   // @ts-expect-error - nodes is a number

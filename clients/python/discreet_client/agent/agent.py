@@ -16,6 +16,7 @@ import os
 import queue
 import random
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
@@ -181,12 +182,15 @@ class Agent:
         `primal`: this agent's own step size instead of the job's. `demands`: how many agents, rounds and so on this one
         takes part with; by default what the protocol itself asks for. Nothing leaves this process but masked and
         encrypted contributions to sums. AgentError when the session fails, or the data do not fit what the owner has
-        signed.
+        signed; a warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no optimum.
         """
         from discreet_client.agent import coupled_qp  # noqa: PLC0415  # only this kind needs it
 
         data: dict[str, Any] = {"A_u": A_u, "A_g": A_g, "cost": cost, "lower": lower, "upper": upper, "primal": primal}
-        return coupled_qp.solve(self, **data, demands=demands).x
+        found = coupled_qp.solve(self, **data, demands=demands)
+        if found.settled is False:
+            warnings.warn(coupled_qp.NotSettled(found.why), stacklevel=2)
+        return found.x
 
     @property
     def roster(self) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""`discreet-agent`: an agent from a shell. Exit 0 done, 1 refused or failed with one line why, 2 bad usage."""
+"""`discreet-agent`: an agent from a shell. Exit 0 done, 1 refused or failed with one line why, 2 bad usage, 3 done, but
+the sums had not settled: what is printed is no optimum."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from discreet_client.agent import kinds
 from discreet_client.agent.agent import Agent
 from discreet_client.agent.connection import Tls
 from discreet_client.federation.errors import AgentError
+
+NOT_SETTLED = 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"discreet-agent: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(answer))
+    if answer.get("settled") is False:
+        print(f"discreet-agent: {answer['why']}", file=sys.stderr)
+        return NOT_SETTLED
     return 0
 
 

@@ -41,12 +41,33 @@ WINDOW_BITS = 6
 
 @dataclass(frozen=True)
 class Optimum:
-    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript, signed by all."""
+    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript, signed by all.
+
+    `settled`: whether the sums stand still and keep the constraints within the tolerance that the owner has signed, as
+    all agents have signed it; None where the owner asks for nothing. `moving`: the longest of the last moves of a sum,
+    in parts of the longest of the run; `violation`: of the constraints, in parts of the largest entry of a sum.
+    """
 
     x: Floats
     multipliers: Floats
     rounds: int
     transcript: str
+    settled: bool | None = None
+    moving: float = math.inf
+    violation: float = math.inf
+
+    @property
+    def why(self) -> str:
+        """What kept the sums from settling."""
+        return (
+            f"after {self.rounds} rounds the sums still move by {self.moving:.2g} of the longest move, and the "
+            f"constraints are broken by {self.violation:.2g} of the largest sum: x is no optimum. More iterations, "
+            "other steps, or constraints that can be kept are needed"
+        )
+
+
+class NotSettled(UserWarning):
+    """The session ended as planned, and its sums had not settled."""
 
 
 class _Journal:
@@ -120,8 +141,17 @@ class _Run:
         if not machine.finished:
             machine.answer(broadcast)
         assert self._rounds is not None
-        participant = self._rounds.participant
-        return Optimum(participant.x, participant.multipliers, self._rounds.done, machine.transcript.hex())
+        participant, trend = self._rounds.participant, self._rounds.trend
+        said = machine.verdict
+        return Optimum(
+            participant.x,
+            participant.multipliers,
+            self._rounds.done,
+            machine.transcript.hex(),
+            None if said is secure_sum.Verdict.UNSAID else said is secure_sum.Verdict.SETTLED,
+            trend.moving,
+            trend.violation,
+        )
 
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
         if self._machine is not None:
@@ -158,6 +188,8 @@ class _Run:
             participant = self._rounds.participant
             participant.x, participant.multipliers = np.array(saved["x"]), np.array(saved["multipliers"])
             self._rounds.done = saved["done"]
+            if "trend" in saved:  # an older version has kept none
+                self._rounds.trend.resume(saved["trend"])
         return self._machine
 
     def _optimizer(self, parameters: dict[str, Any], sums: secure_sum.Parameters) -> Rounds:
@@ -185,6 +217,7 @@ class _Run:
             "x": participant.x.tolist(),
             "multipliers": participant.multipliers.tolist(),
             "done": self._rounds.done,
+            "trend": self._rounds.trend.state(),
             "settled": len(self._journal.file.records()),
             "pending": self._journal.pending,
         }
@@ -238,6 +271,8 @@ def run(agent: Party, problem: dict[str, Any]) -> dict[str, Any]:
         "multipliers": found.multipliers.tolist(),
         "rounds": found.rounds,
         "transcript": found.transcript,
+        **({} if found.settled is None else {"settled": found.settled}),
+        **({"why": found.why} if found.settled is False else {}),
     }
 
 

@@ -142,6 +142,23 @@ class CertificateVerdict(TypedDict):
     valid: bool
 
 
+class ChartAnswer(TypedDict):
+    """A picture of a result, as the job's page draws it."""
+
+    caption: str
+    """What one sees, and what noise does to it"""
+    figure: dict[str, Any]
+    """`data`, `layout` and, behind a slider, `frames`: a figure of plotly"""
+    name: str
+    title: str
+
+
+class ChartList(TypedDict):
+    """The pictures of a result, the first of them first on its page."""
+
+    charts: list[ChartAnswer]
+
+
 class Combined(TypedDict):
     """What it brought to ask several releases of the same sums."""
 
@@ -166,6 +183,12 @@ class CoupledQpResult(TypedDict):
     """The joint cost at `x`; of protocol job"""
     rounds: int
     """Rounds of the sums that were opened"""
+    status: NotRequired[Literal["converged", "iteration_limit"]]
+    """
+    Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
+    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
+    optimum
+    """
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
     transcript: str
@@ -307,6 +330,17 @@ class Exposure(TypedDict):
     """What one agent that lies can find out"""
     sums: int
     """Numbers in all of them together"""
+
+
+class FeatureRange(TypedDict):
+    """What a coordinate of `x` is made of."""
+
+    high: float
+    """Its value where the coordinate is 1, and above"""
+    low: float
+    """Its value where the coordinate is 0, and below"""
+    name: str
+    """length >= 1, length <= 200"""
 
 
 class FederatedAgents(TypedDict):
@@ -595,6 +629,33 @@ class MultiplierPoint(TypedDict):
     step: int
 
 
+class NetworkAnswer(TypedDict):
+    """A stored network: its id is made of its content, and neither ever changes."""
+
+    coordinates: bool
+    """Its nodes have coordinates, so pictures are drawn with them"""
+    created_at: str
+    """date-time"""
+    created_by: str
+    """The principal who stored it first"""
+    id: str
+    """`net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)"""
+    links: int
+    name: str
+    network: NotRequired[dict[str, Any] | None]
+    """As in a problem of kind routing; not in lists"""
+    nodes: int
+    sha256: NotRequired[str | None]
+    """Of `network`, as certificates name it; not in lists"""
+
+
+class NetworkPage(TypedDict):
+    """A page of networks, newest first."""
+
+    networks: list[NetworkAnswer]
+    next_page_token: str | None
+
+
 class NoiseSummary(TypedDict):
     """What a reader of the plan wants to know of the noise."""
 
@@ -639,6 +700,12 @@ class OffPolicyPublic(TypedDict):
     """`replace` where `trajectories` is given, else `add_remove`"""
     off_policy: NotRequired[bool | None]
     """Whether rows have `behaviour` and `target`; follows from the content's columns"""
+    ranges: NotRequired[list[FeatureRange] | None]
+    """
+    What the coordinates of `x` are, one range each, in their order: a coordinate is (value -
+    low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that
+    is public it is not chosen by looking at the data; length <= 64
+    """
     reward_bound: float
     """Public bound on the modulus of a reward; > 0, <= 1e+12"""
     rewards: NotRequired[list[float] | None]
@@ -771,14 +838,37 @@ class RoadNetwork(TypedDict):
     """
     A public network. Zones are its first nodes; nodes before `first_through_node` are not
     passed through.
+
+    Coordinates and names change no flow: pictures and files that results are written to are
+    made with them.
     """
 
     first_through_node: NotRequired[int]
     """>= 1; default `1`"""
+    link_names: NotRequired[list[str] | None]
+    """
+    What each link is called where the network comes from, by position; all different; length <=
+    1000000, each length >= 1, length <= 200
+    """
+    link_shapes: NotRequired[list[list[list[float]]] | None]
+    """
+    The points of each link's line between its two nodes, by position; length <= 1000000, each
+    each length >= 2, length <= 2
+    """
     links: list[Link]
     """length <= 1000000"""
+    node_names: NotRequired[list[str] | None]
+    """
+    What each node is called where the network comes from, by number; all different; length <=
+    1000000, each length >= 1, length <= 200
+    """
     nodes: int
     """>= 1, <= 1000000"""
+    nodes_xy: NotRequired[list[list[float]] | None]
+    """
+    Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit; length
+    <= 1000000, each length >= 2, length <= 2
+    """
 
 
 class RosterRequest(TypedDict):
@@ -825,7 +915,8 @@ class Routing(TypedDict):
     """
     method: NotRequired[Literal["auto", "counts", "gradient"]]
     """default `auto`"""
-    network: RoadNetwork
+    network: RoadNetwork | str
+    """The network, or the id of a stored one (`POST /v1/networks`)"""
     objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
     """default `system_optimum`"""
     regularization: NotRequired[float | None]
@@ -1165,6 +1256,8 @@ class CoupledQp(TypedDict):
     protocol: NotRequired[Literal["job", "federated"]]
     """default `job`"""
     steps: QpSteps
+    tolerance: NotRequired[float | None]
+    """> 0, < 1; default `0.001`"""
 
 
 class DrEnsembleContent(TypedDict):
@@ -1352,6 +1445,14 @@ class MultiAgentResult(TypedDict):
     """Fields of more than a million numbers: left out here, given as Parquet"""
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+
+
+class NetworkRequest(TypedDict):
+    """A road network to store: what jobs of kind routing may name instead of holding it."""
+
+    name: str
+    """length >= 1, length <= 200"""
+    network: RoadNetwork
 
 
 class OffPolicyContent(TypedDict):

@@ -346,6 +346,25 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     return Operation("POST", f"/v1/jobs/{quoted(job_id)}/cancel")
 
 
+def get_charts(job_id: str) -> Operation[models.ChartList]:
+    """The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+    Fields that are named in `result.tables` are not drawn.
+
+    Answers 200. Roles: owner, analyst.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 no_result
+    429 rate_limited
+    500 result_altered
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        signing_key_unknown, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/jobs/{quoted(job_id)}/charts")
+
+
 def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str]:
     """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
     or with the key.
@@ -484,6 +503,79 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
         wrong_schema
     """
     return Operation("GET", "/v1/ledger/head")
+
+
+def list_networks(*, page_size: int | None = None, page_token: str | None = None) -> Operation[models.NetworkPage]:
+    """Networks of the tenant without their links, newest first.
+
+    page_size: >= 1, <= 200; default `50`
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    422 invalid_page_token, invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", "/v1/networks", query={"page_size": page_size, "page_token": page_token})
+
+
+def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
+    """Store a network, which is public to the whole tenant. The same network again is the same
+    object, with 200, and keeps the name that it had.
+
+    Answers 200 or 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    409 too_many_objects
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", "/v1/networks", body=body)
+
+
+def delete_network(network_id: str) -> Operation[None]:
+    """Delete a network that no job has named. What a job names stays, so that its certificate can
+    be checked.
+
+    Answers 204. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 object_in_use
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("DELETE", f"/v1/networks/{quoted(network_id)}")
+
+
+def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
+    """One network, whole: `network` is its canonical JSON, whose SHA-256 certificates name.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    500 object_altered
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/networks/{quoted(network_id)}")
 
 
 def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:

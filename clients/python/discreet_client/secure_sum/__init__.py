@@ -1,7 +1,8 @@
 """Sums that nobody can open but the agents, and the agents only as sums: state machines with bytes in and bytes out.
 
 n >= 3 agents hold vectors v_i, the operator holds v_0 (the paper's c and d). In each round every agent learns `Σ v_i +
-v_0` and nothing else; the operator learns nothing; whoever listens learns nothing, agents that listen included.
+v_0` and nothing else; the operator learns whether the sums settled where the owner asks for it, and nothing else;
+whoever listens learns nothing, agents that listen included.
 Assumed: two honest agents at least, at most t colluding ones with or without the operator, and an owner who signs the
 right roster.
 
@@ -44,7 +45,7 @@ from discreet_client.secure_sum.errors import (
     Unacceptable,
 )
 from discreet_client.secure_sum.evidence import guarantee, unsigned
-from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, Kind, parse
+from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, Kind, Verdict, parse
 from discreet_client.secure_sum.in_process import Outcome, Wire, assemble, run_in_process
 from discreet_client.secure_sum.journal import FileJournal, Journal, MemoryJournal
 from discreet_client.secure_sum.masks import longest_answer
@@ -77,6 +78,7 @@ __all__ = [
     "Trust",
     "Unacceptable",
     "Update",
+    "Verdict",
     "Wire",
     "assemble",
     "discrete_gaussian",

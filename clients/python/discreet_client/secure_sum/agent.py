@@ -9,7 +9,7 @@ import secrets
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet_client import paillier
 from discreet_client.packing import Floats, Integers, NotPacked, OutOfRange
 from discreet_client.secure_sum.errors import Ended, Excluded, Refused, Reused, Tampered, Unacceptable
-from discreet_client.secure_sum.frames import OPERATOR, SIGNATURE, Kind, bitmap, members_of, parse
+from discreet_client.secure_sum.frames import OPERATOR, SIGNATURE, Kind, Verdict, bitmap, members_of, parse
 from discreet_client.secure_sum.journal import Journal
 from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, commitment, deal_sizes, expand, extract
 from discreet_client.secure_sum.noise import NOISE_TAIL, discrete_gaussian
@@ -30,6 +30,13 @@ Update = Callable[[Floats | None], Floats | None]
 agents see the same sums and must decide the end by these alone."""
 
 MakeObfuscators = Callable[[paillier.PrivateKey], paillier.Obfuscators]
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """An optimizer that can say whether the sums have settled: by these alone, so that all agents say the same."""
+
+    def settled(self, tolerance: float) -> bool: ...
 
 
 class Agent(Party):
@@ -70,6 +77,7 @@ class Agent(Party):
         self._deal_digest = b""
         self._own_seed = b""
         self._opened = 0
+        self.verdict = Verdict.UNSAID
         self._proposed: tuple[int, ...] = ()
         self._handlers: Mapping[Kind, Callable[[bytes], bytes]] = {
             Kind.KEYS: self._on_keys,
@@ -115,6 +123,7 @@ class Agent(Party):
             "deal": self._deal_digest.hex(),
             "dealt": bool(self._deal_digest),
             "opened": self._opened,
+            "verdict": self.verdict.name,
         }
         return json.dumps(saved).encode()
 
@@ -127,6 +136,7 @@ class Agent(Party):
         saved = json.loads(state)
         self._resume(saved)
         self.index, self._opened = saved["index"], saved["opened"]
+        self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
         self._group_key, self._deal_digest = bytes.fromhex(saved["group_key"]), bytes.fromhex(saved["deal"])
         if saved["primes"] is not None:
             p, q = saved["primes"]
@@ -149,6 +159,8 @@ class Agent(Party):
         public = self.identity.public_key().public_bytes_raw()
         if public not in roster.members:
             raise Unacceptable("this agent is not in the roster")
+        if roster.parameters.tolerance is not None and not isinstance(self._update, Settling):
+            raise Unacceptable("the owner asks whether the sums have settled, which this update cannot say")
         before = self._previous
         self._begin(roster)
         try:
@@ -309,7 +321,8 @@ class Agent(Party):
             if self._opened == 0:
                 raise Unacceptable("an agent ends after a sum, not before")
             self._expected = (Kind.CLOSE,)
-            return self._frame(Kind.TRANSCRIPT, self.index, self._transcript, known=True)
+            self.verdict = self._judge()
+            return self._frame(Kind.TRANSCRIPT, self.index, self._transcript + self.verdict.value, known=True)
         parameters = self._who.parameters
         if self.round >= parameters.rounds:
             raise Unacceptable(f"{parameters.rounds} sums are opened in this job, not more")
@@ -334,6 +347,13 @@ class Agent(Party):
         masks = scheme.masks(plus, [self._mask_key(self.index, other) for other in others if other < self.index])
         self._expected = (Kind.PROPOSAL,) if parameters.allow_dropout else (Kind.SUM,)
         return self._frame(Kind.CONTRIBUTION, self.index, scheme.contribute(encoded, masks))
+
+    def _judge(self) -> Verdict:
+        tolerance = self._who.parameters.tolerance
+        if tolerance is None:
+            return Verdict.UNSAID
+        assert isinstance(self._update, Settling)
+        return Verdict.SETTLED if self._update.settled(tolerance) else Verdict.UNSETTLED
 
     def _masking(self) -> MaskingScheme:
         """The pads of this round."""
@@ -388,7 +408,7 @@ class Agent(Party):
         return self._contribute(sums)
 
     def _on_close(self, payload: bytes) -> bytes:
-        self._verify_all(Kind.TRANSCRIPT, self._active, payload, self._transcript)
+        self._verify_all(Kind.TRANSCRIPT, self._active, payload, self._transcript + self.verdict.value)
         self.finished = True
         self._expected = ()
         return b""

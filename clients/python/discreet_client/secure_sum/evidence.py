@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 
 from discreet_client.secure_sum.errors import Unacceptable
-from discreet_client.secure_sum.frames import HEADER, PROTOCOL, Kind
+from discreet_client.secure_sum.frames import HEADER, PROTOCOL, Kind, Verdict
 from discreet_client.secure_sum.roster import Parameters, Roster
 
 
@@ -21,6 +21,8 @@ def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any
         "operator": "who takes part, when, and that the job went on: no value",
         "listeners": "the traffic: no value",
     }
+    if parameters.tolerance is not None:
+        reveals["operator"] = "who takes part, when, that the job went on, and whether the sums settled: no value"
     if parameters.allow_dropout:
         reveals["agents"] += "; an agent that leaves, or is declared gone, is revealed up to the drift of one round"
         if parameters.noise_sigma:
@@ -42,13 +44,15 @@ def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any
 def unsigned(evidence: Mapping[str, Any]) -> list[str]:
     """Members (Ed25519 keys in hex) of the roster in `Operator.certificate()` who have not signed its transcript.
 
-    Empty when all have: then all agents have seen the same broadcasts, whatever the operator says. Whose keys they are
-    the reader must know. Raises Unacceptable when the evidence cannot be read.
+    Empty when all have: then all agents have seen the same broadcasts, and say of them what `settled` says, whatever
+    the operator says. Whose keys they are the reader must know. Raises Unacceptable when the evidence cannot be read.
     """
     try:
         roster = Roster.read(str(evidence["roster"]).encode())
         fingerprint, previous = bytes.fromhex(evidence["key"]), bytes.fromhex(evidence["last_sum"])
-        transcript = hashlib.sha256(bytes.fromhex(evidence["transcript"])).digest()
+        settled = evidence.get("settled")
+        said = Verdict.UNSAID if settled is None else Verdict.SETTLED if settled else Verdict.UNSETTLED
+        transcript = hashlib.sha256(bytes.fromhex(evidence["transcript"]) + said.value).digest()
         signatures = {str(member): bytes.fromhex(one) for member, one in evidence["signatures"].items()}
         numbers = int(evidence["epoch"]), int(evidence["round"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

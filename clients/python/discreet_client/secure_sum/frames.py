@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from discreet_client.secure_sum.errors import Refused, Tampered
 
@@ -35,6 +35,17 @@ class Kind(IntEnum):
     SUM = 13  # the sum
     TRANSCRIPT = 14  # signature over the transcript hash
     CLOSE = 15  # all signatures over the transcript hash
+
+
+class Verdict(Enum):
+    """What agents say of the iteration when they sign its transcript; the signature covers these bytes behind the hash.
+
+    All see the same sums and so say the same. Nothing is said where the owner has not asked for it.
+    """
+
+    UNSAID = b""
+    SETTLED = b"settled"
+    UNSETTLED = b"unsettled"
 
 
 def parse(frame: bytes) -> tuple[Kind, int, int, int, bytes]:

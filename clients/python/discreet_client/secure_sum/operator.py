@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from discreet_client import paillier
 from discreet_client.packing import Floats
 from discreet_client.secure_sum.errors import Ended, Missing, Refused, Tampered, Unacceptable
 from discreet_client.secure_sum.evidence import guarantee
-from discreet_client.secure_sum.frames import HEADER, OPERATOR, SIGNATURE, Kind, bitmap, parse
+from discreet_client.secure_sum.frames import HEADER, OPERATOR, SIGNATURE, Kind, Verdict, bitmap, parse
 from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, deal_sizes
 from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
@@ -59,6 +60,7 @@ class Operator(Party):
         """Sums broadcast so far."""
         self.signatures: dict[int, bytes] = {}
         """Each agent's signature over the transcript hash, at the end."""
+        self.verdict = Verdict.UNSAID
         self._phases: Mapping[Kind, Callable[[], bytes | None]] = {
             Kind.HELLO: self._after_hello,
             Kind.DEAL: self._after_deal,
@@ -94,9 +96,11 @@ class Operator(Party):
         implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT)
         if implied and payload:
             raise Refused(f"{kind.name} has no payload")
-        statement = self._transcript if kind == Kind.TRANSCRIPT else self._known if implied else payload
         signature = answer[-SIGNATURE:]
-        self._verify(kind, sender, statement, signature)
+        if kind == Kind.TRANSCRIPT:
+            payload = self._said(sender, signature)
+        else:
+            self._verify(kind, sender, self._known if implied else payload, signature)
         if sender in self._collected:
             if self._collected[sender] != (kind, payload, signature):
                 raise Refused(f"agent {sender} has answered before, differently")
@@ -179,6 +183,10 @@ class Operator(Party):
             raise Tampered("some agents end and some go on: they have seen different sums")
         if kinds == {Kind.TRANSCRIPT}:
             self._complete("every agent signs the transcript")
+            said = {payload for _, payload, _ in self._collected.values()}
+            if len(said) > 1:
+                raise Tampered("agents differ in whether the sums have settled: they have seen different sums")
+            self.verdict = Verdict(said.pop())
             self.signatures = {agent: self._collected[agent][2] for agent in self._active}
             close = self._broadcast(Kind.CLOSE, self._signatures(), (), ())
             self.finished = True
@@ -192,6 +200,17 @@ class Operator(Party):
             raise Missing(self.waiting, f"{len(chosen)} summands are too few to hide in")
         self._known = bitmap(chosen)
         return self._broadcast(Kind.PROPOSAL, self._known, (Kind.AGREEMENT,), chosen)
+
+    def _said(self, sender: int, signature: bytes) -> bytes:
+        """What the agent says of the iteration: the words that its signature covers behind the transcript."""
+        asked = self._who.parameters.tolerance is not None
+        words = [one.value for one in Verdict if (one is not Verdict.UNSAID) == asked]
+        for said in words[:-1]:
+            with contextlib.suppress(Refused):
+                self._verify(Kind.TRANSCRIPT, sender, self._transcript + said, signature)
+                return said
+        self._verify(Kind.TRANSCRIPT, sender, self._transcript + words[-1], signature)
+        return words[-1]
 
     def _after_agreement(self) -> bytes:
         self._complete("all summands agree on their set, or none is unmasked")
@@ -233,6 +252,7 @@ class Operator(Party):
             "ready": self._scheme is not None,
             "opened": self.opened,
             "signatures": {str(agent): signature.hex() for agent, signature in self.signatures.items()},
+            "verdict": self.verdict.name,
         }
         return json.dumps(saved).encode()
 
@@ -245,6 +265,7 @@ class Operator(Party):
         self._scheme = self._make_scheme() if saved["ready"] else None
         self.opened = saved["opened"]
         self.signatures = {int(agent): bytes.fromhex(one) for agent, one in saved["signatures"].items()}
+        self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
 
     def certificate(self) -> dict[str, Any]:
         """What the run guarantees and what it reveals to whom, with the signed transcript hash."""
@@ -258,4 +279,5 @@ class Operator(Party):
             "last_sum": self.last_broadcast.hex(),
             "transcript": self.transcript.hex(),
             "signatures": {roster.members[agent].hex(): s.hex() for agent, s in self.signatures.items()},
+            **({} if self.verdict is Verdict.UNSAID else {"settled": self.verdict is Verdict.SETTLED}),
         }

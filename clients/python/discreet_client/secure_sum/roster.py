@@ -21,6 +21,8 @@ from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_client.secure_sum.noise import NOISE_TAIL
 
 Scheme = Literal["paillier", "masking"]
+LATER = ("exposure", "tolerance")
+"""Parameters that came later than the first rosters."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Parameters:
     that makes the key. `noise_sigma` > 0 asks for discrete Gaussian noise of at least that standard deviation in each
     opened sum, in the unit of the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
     `exposure`: "accepted" where the owner has said that the agents are few for what is opened
-    (`discreet_client.exposure`).
+    (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled within it.
     """
 
     dimension: int
@@ -48,12 +50,14 @@ class Parameters:
     noise_sigma: float = 0.0
     clip: float = 0.0
     exposure: Exposure | None = None
+    tolerance: float | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As they are signed. `exposure` is left out where nothing was accepted: such parameters are the same bytes as
-        before there was the field. Agents of a version without it refuse parameters that have it."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("exposure", None)}
+        """As they are signed. `exposure` and `tolerance` are left out where nothing was said: such parameters are the
+        same bytes as before there were the fields. Agents of a version without them refuse parameters with them."""
+        said = asdict(self)
+        return {name: value for name, value in said.items() if value is not None or name not in LATER}
 
     @property
     def crowd(self) -> int:
@@ -96,6 +100,8 @@ class Parameters:
             raise Unacceptable(f"no scheme {self.scheme}")
         if self.exposure not in (None, ACCEPTED):
             raise Unacceptable(f"exposure is {ACCEPTED} or left out")
+        if self.tolerance is not None and not (0 < self.tolerance < 1 and not self.noise_sigma):
+            raise Unacceptable("the tolerance lies between 0 and 1, and sums with noise have none: they never settle")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits is 64")
         if not (np.isfinite(self.noise_sigma) and self.noise_sigma >= 0 and (self.clip > 0) == (self.noise_sigma > 0)):

@@ -1,0 +1,198 @@
+"""Tables of visits to transitions: (patient, time, features or state, action, reward), one row a visit.
+
+Next state, end and step follow from each patient's rows in the order of their times, so what becomes of a patient
+follows from that patient's rows alone: neighbouring datasets stay neighbours. Features become coordinates from 0 to 1
+by public ranges, (value - low) / (high - low), and what lies outside counts to the nearer end; nothing is
+standardized by what the data are.
+
+This runs where the data are; the service takes transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.reading import Reading, check_rules, counted, word
+from discreet_client.tables import Floats, Ints, Table, TableError
+
+NEEDED = ("patient", "time", "reward")
+OPTIONAL = ("action", "probability", "target", "terminal")
+RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "target")
+POLICIES = {"behaviour": ("probability", "policy that was followed"), "target": ("target", "target policy")}
+"""The column that has the probability of the action that was taken, and what people call the policy."""
+
+Truths = NDArray[np.bool_]
+
+
+def transitions_of(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Reading:
+    """Transitions of visits. public: the dataset's, with `states`, or with `ranges` [{name, low, high}] of features.
+
+    rules, all of them public:
+        behaviour, target: the probability of each action, {action: p}, where every visit has the same, under the
+            policy that was followed and under the one to be evaluated. The columns `probability` and `target` say it
+            of each visit instead
+        last_row: `terminal`, a patient's last visit ends the episode; or `next_state`, it only says where the patient
+            came to, and its reward is not counted (the default where `public.continuing`). A column `terminal` says of
+            each visit whether it ended the episode; a last one that did not is such a next state
+        interval: between visits, in the unit of `time`, of dates in days; without it visits are steps as they follow
+        gaps: `refuse`, or `end`: of a patient who missed a visit what is before the first gap is kept
+        missing: `refuse`, or `carry`: a feature's value that is missing is that of the visit before
+
+    Raises TableError for what is wrong, naming place and column.
+    """
+    check_rules(rules, RULES, "patients")
+    ranges = public.get("ranges") or []
+    if not ranges and not isinstance(public.get("states"), int):
+        raise TableError("public: states, a number, or ranges [{name, low, high}] say what patients are described by")
+    features = [str(told["name"]) for told in ranges]
+    table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
+    _, owner = np.unique(table.names("patient"), return_inverse=True)
+    time, dates = table.times("time")
+    order = np.lexsort((time, owner.ravel()))
+    table, owner, time = table.ordered(order), owner.ravel()[order], time[order]
+    first = np.append(True, owner[1:] != owner[:-1])
+    last = np.append(first[1:], True)
+    table.refuse(
+        ~first & (np.diff(time, prepend=-np.inf) == 0), "time", "this patient has a visit of this time already"
+    )
+
+    kept, final, notes = np.ones(owner.size, dtype=bool), last, list[str]()
+    if "interval" in rules:
+        gap = _gaps(table, first, time, rules, " days" if dates else "")
+        before = np.cumsum(gap)
+        kept = before == before[first][owner]
+        final = last | np.append(gap[1:], False)
+        if not kept.all():
+            notes.append(f"left out: {counted(int(np.count_nonzero(~kept)), 'visit')} after a gap")
+    if "terminal" in table.columns:
+        terminal = table.truths("terminal")
+        says = "this patient has visits after the one that ended the episode"
+        table.refuse(terminal & ~last, "terminal", says)
+    else:
+        terminal = last & _last_row_ends(public, rules)
+    here = np.flatnonzero(kept & (terminal | ~final))
+    if not here.size:
+        raise TableError("no patient has two visits, so there is no transition")
+    there = np.where(terminal[here], here, np.minimum(here + 1, owner.size - 1))
+    if alone := int(first.sum()) - np.unique(owner[here]).size:
+        notes.append(f"left out: {counted(alone, 'patient')} with a single visit, which has no next state")
+    if seen := int((kept & final & ~terminal).sum()) - alone:
+        notes.append(f"the last visit of {counted(seen, 'patient')} is a next state only: no end is known")
+    _, begin, number = np.unique(owner[here], return_index=True, return_inverse=True)
+    step = np.arange(here.size) - begin[number.ravel()]
+    beyond = np.zeros(owner.size, dtype=bool)
+    beyond[here] = step >= public.get("horizon", here.size)
+    table.refuse(beyond, "time", f"this patient has more visits than the public horizon, {public.get('horizon')}")
+
+    found: dict[str, NDArray[Any]] = {"trajectory": number.ravel(), "step": step}
+    if ranges:
+        x = _scaled(table, ranges, first, rules)
+        for axis in range(len(ranges)):
+            found |= {f"x_{axis}": x[here, axis], f"x_next_{axis}": x[there, axis]}
+    else:
+        state = _numbered(table, public["states"])
+        found |= {"state": state[here], "next_state": state[there]}
+    found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
+    found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
+    return Reading({**({"features": len(ranges)} if ranges else {}), **public}, found, notes)
+
+
+def _gaps(table: Table, first: Truths, time: Floats, rules: Mapping[str, Any], unit: str) -> Truths:
+    """Which visits come more than an interval after the same patient's visit before."""
+    said, interval = word(rules, "gaps", ("refuse", "end")), rules["interval"]
+    if isinstance(interval, bool) or not isinstance(interval, int | float) or not interval > 0:
+        raise TableError(f"reader.interval is a number above 0, not {interval!r}")
+    steps = np.rint(np.diff(time, prepend=time[0]) / interval)
+    than = f"an interval of {interval:g}{unit} after this patient's visit before"
+    table.refuse(~first & (steps < 1), "time", f"less than {than}")
+    gap: Truths = ~first & (steps > 1)
+    if said == "refuse":
+        table.refuse(gap, "time", f"more than {than} (reader.gaps: end keeps what is before)")
+    return gap
+
+
+def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
+    words = ("next_state", "terminal") if public.get("continuing") else ("terminal", "next_state")
+    return word(rules, "last_row", words) == "terminal"
+
+
+def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
+    reward, bound = table.numbers("reward"), float(public.get("reward_bound", np.inf))
+    table.refuse(np.abs(reward) > bound, "reward", f"the public reward_bound is {bound:g}", reward)
+    return reward
+
+
+def _numbered(table: Table, states: int) -> Ints:
+    found = table.integers("state")
+    says = f"public.states is {states}, so states are 0 to {states - 1}"
+    if found.min() == 1 and found.max() == states:
+        says = f"count from 0; yours look 1-based: {says}"
+    table.refuse((found < 0) | (found >= states), "state", says, found)
+    return found
+
+
+def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, rules: Mapping[str, Any]) -> Floats:
+    """float64[rows, features], in [0, 1]."""
+    carry = word(rules, "missing", ("refuse", "carry")) == "carry"
+    found = np.empty((first.size, len(ranges)))
+    rows = np.arange(first.size)
+    begin = np.maximum.accumulate(np.where(first, rows, 0))
+    for axis, told in enumerate(ranges):
+        name, low, high = str(told["name"]), float(told["low"]), float(told["high"])
+        if not low < high:
+            raise TableError(f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}")
+        values = table.numbers(name, may_lack=carry)
+        if carry:
+            source = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
+            table.refuse(source < begin, name, "a value is missing, and this patient has none before")
+            values = values[source]
+        found[:, axis] = np.clip((values - low) / (high - low), 0.0, 1.0)
+    return found
+
+
+def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
+    """Probabilities of the action that was taken under both policies; none where nothing is said of either."""
+    found = {}
+    for policy, (column, _) in POLICIES.items():
+        if column in table.columns:
+            chance = table.numbers(column)
+            says = "a probability is 0 to 1" + (
+                ", and above 0 of an action that was taken" if policy == "behaviour" else ""
+            )
+            table.refuse((chance < 0) | (chance > 1) | ((chance == 0) & (policy == "behaviour")), column, says, chance)
+            found[policy] = chance
+        elif policy in rules:
+            found[policy] = _of_policy(table, policy, rules[policy])
+    if len(found) == 1:
+        policy = next(name for name in POLICIES if name not in found)
+        column, called = POLICIES[policy]
+        raise TableError(
+            f"the probability of the action under the {called} is needed too: a column {column} of each visit, or"
+            f" public.reader.{policy} with the probability of each action"
+        )
+    return found
+
+
+def _of_policy(table: Table, name: str, policy: Any) -> Floats:
+    if not isinstance(policy, Mapping) or not policy or not all(isinstance(p, int | float) for p in policy.values()):
+        raise TableError(
+            f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, "wait": 0.5}}'
+        )
+    chances = {str(action): float(chance) for action, chance in policy.items()}
+    if min(chances.values()) < 0 or abs(sum(chances.values()) - 1) > 1e-9:
+        raise TableError(f"reader.{name}: probabilities of all actions sum to 1, not {sum(chances.values()):g}")
+    if "action" not in table.columns:
+        table.named({}, ["action"])
+    actions = table.names("action")
+    unknown = np.array([action not in chances for action in actions.tolist()], dtype=bool)
+    table.refuse(unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions)
+    found = np.array([chances[action] for action in actions.tolist()])
+    if name == "behaviour":
+        table.refuse(found == 0, "action", "reader.behaviour says that this action is never taken, and it was", actions)
+    return found

@@ -1,0 +1,108 @@
+"""Tables as people have them, by the kind of problem that they are for.
+
+A dataset's `public` may hold `reader`: the rules by which a table is read, and `columns`, what its columns are called.
+They stay here; the service gets what the reader made, and the rest of `public`.
+
+    visits of patients                    off_policy_evaluation   `discreet_client.patients`
+    episodes of Minari, d3rlpy, Gymnasium off_policy_evaluation   `discreet_client.episodes`
+    trips, as CSV, Parquet, OMX           routing                 `discreet_client.trips`
+    readings of meters                    dr_ensemble             `readings_of`
+    whatever else                         only columns are renamed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from discreet_client import episodes, patients, trips
+from discreet_client.meters import in_zone
+from discreet_client.reading import Reading, check_rules
+from discreet_client.tables import Table, TableError, first_line, table_of
+
+
+class Reader(NamedTuple):
+    """Of one kind."""
+
+    read: Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Reading]
+    own: frozenset[str]
+    """Names of columns that this reader knows and the service does not."""
+
+
+def readings_of(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Reading:
+    """Readings of meters, columns participant, time and kw, times with their offset. What becomes of them
+    is said by `public.edges` and `public.meters`.
+
+    rules: time_zone, of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in
+    order, as a meter writes them, are understood (`meters.in_zone`).
+    """
+    check_rules(rules, ["time_zone"], "meters")
+    table = table.named(columns, ["participant", "time", "kw"])
+    _, owner = np.unique(table.names("participant"), return_inverse=True)
+    moments = np.array(table.moments("time"), dtype=object)
+    if place := rules.get("time_zone"):
+        for rows in np.split(np.argsort(owner.ravel(), kind="stable"), np.cumsum(np.bincount(owner.ravel()))[:-1]):
+            local = rows[[moment.tzinfo is None for moment in moments[rows]]]
+            try:
+                moments[local] = in_zone(moments[local].tolist(), str(place))
+            except (KeyError, ValueError) as error:
+                name = table.columns["participant"][rows[0]]
+                raise TableError(f"column time, of participant {name}, of whose readings {error}") from None
+    times = np.array([moment.isoformat() for moment in moments])
+    return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": table.numbers("kw")}, [])
+
+
+READERS = {
+    "dr_ensemble": Reader(readings_of, frozenset()),
+    "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"})),
+    "routing": Reader(trips.trips_of, frozenset({"time"})),
+}
+
+
+def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None) -> bool:
+    """Whether a file is for a reader, and not for the service as it is."""
+    if columns or "reader" in public or file.suffix.lower() == ".omx":
+        return True
+    if file.suffix.lower() != ".csv":
+        return False
+    separator, names = first_line(file)
+    return separator != "," or knows(kind, names)
+
+
+def knows(kind: str, names: Iterable[str]) -> bool:
+    """Whether columns of these names are for the kind's reader alone."""
+    return kind in READERS and not READERS[kind].own.isdisjoint(names)
+
+
+def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> Reading:
+    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or columns; or from
+    episodes, of which the rules `behaviour` and `target` may be functions (`episodes.Policy`).
+
+    columns: the table's name for each of the reader's columns; those that are called alike need no mention.
+    Raises TableError, a ValueError, for what is wrong with the table.
+    """
+    told = dict(public)
+    rules = told.pop("reader", None) or {}
+    if not isinstance(rules, Mapping):
+        raise TableError("public.reader: an object is needed")
+    names = {**(rules.get("columns") or {}), **(columns or {})}
+    rules = {rule: said for rule, said in rules.items() if rule != "columns"}
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
+        table, rules = trips.of_matrix(Path(source), rules)
+    elif episodes.are_episodes(source):
+        policies = {name: rules.pop(name) for name in patients.POLICIES if callable(rules.get(name))}
+        by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}
+        table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
+    else:
+        table = table_of(source)
+    if kind in READERS:
+        return READERS[kind].read(table, told, rules, names)
+    check_rules(rules, ["columns"], kind)
+    own = [name for name in table.columns if name not in names.values()]
+    found = table.named(names, [*own, *names])
+    return Reading(told, {name: found.plain(name) for name in found.columns}, [])

@@ -1,0 +1,67 @@
+"""JSON answers that notebooks show as people read them; elsewhere they are the dictionaries of `rest.models`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from discreet_client.intervals import figure, plain
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table of texts, the first of each row its name."""
+    top = f"<tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>" if head else ""
+    body = "".join(
+        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(one)}</td>' for one in rest)}</tr>" for name, *rest in rows
+    )
+    return f"<table>{top}{body}</table>"
+
+
+def spent(amount: Mapping[str, Any]) -> str:
+    """`epsilon 0.5, delta 1e-05`."""
+    return f"epsilon {figure(amount['epsilon'])}, delta {amount['delta']:.3g}"
+
+
+class Plan(dict[str, Any]):
+    """What a problem would cost, what noise it would have, and whether it would be admitted."""
+
+    def _repr_html_(self) -> str:
+        plan, binding = self["plan"], self.get("binding")
+        if self["admitted"]:
+            verdict = "would be admitted"
+        elif binding is None:
+            verdict = "would be refused"
+        else:
+            verdict = f"would be refused: the largest request that passes is {spent(binding['largest'])}"
+        rows = [("price", spent(self["price"])), ("protects", str(plan["neighbours"]))]
+        rows += [
+            (
+                f"noise on {one['quantity']}",
+                f"{one['distribution']}, standard deviation {plain(one['standard_deviation'], 3)}",
+            )
+            for one in plan["noise"]
+        ]
+        rows += [("expect", sentence) for sentence in plan["advice"]]
+        if reusable := self.get("reusable"):
+            rows.append(("free of charge", f"ask_again({reusable[0]!r}, …): released already"))
+        return f"<p>A plan, which spends nothing: <strong>{escape(verdict)}</strong></p>{table(rows)}"
+
+
+class Budget(dict[str, Any]):
+    """What is spent and left of an account."""
+
+    def _repr_html_(self) -> str:
+        return Budgets([self])._repr_html_()
+
+
+class Budgets(list[Any]):
+    """Several budgets, one row each."""
+
+    def _repr_html_(self) -> str:
+        return table([_row(one) for one in self], ("budget", "spent", "reserved", "left", "of"))
+
+
+def _row(budget: Mapping[str, Any]) -> list[str]:
+    names = ", ".join(one["name"] for one in budget["datasets"]) or budget["subject"]
+    return [names or budget["id"], *(spent(budget[one]) for one in ("spent", "reserved", "remaining", "cap"))]

@@ -1,0 +1,304 @@
+"""A person's own table on its way in: CSV as spreadsheets write it, Parquet, frames, or columns.
+
+What is wrong is told in one sentence, a `TableError`, that names the first place, the column, and how many more there
+are like it. Places are lines of a CSV file, counted from 1 with the line of names, and else rows counted from 0.
+
+Of CSV the separator is the one that the line of names has: a comma, else `;`, a tab or `|`. Where it is no comma,
+numbers may have decimal commas.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.meters import microseconds
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
+"""What a CSV file says for a value that is not there; NaN is a wrong number."""
+SEPARATORS = ",;\t|"
+MOST_NAMED = 20
+MICROSECONDS_A_DAY = 86_400_000_000
+
+
+class TableError(ValueError):
+    """A table that cannot be read as it was meant: where, and why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one length, by the names that they have in their source."""
+
+    columns: Mapping[str, NDArray[Any]]
+    places: Ints
+    """Where each row stands: the line of a CSV file in which it ends, else its number."""
+    unit: str = "row"
+    """Of what the places are numbers: line or row."""
+    separator: str = ","
+
+    @property
+    def rows(self) -> int:
+        return self.places.size
+
+    def ordered(self, order: Ints) -> Table:
+        """The rows in this order; where they stand is not forgotten."""
+        return replace(
+            self, columns={name: each[order] for name, each in self.columns.items()}, places=self.places[order]
+        )
+
+    def refuse(self, bad: NDArray[np.bool_], column: str, says: str, values: Any = None) -> None:
+        """TableError of the first row where `bad` holds, with its value, and of how many there are like it."""
+        rows = np.flatnonzero(bad)
+        if not rows.size:
+            return
+        first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
+        found = "" if values is None else f", not {_shown(values[first])}"
+        more = f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})" if rows.size > 1 else ""
+        raise TableError(f"{self.unit} {self.places[first]}, column {column}: {says}{found}{more}")
+
+    def values(self, column: str) -> NDArray[Any]:
+        """A column in which nothing is missing."""
+        found = self.columns[column]
+        self.refuse(missing(found), column, "a value is missing")
+        return found
+
+    def numbers(self, column: str, *, may_lack: bool = False) -> Floats:
+        """Finite numbers; NaN where one is missing and may be."""
+        values = self.columns[column]
+        lacks = missing(values)
+        if not may_lack:
+            self.refuse(lacks, column, "a value is missing")
+        if values.dtype.kind in "biuf":
+            found: Floats = values.astype(np.float64)
+        else:
+            found = np.full(values.size, math.nan)
+            here = np.flatnonzero(~lacks)
+            try:
+                found[here] = values[here].astype(np.float64)
+            except (TypeError, ValueError):
+                found[here] = [_number(value, self.separator) for value in values[here].tolist()]
+        self.refuse(~lacks & ~np.isfinite(found), column, "a number is needed", values)
+        return found
+
+    def integers(self, column: str) -> Ints:
+        found = self.numbers(column)
+        self.refuse((found != np.floor(found)) | (np.abs(found) > 2**53), column, "an integer is needed", found)
+        return found.astype(np.int64)
+
+    def truths(self, column: str) -> NDArray[np.bool_]:
+        """True or false, as words or as 1 and 0."""
+        words = [str(value).strip().lower() for value in self.values(column).tolist()]
+        said = {"true": 1, "yes": 1, "1": 1, "1.0": 1, "false": 0, "no": 0, "0": 0, "0.0": 0}
+        found = np.array([said.get(word, -1) for word in words], dtype=np.int64)
+        self.refuse(found < 0, column, "true or false is needed", self.columns[column])
+        return np.asarray(found == 1, dtype=bool)
+
+    def names(self, column: str) -> NDArray[Any]:
+        """Texts, as they are: two writings are two names. A whole number has one writing, with .0 or without."""
+        values = self.values(column)
+        if values.dtype.kind == "f":
+            return np.array([str(int(one)) if one.is_integer() else str(one) for one in values.tolist()], dtype=object)
+        return np.array([str(one).strip() for one in values.tolist()], dtype=object)
+
+    def times(self, column: str) -> tuple[Floats, bool]:
+        """When each row was, for its order and for intervals, and whether these are dates: float64[rows], plain numbers
+        as they are, dates in days. Dates have a time zone all of them, or none."""
+        values = self.values(column)
+        if values.dtype.kind == "M":
+            return values.astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY, True
+        if values.dtype.kind in "iuf":
+            return self.numbers(column), False
+        first = values[0] if values.size else 0
+        if not isinstance(first, date) and math.isfinite(_number(first, self.separator)):
+            return self.numbers(column), False
+        moments = self.moments(column)
+        zoned = np.array([moment.tzinfo is not None for moment in moments])
+        if zoned.any():
+            self.refuse(~zoned, column, "a time without a time zone, where others have one", values)
+        stamps = [microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) for moment in moments]
+        return np.array(stamps, dtype=np.int64) / MICROSECONDS_A_DAY, True
+
+    def moments(self, column: str) -> list[datetime]:
+        """Dates and times, as they are written: with a time zone or without."""
+        values = self.values(column)
+        if values.dtype.kind == "M":
+            values = values.astype("datetime64[us]").astype(object)
+        found = [_moment(value) for value in values.tolist()]
+        wrong = np.array([moment is None for moment in found], dtype=bool)
+        self.refuse(wrong, column, "a time such as 2026-11-21 or 2026-11-21T15:00 is needed", values)
+        return [moment for moment in found if moment is not None]
+
+    def plain(self, column: str) -> NDArray[Any]:
+        """Numbers where all are numbers, else the values as they are."""
+        try:
+            return self.numbers(column)
+        except TableError:
+            return self.values(column)
+
+    def named(self, columns: Mapping[str, str], needed: Iterable[str], optional: Iterable[str] = ()) -> Table:
+        """The same table by the names that a reader knows, of those columns alone.
+
+        columns: the name in this table of each of a reader's columns; one that is not mentioned has its own name.
+        """
+        needed = list(needed)
+        known = [*needed, *optional]
+        for role, name in columns.items():
+            if role not in known:
+                raise TableError(f"columns: nothing is called {role!r} here; there are {', '.join(known)}")
+            if name not in self.columns:
+                raise TableError(f"no column {name}; columns are: {self._listed()}")
+        lacking = [role for role in needed if columns.get(role, role) not in self.columns]
+        if lacking:
+            role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
+            raise TableError(
+                f"no column {role}{more}; columns are: {self._listed()}; say --columns {role}=…,"
+                f" or columns={{{role!r}: …}} in Python"
+            )
+        names = {role: columns.get(role, role) for role in known}
+        return replace(self, columns={role: self.columns[name] for role, name in names.items() if name in self.columns})
+
+    def _listed(self) -> str:
+        names = list(self.columns)
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        return ", ".join(names[:MOST_NAMED]) + more
+
+
+def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a column has no value. What a CSV file writes as NaN is a wrong number, which a frame cannot tell."""
+    match values.dtype.kind:
+        case "f" | "M":
+            lacks = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
+        case "O":
+            told = [value is not None and value == value for value in values.tolist()]  # noqa: PLR0124 - NaN, NaT
+            lacks = ~np.array(told, dtype=bool)
+        case _:
+            lacks = np.zeros(values.size, dtype=bool)
+    return np.asarray(lacks, dtype=bool)
+
+
+def table_of(source: Any) -> Table:
+    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns."""
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.suffix.lower() == ".parquet":
+            import pyarrow.parquet  # noqa: PLC0415 - optional
+
+            return _of_columns(pyarrow.parquet.read_table(path))
+        return read_csv(path.read_bytes(), path.name)
+    return _of_columns(source)
+
+
+def first_line(path: Path) -> tuple[str, list[str]]:
+    """The separator of a CSV file, and the names of its columns."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        line = file.readline(1 << 20)
+    separator = next((one for one in SEPARATORS if one in line), ",")
+    return separator, [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
+
+
+def read_csv(content: bytes, name: str = "the file") -> Table:
+    """CSV in UTF-8, whose first line names the columns."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise TableError(f"line {line} is no UTF-8: save {name} as CSV in UTF-8") from None
+    first = text.partition("\n")[0]
+    separator = next((one for one in SEPARATORS if one in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    header = [column.strip() for column in next(reader, [])]
+    if not any(header):
+        raise TableError(f"{name} is empty" if not text.strip() else f"the first line of {name} names no columns")
+    if twice := sorted({column for column in header if header.count(column) > 1}):
+        raise TableError(f"column {twice[0]!r} stands twice in the first line of {name}")
+    rows, lines = [], []
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                hint = "; numbers with decimal commas need ';' between columns" if separator == "," else ""
+                raise TableError(
+                    f"line {reader.line_num} has {len(row)} values, the first line names {len(header)} columns{hint}"
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise TableError(f"line {reader.line_num} is no CSV: {error}") from None
+    if not rows:
+        raise TableError(f"{name} has no row below its line of names")
+    columns = {}
+    for column, values in zip(header, zip(*rows, strict=True), strict=True):
+        columns[column] = np.array([None if one.strip() in MISSING else one for one in values], dtype=object)
+    return Table(columns, np.array(lines, dtype=np.int64), "line", separator)
+
+
+def _of_columns(source: Any) -> Table:
+    if hasattr(source, "column_names"):  # pyarrow
+        names = list(source.column_names)
+        columns = {name: source.column(name).to_numpy() for name in names}
+    else:
+        names = list(source.columns if hasattr(source, "columns") else source)
+        columns = {str(name): _array(source[name]) for name in names}
+    if len(set(map(str, names))) != len(names):
+        raise TableError("a column stands twice")
+    sizes = {name: values.shape for name, values in columns.items()}
+    if len(set(sizes.values())) > 1 or any(len(shape) != 1 for shape in sizes.values()):
+        raise TableError("columns of one length are needed: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()))
+    if not columns or not next(iter(columns.values())).size:
+        raise TableError("the table is empty")
+    return Table(columns, np.arange(next(iter(columns.values())).size))
+
+
+def _array(column: Any) -> NDArray[Any]:
+    kind = getattr(column, "dtype", None)
+    if getattr(kind, "tz", None) is not None:  # pandas: datetimes that keep their zone
+        return np.array([moment.to_pydatetime() for moment in column], dtype=object)
+    if hasattr(column, "array") and not isinstance(kind, np.dtype):  # pandas' own types: Int64, string, category
+        return np.asarray(column.to_numpy(dtype=object, na_value=None))
+    values = np.asarray(column)
+    return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _number(value: Any, separator: str) -> float:
+    """NaN for what is none. `1_000` is none, though Python reads it."""
+    if isinstance(value, str):
+        value = value.strip()
+        if "_" in value:
+            return math.nan
+        if separator != "," and value.count(",") == 1 and "." not in value:
+            value = value.replace(",", ".")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    try:
+        return datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(text[:40]) if isinstance(value, str) else text[:40]

@@ -1,0 +1,215 @@
+"""Tables of trips to the contract's columns: zones by any id, times to periods, one trip a row or counts.
+
+Everything that decides what becomes of a trip is public and stands in the rules, and it is decided of each row by
+itself: neighbouring datasets stay neighbours. This runs where the data are.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.errors import MissingExtra
+from discreet_client.meters import microseconds
+from discreet_client.reading import Reading, check_rules, counted, word
+from discreet_client.tables import Ints, Table, TableError, table_of
+
+RULES = ("every", "matrix", "outside", "round_trips", "start", "time_zone", "zones")
+MINUTE = 60_000_000
+EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
+
+
+def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]) -> Reading:
+    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where that is the unit;
+    `period`, counted from 0, or `time`, which rules make one.
+
+    rules, all of them public:
+        zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file `id,number`
+        start: when period 0 begins, a time; period p begins p times `public.period_minutes` later
+        every: `day` or `week`: period p begins p days or weeks later instead, by the clock of the place, and takes
+            `period_minutes`; the rest of the day is outside
+        time_zone: of times that say none, and of clocks, such as Europe/Berlin
+        outside: `refuse` trips of other times, or `leave_out`
+        round_trips: true rounds counts that are no integers, half to even; trips that are 0 then are none
+
+    Raises TableError for what is wrong, naming place and column.
+    """
+    check_rules(rules, [rule for rule in RULES if rule != "matrix"], "trips")
+    when = "time" if "time" in columns or ("time" in table.columns and "start" in rules) else "period"
+    single = public.get("periods") == 1 and when == "period"
+    person = public.get("unit") == "person"
+    if person and columns.get("person", "person") not in table.columns:
+        raise TableError(
+            f"public.unit is person, so a column person is needed; columns are: {', '.join(table.columns)}; say"
+            " --columns person=…, or unit request where trips themselves are protected and not persons"
+        )
+    if "person" in columns and not person:
+        raise TableError("public.unit is request, so a trip has no person: leave that column out, or say unit person")
+    table = table.named(
+        columns,
+        ["origin", "destination", *([] if single else [when]), *(["person"] if person else [])],
+        ["count", *(["period"] if single else [])],
+    )
+    zones, notes = _zone_numbers(rules.get("zones")), list[str]()
+    found: dict[str, NDArray[Any]] = {}
+    if when == "time":
+        period = _periods(table, public, rules)
+        inside = (period >= 0) & (period < public.get("periods", np.inf))
+        if word(rules, "outside", ("refuse", "leave_out")) == "refuse":
+            says = f"outside of the {public.get('periods')} public periods (reader.outside: leave_out takes the others)"
+            table.refuse(~inside, "time", says, table.columns["time"])
+        elif not inside.all():
+            few = int(np.count_nonzero(~inside))
+            notes.append(f"{counted(few, 'trip')} outside of the public periods {'is' if few == 1 else 'are'} left out")
+        if not inside.any():
+            raise TableError("no trip lies in the public periods")
+        table, found["period"] = table.ordered(np.flatnonzero(inside)), period[inside]
+    elif "period" in table.columns:
+        found["period"] = _counted(table, "period", 0, public.get("periods"))
+    else:
+        found["period"] = np.zeros(table.rows, dtype=np.int64)
+    for end in ("origin", "destination"):
+        found[end] = _zones(table, end, zones, public.get("zones"))
+    found["count"] = np.ones(table.rows, dtype=np.int64)
+    if "count" in table.columns:
+        found["count"] = _counts(table, bool(rules.get("round_trips")), notes)
+    if person:
+        _, owner = np.unique(table.names("person"), return_inverse=True)
+        found["person"] = owner.ravel()
+    return Reading(dict(public), found, notes)
+
+
+def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, Any]]:
+    """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with the rules that are
+    left. Zones are named as the file's mapping has them where `reader.zones` is given, else in their order."""
+    try:
+        h5py: Any = importlib.import_module("h5py")
+    except ImportError:
+        raise MissingExtra("h5py", "omx", "an OMX file") from None
+    rules = dict(rules)
+    with h5py.File(path) as file:
+        names = list(file.get("data", ()))
+        name = rules.pop("matrix", names[0] if len(names) == 1 else None)
+        if name not in names:
+            raise TableError(f"{path.name} has the matrices {', '.join(names) or 'none'}: say reader.matrix")
+        trips = np.asarray(file["data"][name], dtype=np.float64)
+        if trips.ndim != 2 or trips.shape[0] != trips.shape[1]:
+            raise TableError(f"matrix {name} of {path.name} is {' by '.join(map(str, trips.shape))}, not square")
+        mappings = list(file.get("lookup", ()))
+        ids = np.arange(1, len(trips) + 1)
+        if "zones" in rules and mappings:
+            ids = np.asarray(file["lookup"][mappings[0]])
+    origin, destination = np.nonzero(trips)
+    columns = {"origin": ids[origin], "destination": ids[destination], "count": trips[origin, destination]}
+    return table_of(columns), rules
+
+
+def _zone_numbers(told: Any) -> dict[str, int] | None:
+    if told is None:
+        return None
+    if isinstance(told, str | Path):
+        table = table_of(told)
+        names = table.named({}, ["id"], ["number"])
+        ids = names.names("id").tolist()
+        numbers = names.integers("number").tolist() if "number" in names.columns else range(1, len(ids) + 1)
+        found = dict(zip(ids, numbers, strict=True))
+        if len(found) < len(ids):
+            raise TableError(f"reader.zones: {len(ids)} rows name {len(found)} zones; an id stands twice")
+        return found
+    if isinstance(told, Mapping):
+        return {str(one): int(number) for one, number in told.items()}
+    return {str(one): number for number, one in enumerate(told, start=1)}
+
+
+def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: int | None) -> Ints:
+    if numbers is None:
+        return _counted(table, column, 1, most)
+    names = table.names(column)
+    found = np.array([numbers.get(name, 0) for name in names.tolist()], dtype=np.int64)
+    table.refuse(found == 0, column, f"none of the {len(numbers)} zones of reader.zones", names)
+    table.refuse(
+        found > (most or found.max()), column, f"its number in reader.zones is above public.zones, {most}", names
+    )
+    return found
+
+
+def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
+    """Integers first..first + count - 1."""
+    try:
+        found = table.integers(column)
+    except TableError as error:
+        raise TableError(f"{error}" + ("; zones with other names need --zones" if first else "")) from None
+    last = first + count - 1 if count else int(found.max())
+    what = "zones" if first else "periods"
+    says = f"public.{what} is {count}, so {what} are {first} to {last}"
+    if int(found.min()) == 1 - first and found.max() <= last + 1 - 2 * first:
+        says = f"count from {first}; yours look {1 - first}-based: {says}"
+    table.refuse((found < first) | (found > last), column, says, found)
+    return found
+
+
+def _counts(table: Table, rounding: bool, notes: list[str]) -> Ints:
+    trips = table.numbers("count")
+    table.refuse(trips < 0, "count", "a number of trips is not negative", trips)
+    whole = np.rint(trips)
+    if not rounding:
+        says = "a number of trips is an integer (reader.round_trips: true rounds)"
+        table.refuse(whole != trips, "count", says, trips)
+    elif (whole != trips).any():
+        notes.append(f"rounding made {whole.sum():,.0f} trips of {trips.sum():,.2f}")
+    return whole.astype(np.int64)
+
+
+def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> Ints:
+    """The period of each row, -1 where the time is in none."""
+    place, every = _place(rules.get("time_zone")), rules.get("every")
+    if every is not None:
+        word(rules, "every", tuple(EVERY))
+    try:
+        start = datetime.fromisoformat(str(rules["start"]))
+    except (KeyError, ValueError):
+        raise TableError("reader.start is needed, the time at which period 0 begins, as 2026-11-02T07:00") from None
+    length = round(float(public["period_minutes"]) * MINUTE)
+    moments = table.moments("time")
+    if place is None:
+        naive = np.array([moment.tzinfo is None for moment in moments])
+        says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
+        table.refuse(naive, "time", says, table.columns["time"])
+        if start.tzinfo is None:
+            raise TableError("reader.start has no time zone: say reader.time_zone, such as Europe/Berlin")
+    if every is None:
+        stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)
+        says = f"clocks in {place} skip this time or show it twice: write the offset"
+        table.refuse(stamps == np.iinfo(np.int64).min, "time", says, table.columns["time"])
+        return (stamps - _instant(start, place)) // length
+    # By the clock of the place: seven in the morning stays seven in the morning when clocks change.
+    zone = place or start.tzinfo
+    clock = [moment if moment.tzinfo is None else moment.astimezone(zone).replace(tzinfo=None) for moment in moments]
+    begin = start if start.tzinfo is None else start.astimezone(zone).replace(tzinfo=None)
+    since = np.array([round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64)
+    return np.where(since % EVERY[every] < length, since // EVERY[every], -1)
+
+
+def _place(name: Any) -> ZoneInfo | None:
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(str(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise TableError(f"reader.time_zone: there is no time zone {name!r}; one is Europe/Berlin") from None
+
+
+def _instant(moment: datetime, place: ZoneInfo | None) -> int:
+    """Microseconds since 1970; the least integer for a time that clocks of the place skip or show twice."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=place)
+        if moment.utcoffset() != moment.replace(fold=1).utcoffset():
+            return int(np.iinfo(np.int64).min)
+    return microseconds(moment)

@@ -1,0 +1,32 @@
+/** Contents of datasets as files: a browser's File or Blob, a stream of Node or of the web. */
+
+import type { DatasetBody } from "./kinds.js";
+
+/** A stream is read whole before it is sent, since it may have to be sent again; of a large file on disk take `fs.openAsBlob`. */
+export type FileContent = Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
+
+type WithoutContent<D> = D extends unknown ? Omit<D, "content"> : never;
+
+/** What is said of a dataset whose content is a file. */
+export type DatasetAbout = WithoutContent<DatasetBody> & {
+  /** Its ending (.csv, .parquet, .json) says how the file is read; the name of a File by default. */
+  filename?: string;
+};
+
+/** The multipart form of a registration. */
+export async function formOf(content: FileContent, { filename, ...about }: DatasetAbout): Promise<FormData> {
+  const name = filename ?? (content as Partial<File>).name;
+  if (!name) throw new TypeError("filename is needed: its ending says whether the content is CSV, Parquet or JSON");
+  const form = new FormData();
+  form.append("metadata", JSON.stringify(about));
+  form.append("content", await blobOf(content), name);
+  return form;
+}
+
+async function blobOf(content: FileContent): Promise<Blob> {
+  if (content instanceof Blob) return content;
+  if (content instanceof ReadableStream) return new Response(content).blob();
+  const parts: BlobPart[] = [];
+  for await (const part of content) parts.push(part as BlobPart);
+  return new Blob(parts);
+}
