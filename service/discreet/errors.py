@@ -77,7 +77,8 @@ class InvalidInput(DiscreetError):
         self.issues = tuple(issues)
         self.limit = limit
         first = self.issues[0] if self.issues else None
-        super().__init__(f"{first.pointer or '/'}: {first.detail}" if first else None, code=code)
+        where = f"{first.pointer}: " if first and first.pointer else ""
+        super().__init__(where + first.detail if first else None, code=code)
 
     def under(self, prefix: str) -> InvalidInput:
         """The same issues with their pointers moved below `prefix`."""

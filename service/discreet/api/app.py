@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
-from discreet.api.routes import budgets, datasets, health, jobs, ledger, sessions, tenants, webhooks
+from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, tenants, webhooks
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
 from discreet.observability.heartbeat import beating
@@ -39,6 +39,7 @@ DESCRIPTION = (
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.JobRequest,
+    requests.NetworkRequest,
     requests.RehearsalRequest,
     requests.GrantRequest,
     requests.CapRequest,
@@ -98,6 +99,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         sessions.router,
         ledger.router,
         tenants.router,
+        networks.router,
         webhooks.router,
         health.router,
     ):

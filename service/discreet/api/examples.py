@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.road_network import RoadNetwork
 
 DATASET_ID = "dst_replace_me"
 """Stands in job examples for the id that registering the dataset example of the same name gives."""
@@ -45,6 +46,11 @@ CERTIFICATES: dict[str, Any] = {
 WEBHOOKS: dict[str, Any] = {
     "jobs": {"url": "https://hooks.example.org/discreet", "events": ["job.finished", "job.failed", "budget.exhausted"]}
 }
+
+
+def networks() -> dict[str, Any]:
+    """A network to store."""
+    return {"network": {"name": "Three nodes", "network": RoadNetwork.example()}}
 
 
 def datasets() -> dict[str, Any]:

@@ -12,7 +12,6 @@ from discreet.problems.contents import Mode
 from discreet.problems.plans import Exposure, NoiseSummary, Resources
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tables import JobState
-from discreet.usecases.requests import Role
 from discreet.web.problem_details import Binding
 
 REUSABLE = (
@@ -79,6 +78,27 @@ class DatasetPage(BaseModel):
     """A page of datasets, newest first."""
 
     datasets: list[DatasetAnswer]
+    next_page_token: str | None
+
+
+class NetworkAnswer(BaseModel):
+    """A stored network: its id is made of its content, and neither ever changes."""
+
+    id: str = Field(description="`net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)")
+    name: str
+    nodes: int
+    links: int
+    coordinates: bool = Field(description="Its nodes have coordinates, so pictures are drawn with them")
+    created_by: str = Field(description="The principal who stored it first")
+    created_at: datetime
+    sha256: str | None = Field(default=None, description="Of `network`, as certificates name it; not in lists")
+    network: dict[str, Any] | None = Field(default=None, description="As in a problem of kind routing; not in lists")
+
+
+class NetworkPage(BaseModel):
+    """A page of networks, newest first."""
+
+    networks: list[NetworkAnswer]
     next_page_token: str | None
 
 
@@ -205,6 +225,21 @@ class ResultAnswer(BaseModel):
     certificate: dict[str, Any]
 
 
+class ChartAnswer(BaseModel):
+    """A picture of a result, as the job's page draws it."""
+
+    name: str
+    title: str
+    caption: str = Field(description="What one sees, and what noise does to it")
+    figure: dict[str, Any] = Field(description="`data`, `layout` and, behind a slider, `frames`: a figure of plotly")
+
+
+class ChartList(BaseModel):
+    """The pictures of a result, the first of them first on its page."""
+
+    charts: list[ChartAnswer]
+
+
 class SessionTokensAnswer(BaseModel):
     """Links for agents, shown this once."""
 
@@ -326,42 +361,6 @@ class EntryPage(BaseModel):
 
     entries: list[dict[str, Any]]
     next_page_token: str | None
-
-
-class TenantAnswer(BaseModel):
-    """A tenant."""
-
-    id: str
-    name: str
-
-
-class KeyAnswer(BaseModel):
-    """A new API key; `key` is shown this once."""
-
-    id: str
-    key: str
-    role: Role
-    principal: str
-    tenant: str
-    expires_at: datetime | None
-
-
-class KeyEntry(BaseModel):
-    """An API key, without its secret."""
-
-    id: str
-    principal: str
-    role: Role
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None = Field(description="Late by at most the window of the rate limit")
-
-
-class KeyList(BaseModel):
-    """The keys of the tenant, without their secrets."""
-
-    keys: list[KeyEntry]
 
 
 class HealthAnswer(BaseModel):

@@ -12,13 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import access, datasets, installation, jobs, ledger, rehearsals, secrets, sessions, studies
+from discreet.cli import (
+    access,
+    beginning,
+    datasets,
+    installation,
+    jobs,
+    ledger,
+    networks,
+    rehearsals,
+    secrets,
+    sessions,
+    studies,
+)
 from discreet.errors import DiscreetError
 from discreet_client.errors import ApiError, Unreachable
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -41,9 +52,10 @@ def main(
 
 
 # In the order of `discreet --help`.
-for commands in (installation.app, jobs.app, rehearsals.app, studies.app, access.app):
+for commands in (installation.app, beginning.app, jobs.app, rehearsals.app, studies.app, access.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="dataset")
+app.add_typer(networks.app, name="network")
 app.add_typer(access.tenants, name="tenant")
 app.add_typer(access.keys, name="key")
 app.add_typer(ledger.app, name="ledger")

@@ -10,14 +10,14 @@ import typer
 
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
-from discreet.cli.servers import client_of
+from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much.")
 
-FORMATS = (".csv", ".parquet", ".json")
-DatasetArgument = Annotated[str, typer.Argument(help="Id of a dataset")]
+FORMATS = (".csv", ".parquet", ".json", ".omx")
+DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset")]
 
 
 @app.command("list")
@@ -32,7 +32,7 @@ def list_datasets(
 
 @app.command("show")
 def show(
-    dataset_id: DatasetArgument,
+    given: DatasetArgument,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """One dataset: its public part and its account; never its content."""
     with client_of(state, server, key) as client:
-        found = client.dataset(dataset_id)
+        found = client.dataset(dataset_id(client, given))
     tell(found, as_json, lambda: show_dataset(found))
 
 
@@ -51,7 +51,7 @@ def add(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help="The content: .csv, .parquet or .json; or a .json file that is a whole body of POST /v1/datasets",
+            help="The content: .csv, .parquet, .json, .omx; or a .json file that is a whole body of POST /v1/datasets",
         ),
     ],
     metadata: Annotated[
@@ -62,6 +62,12 @@ def add(
     name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
     public: Annotated[
         str | None, typer.Option(help="What is published of it: JSON text, or a file that holds it (docs/problems)")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="What your columns are called: origin=from_zone,destination=to_zone,…")
+    ] = None,
+    zones: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Trips: a CSV file id,number of your zones' names")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
@@ -76,7 +82,10 @@ def add(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Register a dataset. The same content again is the same dataset, on the same account."""
+    """Register a dataset. The same content again is the same dataset, on the same account.
+
+    Tables with names of their own are read here, by --columns and the rules `reader` of --public (docs/own-files.md).
+    """
     if file.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
     whole = _whole_body(file)
@@ -102,6 +111,9 @@ def add(
         raise typer.BadParameter("say what is published of it, here or in --metadata", param_hint="--public")
     if not {"cap", "account"} & body.keys():
         raise typer.BadParameter("say what may be spent on it in all, or give --account", param_hint="--epsilon")
+    if whole is None:
+        body = _read(file, body, pairs_of(columns), zones)
+        whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         if whole is not None:
             made = client.register(body)
@@ -113,7 +125,7 @@ def add(
 
 @app.command("delete")
 def delete(
-    dataset_id: DatasetArgument,
+    given: DatasetArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
     state: StateOption = None,
     server: ServerOption = None,
@@ -122,18 +134,19 @@ def delete(
 ) -> None:
     """Erase a dataset's content. Its account, and what was spent on it, stay."""
     with client_of(state, server, key) as client:
+        erased = dataset_id(client, given)
         if not yes:
-            found = client.dataset(dataset_id)
-            question = f"Erase the content of {found['name']} ({dataset_id})? It cannot be undone"
+            found = client.dataset(erased)
+            question = f"Erase the content of {found['name']} ({erased})? It cannot be undone"
             typer.confirm(question, abort=True, err=True)
-        remains = client.delete_dataset(dataset_id)
+        remains = client.delete_dataset(erased)
 
     def show() -> None:
-        print(f"{dataset_id}: its content is erased; its account stays. Sealed bytes remain for a while:")
+        print(f"{erased}: its content is erased; its account stays. Sealed bytes remain for a while:")
         for place in remains:
             print(f"  - {place}")
 
-    tell({"deleted": dataset_id, "remains": remains}, as_json, show)
+    tell({"deleted": erased, "remains": remains}, as_json, show)
 
 
 def _whole_body(file: Path) -> dict[str, Any] | None:
@@ -142,6 +155,36 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
         return None
     body = strict(file.read_bytes())
     return body if isinstance(body, dict) and "content" in body else None
+
+
+def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Path | None) -> dict[str, Any]:
+    """The body with the content that a reader makes of the file; without one where the service reads it as it is."""
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+    from discreet_client.errors import MissingExtra  # noqa: PLC0415
+
+    kind, public = str(body["kind"]), body["public"]
+    if not isinstance(public, dict):
+        return body
+    if zones is not None:
+        public = {**public, "reader": {**(public.get("reader") or {}), "zones": str(zones)}}
+    if not readers.needed(kind, file, public, columns):
+        return body
+    try:
+        reading = readers.read(kind, file, public, columns)
+    except (ValueError, MissingExtra) as error:
+        raise InvalidInput(f"{file.name}: {error}") from None
+    for note in reading.notes:
+        typer.echo(f"{file.name}: {note}", err=True)
+    return {**body, "public": reading.public, "content": reading.columns}
+
+
+def pairs_of(text: str | None) -> dict[str, str]:
+    pairs = [part.partition("=") for part in (text or "").split(",") if part]
+    if not all(name and column for name, _, column in pairs):
+        raise typer.BadParameter(
+            "pairs such as origin=from_zone,destination=to_zone are needed", param_hint="--columns"
+        )
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 def _public(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,21 @@ def strict(text: bytes) -> Any:
 
 
 def read_body(file: Path) -> Any:
-    body = strict(file.read_bytes())
+    """An object from strict JSON, or from a file that ends in `.toml`. InvalidInput names the place that is wrong."""
+    body = _toml(file) if file.suffix.lower() == ".toml" else strict(file.read_bytes())
     if not isinstance(body, dict):
         raise InvalidInput(f"{file}: an object is needed")
     return body
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    """Numbers keep their digits, as those of JSON do; dates are what no body has."""
+    from discreet.intake.strict_json import Number  # noqa: PLC0415 - as above
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Number)
+    except ValueError as error:
+        raise InvalidInput(f"{file}: not TOML: {error}") from error
 
 
 def read_json(file: Path) -> dict[str, Any]:

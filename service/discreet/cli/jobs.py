@@ -26,7 +26,7 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
-from discreet.cli.servers import client_of, settings_of
+from discreet.cli.servers import client_of, settings_of, with_id
 from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
@@ -104,7 +104,7 @@ def plan(
         answer = local.plan(body)
     else:
         with client_of(state, server, key) as client:
-            answer = client.plan(body)
+            answer = client.plan(with_id(client, body))
     tell(answer, as_json, lambda: show_plan(answer))
 
 
@@ -214,17 +214,37 @@ def jobs(
 def result(
     job_id: Annotated[str, typer.Argument(help="Id of a job")],
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet")
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Result and certificate of a job."""
+    if form is not None and out is None:
+        raise typer.BadParameter("say into which file, with --out", param_hint="--format")
     with client_of(state, server, key) as client:
         answer = client.result(job_id)
-    if out is not None:
+        if form is not None and out is not None:
+            out.write_bytes(_link_flows(client, answer, form))
+    if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out))
+
+
+def _link_flows(client: Any, answer: Mapping[str, Any], form: str) -> bytes:
+    """The file of a result's link flows, on the network that its job held or named."""
+    from discreet_client.flows import NotWritten, link_flows  # noqa: PLC0415 - for this alone
+
+    network = (client.job(answer["job"]["id"])["problem"] or {}).get("network") or {"links": []}
+    if isinstance(network, str):
+        network = client.networks.get(network)["network"]
+    try:
+        return link_flows(answer["result"], network, form)
+    except NotWritten as error:
+        raise InvalidInput(str(error)) from None
 
 
 @app.command()
@@ -301,6 +321,7 @@ def _asked(
 
 def _submit(client: Client, body: dict[str, Any], *, wait: bool, anew: bool = False) -> Mapping[str, Any]:
     """Register an inline dataset, submit, and wait for the result if asked to."""
+    body = with_id(client, body)
     dataset = _dataset_of(body)
     if isinstance(dataset, dict):
         body = {**body, "problem": {**body["problem"], "dataset": client.register(dataset)["id"]}}

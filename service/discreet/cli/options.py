@@ -33,7 +33,11 @@ AnewFlag = Annotated[
 NameOption = Annotated[str | None, typer.Option("--name", help="What you call the job, in lists and on its page")]
 FileArgument = Annotated[
     Path,
-    typer.Argument(exists=True, dir_okay=False, help="A job as JSON, {problem, privacy}: what POST /v1/jobs takes"),
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        help="A job: JSON as POST /v1/jobs takes it, or TOML as `discreet init` writes it",
+    ),
 ]
 
 

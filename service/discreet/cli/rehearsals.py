@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.files import read_body
 from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption, number
-from discreet.cli.servers import client_of
+from discreet.cli.servers import client_of, with_id
 from discreet.cli.showing import progress_bar, show_rehearsal, tell
 
 app = typer.Typer()
@@ -49,7 +49,7 @@ def rehearse(
         else:
             with client_of(state, server, key) as client:
                 answer = client.rehearse(
-                    body, epsilons=ladder, units=units, around=around, seed=seed, progress=on_progress
+                    with_id(client, body), epsilons=ladder, units=units, around=around, seed=seed, progress=on_progress
                 ).document
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))

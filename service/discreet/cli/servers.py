@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from discreet.errors import InvalidInput
 from discreet_client.servers import found
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
     from discreet_client.client import Client
+
+DATASET_ID = "dst_"
+MOST_NAMES = 20
 
 
 def settings_of(state: Path | None) -> Settings:
@@ -23,3 +27,25 @@ def client_of(state: Path | None, server: str | None, key: str | None, role: str
     from discreet_client.client import Client  # noqa: PLC0415 - with all models of the API; the service needs none
 
     return Client(*found(server or None, key or None, settings_of(state).state, role))
+
+
+def dataset_id(client: Client, given: str) -> str:
+    """The id of a dataset that is given by id or by name. InvalidInput where none has the name, or several."""
+    if given.startswith(DATASET_ID):
+        return given
+    everything = list(client.datasets())
+    ids = [one["id"] for one in everything if one["name"] == given]
+    if len(ids) == 1:
+        return str(ids[0])
+    if ids:
+        raise InvalidInput(f"{len(ids)} datasets are called {given}: {', '.join(ids)}. Say which, by its id")
+    names = ", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES]) or "none"
+    raise InvalidInput(f"no dataset is called {given}. There are: {names}")
+
+
+def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
+    """A job's body in which the dataset's name has become its id."""
+    problem = body.get("problem")
+    if not (isinstance(problem, dict) and isinstance(problem.get("dataset"), str)):
+        return body
+    return {**body, "problem": {**problem, "dataset": dataset_id(client, problem["dataset"])}}

@@ -121,8 +121,8 @@ def _narrow(*columns: Column | str) -> Table:
 
 
 def _minute(time: str) -> str:
-    """Month, day and minute of a time, which break between day and hour."""
-    return time[5:16].replace("T", " ")
+    """Day and minute of a time."""
+    return time[:16].replace("T", " ")
 
 
 def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
@@ -152,6 +152,8 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
         screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
+    if answer["result"].get("status") == "iteration_limit":
+        screen.print("not converged: what follows is where the iteration stopped, and no optimum", style="bold yellow")
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
@@ -225,9 +227,10 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
-    table = _narrow(_whole("id"), Column("name", overflow="fold"), "kind", "mode", Column("since", min_width=5))
+    """Two lines each: under its id when it was made, under its name its kind."""
+    table = _narrow(_whole("id"), Column("name and kind", overflow="fold"), "mode")
     for one in found:
-        table.add_row(one["id"], one["name"], one["kind"], one["mode"], _minute(one["created_at"]))
+        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", f"{one['name']}\n{one['kind']}", one["mode"])
     Console().print(table)
 
 
@@ -240,6 +243,26 @@ def show_dataset(one: Mapping[str, Any]) -> None:
         table.add_row("erased", "after the first job that succeeds on it")
     table.add_row("public", json.dumps(one["public"], ensure_ascii=False, default=str))
     Console().print(table)
+
+
+def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
+    """Two lines each: under its id when it was stored, under its name its size."""
+    table = _narrow(_whole("id"), Column("name and size", overflow="fold"))
+    for one in found:
+        size = f"{one['nodes']:,} nodes, {one['links']:,} links"
+        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", f"{one['name']}\n{size}")
+    Console().print(table)
+
+
+def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+    table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
+    for name in ("id", "name", "nodes", "links", "coordinates", "sha256", "created_by", "created_at"):
+        if one.get(name) is not None:
+            table.add_row(name, str(one[name]))
+    output = Console()
+    output.print(table)
+    for note in notes:
+        output.print(note, markup=False)
 
 
 def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:

@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.figures.style import ON_DARK
-from discreet.figures.traces import Figure
+from discreet.figures.style import ON_DARK, PAPER, SHADES
+from discreet.figures.traces import Figure, plain
 
 TABLE_ROWS = 200
 """A chart's table has at most so many rows; the export has all."""
 BLOCKS = 60
 """A matrix of more rows is drawn in so many blocks at most."""
+
+
+WHITE = "#ffffff"
+ABOVE, BELOW = 60, 60
+"""Pixels more for a title and for a slider, where no page has them."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,39 @@ class Chart:
     def to_json(self) -> dict[str, Any]:
         """What the page's script reads; `dark` says which colours to replace on a dark ground."""
         return {"name": self.name, "title": self.title, "control": self.control, "dark": ON_DARK, **self.figure}
+
+    def standalone(self) -> Figure:
+        """The figure as plotly draws it without a page around it: on white, with its title, and with a slider where
+        it has frames. On a page these are the page's."""
+        drawn: Figure = _on_white(self.figure)
+        layout, title = drawn["layout"], {"text": plain(self.title), "x": 0.02, "xanchor": "left"}
+        layout |= {"title": title, "paper_bgcolor": WHITE, "plot_bgcolor": WHITE, "height": layout["height"] + ABOVE}
+        layout["margin"] = {**layout["margin"], "t": layout["margin"]["t"] + ABOVE}
+        for axis in (one for name, one in layout.items() if name.startswith(("xaxis", "yaxis"))):
+            axis.setdefault("gridcolor", SHADES[0])
+        if frames := drawn.get("frames"):
+            for frame in frames:  # which say what changes alone; of the library in Python each trace names its type
+                frame["data"] = [
+                    {"type": whole["type"], **changed}
+                    for whole, changed in zip(drawn["data"], frame["data"], strict=False)
+                ]
+            at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
+            steps = [
+                {"label": frame["name"], "method": "animate", "args": [[frame["name"]], at_once]} for frame in frames
+            ]
+            layout["sliders"] = [{"steps": steps, "currentvalue": {"prefix": f"{plain(self.control)} "}}]
+            layout["height"] += BELOW
+            layout["margin"]["b"] += BELOW
+        return drawn
+
+
+def _on_white(value: Any) -> Any:
+    """A copy, with white where a page has the colour of its paper."""
+    if isinstance(value, dict):
+        return {name: _on_white(one) for name, one in value.items()}
+    if isinstance(value, list):  # numbers are most of a figure, and no colours
+        return value if value and isinstance(value[0], int | float) else [_on_white(one) for one in value]
+    return WHITE if value == PAPER else value
 
 
 def _text(value: Any) -> str:

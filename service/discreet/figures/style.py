@@ -9,6 +9,8 @@ from discreet.errors import InvalidInput
 FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 160
 INK, QUIET = "#1f2933", "#7b8794"
+PAPER = "paper-colour"
+"""What takes the colour of the ground: charts.js and `Chart.standalone` put it in; no word of plotly, as `paper` is."""
 LINES = ("#2f6f9f", "#d62a4a", "#43307a", "#3d8f5f", "#b7791f", "#7b8794")
 """Colours of curves, in their order; told apart with the common colour blindnesses too."""
 

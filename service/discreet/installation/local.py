@@ -20,7 +20,7 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, rehearsals
+from discreet.usecases import access, datasets, jobs, naming, rehearsals
 from discreet.usecases.requests import DatasetRequest, JobRequest, RehearsalRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -49,6 +49,7 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
             public = whole.described().public
         body = _with_dataset(body, "inline")
     request = validate(_JOB, body)
+    naming.require_whole(request.problem)
     made = budgeted(request.problem, public, request.privacy)
     answer = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
     return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
@@ -64,6 +65,7 @@ def rehearse(
     given = {name: value for name, value in said.items() if value is not None}
     kept: dict[str, Any] = {name: body[name] for name in ("problem", "privacy") if name in body}
     asked = validate(_REHEARSAL, {**_with_dataset(kept, "rehearsed"), "public": public, **given})
+    naming.require_whole(asked.problem)
     wrapper = rehearsals.made(asked, public)
     plan = wrapper.plan(None, wrapper.budget(None))
     result = wrapper.finish(None, plan, {}, lambda step, total: on_progress("running", step, total))

@@ -14,6 +14,7 @@ import errno
 import io
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -36,6 +37,11 @@ MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than a hundred."""
 MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
 """What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a wrong number."""
+SEPARATORS = ",;\t"
+"""Of a CSV file: the first of them that its line of names has."""
+DECIMAL_COMMA = re.compile(rb"(?:^|[;\t\n])-?[0-9]+,[0-9]+(?=[;\t\r\n]|$)")
+DECIMAL_BYTES = 1 << 16
+"""Of a CSV file: where decimal commas are looked for."""
 NO_THREAD = "Failed to launch worker thread"
 """What Arrow says, as of a file that it does not understand, where this process may have no thread."""
 FIRST_LINE_BYTES = 1 << 20
@@ -233,6 +239,7 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
 
 def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     """Types are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
+    The separator is that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
 
     Arrow's reader of streams fixes types by the first block, so a file that it stumbles on is read whole.
     """
@@ -242,11 +249,14 @@ def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     line = file.readline(FIRST_LINE_BYTES + 1)
     if len(line) > FIRST_LINE_BYTES:
         raise _refused(f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns")
-    _check_columns(1 + line.count(b","))
+    separator = next((one for one in SEPARATORS if one.encode() in line), ",")
+    _check_columns(1 + line.count(separator.encode()))
+    commas = separator != "," and DECIMAL_COMMA.search(separator.encode() + file.read(DECIMAL_BYTES))
     file.seek(0)
     options = {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-        "convert_options": pc.ConvertOptions(null_values=MISSING),
+        "parse_options": pc.ParseOptions(delimiter=separator),
+        "convert_options": pc.ConvertOptions(null_values=MISSING, decimal_point="," if commas else "."),
     }
     try:
         with pc.open_csv(file, **options) as reader:

@@ -37,6 +37,8 @@ TIMING_ASSUMPTION = (
     " busy for that, {quantum:g} s doubled as often as was needed"
 )
 
+_NO_OBJECTS: Mapping[str, Mapping[str, str]] = {}
+
 
 def certificate(
     *,
@@ -53,6 +55,7 @@ def certificate(
     result_digest: str,
     tables: Mapping[str, str],
     release_digest: str | None = None,
+    objects: Mapping[str, Mapping[str, str]] = _NO_OBJECTS,
     follows_from: Sequence[Mapping[str, Any]] = (),
     federation: Mapping[str, Any] | None = None,
     cryptographic: Mapping[str, Any] | None = None,
@@ -61,9 +64,10 @@ def certificate(
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
     of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256,
     hexadecimal, of the result's canonical JSON and of its Parquet files, `release_digest` of what the mechanisms
-    released, where that is kept; `follows_from` are the certificates of jobs that were asked again; `federation` names
-    roster and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they find out
-    of each other all the same."""
+    released, where that is kept; `objects` are those of the public objects that the problem holds, by field, with the
+    ids that they are stored under; `follows_from` are the certificates of jobs that were asked again; `federation`
+    names roster and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they find
+    out of each other all the same."""
     kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
@@ -86,6 +90,7 @@ def certificate(
         "result_digest": result_digest,
         "tables": dict(tables),
         **({} if release_digest is None else {"release_digest": release_digest}),
+        **({} if not objects else {"objects": {field: dict(one) for field, one in objects.items()}}),
         **({} if not follows_from else {"follows_from": _followed(follows_from)}),
         **({} if federation is None else {"federation": dict(federation)}),
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.problems.routing.tntp import NetworkFile, read_network, read_trips
+from discreet.problems.routing.tntp import read_network, read_trips
 from discreet.solvers.errors import NoSolution
 from discreet.solvers.traffic.shortest_paths import Floats
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, assign, unreachable_pairs
+from discreet_client.tntp import NetworkFile
 
 GAP, MOST_ITERATIONS = 1e-10, 300
 EXPLAINED = 1e-4

@@ -20,8 +20,8 @@ from discreet.privacy.attacks.printed import classic_gaussian_sigma
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Privacy
+from discreet.problems.road_network import Link, RoadNetwork
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic, Trip
-from discreet.problems.routing.network import Link, RoadNetwork
 from discreet.problems.routing.problem import Routing
 from discreet.reproduce.networks import MORNINGS, poisson_mornings, sioux_falls
 from discreet.reproduce.report import Line, Report

@@ -34,8 +34,9 @@ class Asked:
     public: Any
     firsts: tuple[Plan, ...]
 
-    def plan(self) -> Plan:
-        return plan_of(self.problem, self.public, self.firsts, self.problem.first_jobs)
+    def plan(self, whole: ProblemOnData) -> Plan:
+        """`whole` is the problem with the public objects that it names."""
+        return plan_of(whole, self.public, self.firsts, self.problem.first_jobs)
 
 
 async def find(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -133,6 +133,20 @@ def text(row: BudgetRow, delta: int) -> bytes:
     return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
+def left_by(account: AccountBalance, price: Price) -> dict[str, Any]:
+    """What is left of a cap now, and after one more request of this price."""
+    added = price.columns()
+    after = replace(account, totals={name: account.totals.get(name, 0) + units for name, units in added.items()})
+    return {
+        "account": account.account_id,
+        "scope": account.scope,
+        "subject": account.subject,
+        "cap": figures(account.cap["epsilon"], account.cap["delta"]),
+        "before": figures(*best_balance(account).remaining),
+        "after": figures(*best_balance(after).remaining),
+    }
+
+
 def binding(account: AccountBalance, price: Price) -> dict[str, Any]:
     """Why a cap does not let this price pass, with the largest request that would."""
     cap = cap_of(account)
@@ -170,8 +184,13 @@ def refusal(balances: Sequence[AccountBalance], price: Price) -> BudgetExhausted
         f"{whose.get(bound.get('scope', ''), '')}"
         f"epsilon {bound['requested']['epsilon']} and delta {bound['requested']['delta']} were asked for, the largest"
         f" request that passes is epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']};"
-        " nothing was charged",
+        f" nothing was charged. {_who_grants(bound)}",
     )
+
+
+def _who_grants(bound: Mapping[str, Any]) -> str:
+    path = "/v1/caps" if "scope" in bound else f"/v1/budgets/{bound['account']}/grants"
+    return f"An owner can raise this cap: POST {path}, or the dashboard"
 
 
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:

@@ -167,7 +167,9 @@ async def _store(
         if known is not None:
             for name, value in (("kind", request.kind), ("public", sealed.public), ("mode", request.mode)):
                 if known[name] != value:
-                    raise Conflict(f"this content is registered with another {name}", code="content_known")
+                    other = f"mode, {known['mode']}," if name == "mode" else name
+                    where = f"as {known['name']} ({known['id']}{', erased' if known['deleted_at'] else ''})"
+                    raise Conflict(f"this content is registered with another {other} {where}", code="content_known")
             if request.account is not None and request.account != known["account_id"]:
                 raise Conflict("this content is registered on another account", code="content_known")
             if known["deleted_at"] is None:

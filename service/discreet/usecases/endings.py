@@ -26,6 +26,7 @@ FAILURES: Mapping[str, str] = {
     "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed by no known key",
     "job_altered": "the stored job is not as it was accepted: its rows were changed behind the service",
     "job_outdated": "the job was accepted by another version of the service, whose requests this one does not take",
+    "object_altered": "a public object that it names, such as a network, is not what was stored, or is gone",
     # The step on the data: one code, whatever happened
     "solver_failed": "the step on the data ended without a result; only operators hear why, for it may tell of them",
     # Post-processing, which sees only what was released

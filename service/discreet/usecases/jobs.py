@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import anyio.to_thread
 import structlog
@@ -21,9 +21,11 @@ from discreet.problems.plans import Plan
 from discreet.storage import acceptance, jobs, ledger, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
+from discreet.storage.ledger import AccountBalance
 from discreet.storage.tenants import Principal
-from discreet.usecases import budgets, earlier, planning
+from discreet.usecases import budgets, earlier, naming, planning
 from discreet.usecases.access import require
+from discreet.usecases.cancellations import CANCELLATIONS, Cancellation
 from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
 
@@ -32,41 +34,18 @@ log = structlog.get_logger()
 SUBMITTERS = ("owner", "analyst")
 
 
-@dataclass(frozen=True)
-class Cancellation:
-    """What comes of a request to cancel a job, what that costs, and both in a sentence."""
-
-    cancel: Literal["done", "requested", "too_late"]
-    charge: Literal["none", "full", "undecided"]
-    detail: str
-
-
-CANCELLATIONS = {
-    (one.cancel, one.charge): one
-    for one in (
-        Cancellation("done", "none", "the job is cancelled; nothing was charged"),
-        Cancellation("done", "full", "the job is cancelled; data were touched before, so it was charged in full"),
-        Cancellation("requested", "none", "the job is being stopped; no data were touched: nothing will be charged"),
-        Cancellation("requested", "full", "the job is being stopped; data were touched, so it is charged in full"),
-        Cancellation(
-            "requested",
-            "undecided",
-            "the session is being stopped; it is charged in full if an agent's message comes before that",
-        ),
-        Cancellation(
-            "too_late",
-            "full",
-            "it is too late: what the job released is stored and will be charged in full, so it goes on to its result",
-        ),
-    )
-}
-"""All there are."""
-
-
 async def price(
     services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
+    body, _, _ = await priced(services, principal, problem, privacy, seed)
+    return body
+
+
+async def priced(
+    services: Services, principal: Principal, problem: Problem, privacy: Privacy | None, seed: int | None
+) -> tuple[dict[str, Any], list[AccountBalance], Price]:
+    """What `price` answers; the accounts that would be charged, as they stand; the price."""
     require(principal, *SUBMITTERS)
     around = await earlier.of_accuracy(services, principal, problem, privacy)
     planned = await services.planner.plan(services.database, principal, problem, privacy, seed, around=around)
@@ -93,7 +72,7 @@ async def price(
         body["privacy"] = planned.texts.made.figures
     if not body["admitted"]:
         body["binding"] = budgets.binding_of(balances, total)
-    return body
+    return body, balances, total
 
 
 async def submit(
@@ -172,6 +151,7 @@ async def submit(
         released_by=planned.plan.released_by or None,
         seal=seal,
         name=name,
+        objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
     found = await acceptance.submit(
         services.database,
@@ -187,6 +167,8 @@ async def submit(
         raise _key_reused()
     if found.outcome == "dataset_gone":
         raise planning.no_dataset(str(order.dataset_id))
+    if found.outcome == "object_gone":
+        raise naming.gone(problem)
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.balances)
         raise budgets.refusal(found.balances, total)

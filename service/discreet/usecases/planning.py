@@ -32,7 +32,7 @@ from discreet.problems.reuse import ProblemOnData, release_key
 from discreet.storage import datasets, tamper_seals
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
-from discreet.usecases import asking
+from discreet.usecases import asking, naming
 from discreet.usecases.asking import Asked
 
 LONGEST_ID = 64
@@ -167,16 +167,17 @@ class Planner:
         `large` the problem is made into text without a thread.
         """
         if isinstance(problem, FederatedProblem) and problem.terms is not None:
-            return await self._federation(principal, problem, privacy, seed, large)
+            return await self._federation(database, principal, problem, privacy, seed, large)
         if isinstance(problem, ProblemOnData) and problem.first_jobs:
             asked = await asking.find(database, principal, problem, privacy, seed)
-            texts = await anyio.to_thread.run_sync(_make_asked, asked, limiter=self._turns)
+            whole = await naming.filled(database, principal.tenant_id, asked.problem)
+            texts = await anyio.to_thread.run_sync(_make_asked, asked, whole, limiter=self._turns)
             return Planned(asked.problem, None, texts, None)
         problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
             if seed is not None:
                 raise InvalidInput("a seed is for datasets of mode simulation only", pointer="/seed")
-            return Planned(problem, None, await self._made(principal, problem, None, privacy, large), seed)
+            return Planned(problem, None, await self._made(database, principal, problem, None, privacy, large), seed)
         dataset = await self._dataset(database, principal, str(getattr(problem, "dataset", None)), offered)
         issues = []
         if dataset.kind != problem.kind:
@@ -188,10 +189,19 @@ class Planner:
         if issues:
             raise InvalidInput(issues)
         profile = None if around is None else around.shaped(dataset.public, "/privacy/accuracy/around")
-        return Planned(problem, dataset, await self._made(principal, problem, dataset, privacy, large, profile), seed)
+        if offered:
+            await naming.require_there(database, principal.tenant_id, problem)
+        texts = await self._made(database, principal, problem, dataset, privacy, large, profile)
+        return Planned(problem, dataset, texts, seed)
 
     async def _federation(
-        self, principal: Principal, problem: FederatedProblem, privacy: Privacy | None, seed: int | None, large: bool
+        self,
+        database: Database,
+        principal: Principal,
+        problem: FederatedProblem,
+        privacy: Privacy | None,
+        seed: int | None,
+        large: bool,
     ) -> Planned:
         """The plan before any agent is known; the roster's own replaces it."""
         if seed is not None and getattr(problem, "mode", "private") != "simulation":
@@ -201,7 +211,7 @@ class Planner:
             raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:
             raise InvalidInput("agents agree on an epsilon: a federated job has no rho", pointer="/privacy/rho")
-        texts = await self._made(principal, problem, None, privacy, large)
+        texts = await self._made(database, principal, problem, None, privacy, large)
         if privacy is not None and privacy.unit not in (None, texts.plan.unit):
             raise InvalidInput(f"the privacy unit of this kind is {texts.plan.unit}", pointer="/privacy/unit")
         return Planned(problem, None, texts, seed)
@@ -226,6 +236,7 @@ class Planner:
 
     async def _made(
         self,
+        database: Database,
         principal: Principal,
         problem: Problem,
         dataset: DatasetFacts | None,
@@ -242,25 +253,32 @@ class Planner:
         key = (principal.tenant_id, name, digest, asked)
         texts = self._texts.get(key)
         if texts is None:
+            whole = await naming.filled(database, principal.tenant_id, problem)
             searched = asked is not None and asked.accuracy is not None
             limiter = self._searches if searched else self._turns
-            texts = await anyio.to_thread.run_sync(_make, problem, dataset, asked, text, around, limiter=limiter)
+            texts = await anyio.to_thread.run_sync(_make, problem, whole, dataset, asked, text, around, limiter=limiter)
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
         return texts
 
 
 def _make(
-    problem: Problem, dataset: DatasetFacts | None, privacy: Privacy | None, text: str, around: Profile | None
+    problem: Problem,
+    whole: Problem,
+    dataset: DatasetFacts | None,
+    privacy: Privacy | None,
+    text: str,
+    around: Profile | None,
 ) -> Texts:
-    made = budgeted(problem, None if dataset is None else dataset.public, privacy, around)
+    """`whole` is the problem with the public objects that it names, of which the plan is made; ids are stored."""
+    made = budgeted(whole, None if dataset is None else dataset.public, privacy, around)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
     key = None if dataset is None else release_key(problem, dataset.dataset_id, dataset.public)
     return _texts(text, made, events, key)
 
 
-def _make_asked(asked: Asked) -> Texts:
-    made = Budgeted(asked.plan(), Budget(epsilon=0, delta=0))
+def _make_asked(asked: Asked, whole: ProblemOnData) -> Texts:
+    made = Budgeted(asked.plan(whole), Budget(epsilon=0, delta=0))
     return _texts(asked.problem.model_dump_json(), made, "[]", None)
 
 

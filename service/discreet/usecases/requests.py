@@ -13,6 +13,7 @@ from discreet.problems.datasets import Cap, Name
 from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
+from discreet.problems.road_network import RoadNetwork
 from discreet.storage.jobs import WebhookEvent
 
 Role = Literal["operator", "owner", "analyst", "auditor"]
@@ -23,6 +24,13 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
+
+
+class NetworkRequest(Frozen):
+    """A road network to store: what jobs of kind routing may name instead of holding it."""
+
+    name: Name
+    network: RoadNetwork
 
 
 class JobRequest(Frozen):

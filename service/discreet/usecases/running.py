@@ -33,7 +33,7 @@ from discreet.problems.reuse import ProblemOnData, weights
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
-from discreet.usecases import datasets, endings, releases
+from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.releases import First
 from discreet.usecases.rotation import sealing_step, still_known
@@ -83,6 +83,7 @@ class Claim:
     queued_at: datetime | None = None
     terms: bytes = b""
     """What a release will be bound to: `tamper_seals.release_terms`."""
+    objects: Mapping[str, Mapping[str, str]] | None = None
     firsts: tuple[First, ...] = ()
     """The jobs that are asked again: what these released is finished, and nothing else happens."""
 
@@ -109,9 +110,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         if row["failures"] >= services.settings.max_attempts:
             await endings.fail(connection, job_id, await _lost_code(connection, row), ACTOR)
             return None
-        dataset = None
-        if row["dataset_id"] is not None:
-            dataset = await dataset_rows.held(connection, row["dataset_id"])
+        dataset = await dataset_rows.held(connection, row["dataset_id"])
         if dataset is None and row["dataset_id"] is not None:
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
@@ -140,6 +139,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
     released: bytes | None = None
     firsts: list[First] = []
     try:
+        problem, held = await naming.opened(services.database, row["tenant_id"], problem)
         if stored is not None:
             released = releases.unseal(services.secrets, stored, terms)
         elif isinstance(problem, ProblemOnData) and problem.first_jobs:
@@ -150,9 +150,9 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             released = first.released
     except releases.MasterKeyAbsent:
         raise KeyUnknown(job_id, row["attempt"]) from None
-    except (sealing.SealBroken, releases.NotAsked) as error:
+    except (sealing.SealBroken, releases.NotAsked, naming.ObjectAltered) as error:
         code = "release_unreadable" if isinstance(error, sealing.SealBroken) else error.code
-        log.error("what was released cannot be used", job=job_id, code=code)
+        log.error("what the job needs cannot be used", job=job_id, code=code)
         async with services.database.transaction(SYSTEM) as connection:
             if await jobs.hold(connection, job_id, row["attempt"]) is not None:
                 await endings.fail(connection, job_id, code, ACTOR)
@@ -172,6 +172,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         queued_at=row["created_at"],
         terms=terms,
         firsts=tuple(firsts),
+        objects=held,
     )
 
 
@@ -265,6 +266,7 @@ async def publish(
             result_digest=digests[0],
             tables=digests[1],
             release_digest=release_digest,
+            objects=held.objects or {},
             follows_from=[first.certificate for first in held.firsts],
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),

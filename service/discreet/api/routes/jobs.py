@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import CancelAnswer, JobAnswer, JobPage, PlanAnswer, ResultAnswer
+from discreet.api.schemas import CancelAnswer, ChartList, JobAnswer, JobPage, PlanAnswer, ResultAnswer
 from discreet.errors import InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
@@ -19,6 +19,7 @@ from discreet.usecases import jobs, rehearsals
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
+from discreet.web.drawings import drawn
 from discreet.web.job_events import job_events
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.results import result_text
@@ -200,6 +201,27 @@ async def get_result_table(
 ) -> Response:
     """A field of more than a million numbers, as Parquet."""
     return resource(request, await jobs.result_table(services, principal, job_id, table), PARQUET)
+
+
+@router.get(
+    "/jobs/{job_id}/charts",
+    **operation(
+        "get_charts",
+        roles=jobs.SUBMITTERS,
+        answers={200: ChartList},
+        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
+        etag=True,
+    ),
+)
+async def get_charts(job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
+    in `result.tables` are not drawn."""
+    found = await drawn(services, principal, job_id)
+    charts = [
+        {"name": one.name, "title": one.title, "caption": one.caption, "figure": one.standalone()}
+        for one in found.charts
+    ]
+    return resource(request, {"charts": charts})
 
 
 @router.post(

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from discreet.api import examples
+from discreet.api.access_schemas import KeyAnswer, KeyList, TenantAnswer
 from discreet.api.operations import operation
-from discreet.api.schemas import KeyAnswer, KeyList, TenantAnswer
 from discreet.usecases import access
 from discreet.usecases.requests import KeyRequest, TenantRequest
 from discreet.web.bodies import json_body

@@ -1,0 +1,193 @@
+"""`discreet init`: six questions, and a job file that says what each field means."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from discreet.cli.options import KeyOption, ServerOption, StateOption
+from discreet.cli.servers import client_of
+from discreet.errors import DiscreetError
+from discreet_client.errors import ApiError, Unreachable
+
+if TYPE_CHECKING:
+    from discreet.problems.base import Problem
+
+app = typer.Typer()
+
+WIDTH = 100
+PRESETS = ("strict", "usual", "loose")
+PRIVACY = (
+    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
+)
+EXAMPLE = "a small example that comes with it"
+FIRST = ("kind", "dataset")
+WITHOUT = ("release",)
+"""Asking again has a command of its own."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@app.command()
+def init(
+    file: Annotated[Path | None, typer.Argument(help="The job file to write; asked for when not given")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Ask six questions and write a job file with comments, which `plan`, `rehearse`, `submit` and `solve` take."""
+    from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
+
+    print("Six questions; Enter takes what stands in brackets.\n")
+    name = _chosen(
+        "What is to be decided?", {name: f"{kind.title}. Private: {kind.private}" for name, kind in KINDS.items()}
+    )
+    kind = KINDS[name]
+    datasets = _datasets(name, state, server, key) if name in DATASETS else []
+    body = _body(name, kind, datasets)
+    body["name"] = typer.prompt("What do you call the job?", default=kind.title)
+    problem = body["problem"]
+    for field, schema in _numbers(kind, problem).items():
+        problem[field] = _number(f"{_title(field, schema)}?", problem[field])
+    if "privacy" in body:
+        body["privacy"] = _privacy()
+    path = file or Path(typer.prompt("Into which file?", default="job.toml"))
+    if path.exists() and not typer.confirm(f"{path} exists. Write over it?"):
+        raise typer.Exit(1)
+    path.write_text("\n".join(lines(kind, body)) + "\n")
+    first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
+    print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
+
+
+def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
+    """The job file, TOML: what the body says, and every other field of the kind as a comment with its default."""
+    schema = kind.model_json_schema()["properties"]
+    problem = body["problem"]
+    yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
+    if kind.made_up:
+        yield from _comment(kind.made_up)
+    if "name" in body:
+        yield f"name = {value(body['name'])}"
+    yield ""
+    yield "[problem]"
+    others = [field for field in schema if field not in (*FIRST, *WITHOUT)]
+    tables = {field: one for field, one in problem.items() if field == "dataset" and isinstance(one, Mapping)}
+    for field in (*FIRST, *others):
+        if field in problem and field not in tables:
+            yield from _comment(_meaning(field, schema[field]))
+            yield f"{field} = {value(problem[field])}"
+    yield ""
+    yield from _comment("What may be said beside, with its default:")
+    for field in others:
+        if field not in problem:
+            yield from _comment(_meaning(field, schema[field]))
+            default = schema[field].get("default")
+            yield f"# {field} = {'…' if default is None else value(default)}"
+    for field, one in tables.items():
+        yield from ("", f"[problem.{field}]", *(f"{name} = {value(part)}" for name, part in one.items()))
+    if "privacy" in body:
+        yield ""
+        yield from _comment(
+            "strict is epsilon 0.1, usual 1, loose 4; the smaller, the more is protected and the less exact the answer"
+        )
+        yield "[privacy]"
+        yield from (f"{name} = {value(part)}" for name, part in body["privacy"].items())
+
+
+def value(given: Any) -> str:
+    """A value as TOML 1.0 has it; a long array has an item a line."""
+    if isinstance(given, str):
+        return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(given, Mapping):
+        parts = (f"{_key(name)} = {value(one)}" for name, one in given.items() if one is not None)
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(given, Sequence):
+        items = [value(one).replace("\n", " ") for one in given]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) <= WIDTH - 20 else "[\n" + "".join(f"    {one},\n" for one in items) + "]"
+    return json.dumps(given)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else value(name)
+
+
+def _comment(text: str) -> Iterator[str]:
+    yield from (f"# {line}" for line in textwrap.wrap(text, WIDTH - 2))
+
+
+def _title(field: str, schema: Mapping[str, Any]) -> str:
+    said = schema.get("description")
+    return field.replace("_", " ").capitalize() + (f" ({said})" if said else "")
+
+
+def _meaning(field: str, schema: Mapping[str, Any]) -> str:
+    choices = schema.get("enum")
+    said = [schema.get("description", ""), "One of " + ", ".join(choices) if choices else ""]
+    return f"{field.replace('_', ' ')}: " + ". ".join(one for one in said if one) if any(said) else ""
+
+
+def _chosen(question: str, choices: Mapping[str, str]) -> str:
+    """The name of one of the choices, by its number."""
+    print(question)
+    for number, text in enumerate(choices.values(), 1):
+        print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
+    while True:
+        number = int(typer.prompt("Number", default=1, type=int))
+        if 1 <= number <= len(choices):
+            return list(choices)[number - 1]
+        print(f"A number from 1 to {len(choices)} is needed.")
+
+
+def _datasets(kind: str, state: Path | None, server: str | None, key: str | None) -> list[Mapping[str, Any]]:
+    """Those of the kind that a server has; none where none is found."""
+    try:
+        with client_of(state, server, key) as client:
+            return [one for one in client.datasets() if one["kind"] == kind]
+    except (DiscreetError, ApiError, Unreachable) as error:
+        print(f"(No server's datasets are offered: {error})")
+        return []
+
+
+def _body(name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The example of the kind, or one that fits the dataset that is chosen."""
+    from discreet.problems import DATASETS  # noqa: PLC0415
+
+    offered = {one["id"]: f"{one['name']} ({one['id']})" for one in datasets}
+    found = _chosen("Of which data?", {**offered, "": EXAMPLE}) if name in DATASETS else ""
+    if not found:
+        return {**kind.example()}
+    dataset = next(one for one in datasets if one["id"] == found)
+    body = kind.example_for(DATASETS[name].read_public(dataset["public"]))
+    return {**body, "problem": {**body["problem"], "dataset": found}}
+
+
+def _numbers(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields without a default whose value is one number: what only the asker knows."""
+    schema = kind.model_json_schema()
+    needed = schema.get("required", ())
+    return {field: schema["properties"][field] for field in needed if isinstance(problem.get(field), int | float)}
+
+
+def _number(question: str, default: float) -> float:
+    return float(typer.prompt(question, default=default, type=float))
+
+
+def _privacy() -> dict[str, Any]:
+    while True:
+        said = typer.prompt("How much privacy: strict, usual, loose, or a number for epsilon?", default="usual")
+        if said in PRESETS:
+            return {"preset": said}
+        try:
+            epsilon = float(said)
+        except ValueError:
+            epsilon = 0.0
+        if epsilon > 0:
+            return {"epsilon": epsilon, "delta": "auto"}
+        print("One of the three words, or a number above 0, is needed.")
