@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from discreet.web.codes import CODES
 from tests import rooms, tables
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -112,3 +115,37 @@ def test_runnable_blocks_run(
     names = {"__name__": "__main__"}
     exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own pages
     assert set(names) - {"__name__", "__builtins__"}, "the block made nothing"
+
+
+WAYS = re.findall(r"<!-- a way in -->\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_in_lead_to_a_picture(way: str, service: Installation, tmp_path: Path) -> None:
+    """The lines of the README as they are printed, in an empty folder, against a running service."""
+    assert len(way.splitlines()) <= 10
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+    done = subprocess.run(
+        ["/bin/bash", "-e", "-c", way],
+        cwd=tmp_path,
+        env={**kept, "DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = tmp_path.glob("*-result.json")
+    # Its signals are dozens of times the noise: less than once in 1e9 runs that drowns them.
+    assert not json.loads(result.read_text())["result"]["uncertainty"]["mostly_noise"]
+    (picture,) = tmp_path.glob("*.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_there_are_three_ways_in() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.count("<!-- a way in -->") == 3
+    words = text[text.index("| word |") :].partition("\n\n")[0].splitlines()[2:]
+    assert len(words) <= 15

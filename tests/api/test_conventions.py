@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import jsonschema
@@ -24,6 +25,7 @@ from discreet.api import examples
 from discreet.api.app import create_app
 from discreet.api.contract import contract
 from discreet.api.operations import operation
+from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
@@ -35,6 +37,7 @@ from discreet.web.codes import CODES
 from discreet.web.problem_details import example
 from tests import bodies
 from tests.conftest import Installation, eventually
+from tests.dashboard.browsing import Browser
 
 DOCUMENT: dict[str, Any] = json.loads(contract())
 SERVICE = Path(__file__).parents[2] / "service" / "discreet"
@@ -259,7 +262,9 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
         go_on.wait()
         yield b"5}"
 
-    with served(create_app(small)) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    app = create_app(small)
+    install(app)
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
         answers: list[int] = []
         first = threading.Thread(
             target=lambda: answers.append(http.post("/v1/datasets", content=slow()).status_code), daemon=True
@@ -285,7 +290,8 @@ def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: py
     """A body above 64 KiB waits while its tenant's others are held, then reads why; small ones never wait."""
     monkeypatch.setattr(request_bodies, "WAIT_SECONDS", 0.2)
     small = settings.model_copy(update={"tenant_bodies": 1})
-    headers = {"Authorization": f"Bearer {first_key(settings)}", "Idempotency-Key": "bodies"}
+    key = first_key(settings)
+    headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "bodies"}
     large = b'{"problem": "' + b"x" * request_bodies.THREAD_BYTES + b'"}'
     begun, go_on = threading.Event(), threading.Event()
 
@@ -295,7 +301,9 @@ def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: py
         go_on.wait()
         yield large[-1:]
 
-    with served(create_app(small)) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    app = create_app(small)
+    install(app)
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
         answers: list[int] = []
         first = threading.Thread(
             target=lambda: answers.append(http.post("/v1/jobs", content=slow()).status_code), daemon=True
@@ -312,9 +320,14 @@ def test_large_bodies_of_a_tenant_take_turns(settings: Settings, monkeypatch: py
         assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_bodies", "5")
         assert told.json()["limit"] == {"setting": "tenant_bodies", "unit": "bodies", "allowed": 1, "came": 2}
         assert http.post("/v1/plans", content=b"{}").status_code == 422
+        browser = Browser.logged_in(cast(Installation, SimpleNamespace(url=url, owner_key=key)))
+        form: Any = {"content": b"problem=" + b"x" * request_bodies.THREAD_BYTES, "headers": {"Origin": url}}
+        assert browser.http.post("/jobs/new", **form).status_code == 429  # forms of pages take the same turns
         go_on.set()
         first.join()
         assert answers == [422]
+        assert browser.http.post("/jobs/new", **form).status_code == 403  # of no page of ours
+        browser.http.close()
         for path in ("/v1/plans", "/v1/jobs", "/v1/rehearsals", "/v1/plans"):  # each gives its turn back
             assert http.post(path, content=large).status_code == 422
 

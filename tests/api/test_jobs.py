@@ -615,7 +615,12 @@ def test_bad_uploads(api_only: Installation) -> None:
         (as_file(good, "parquet")[:-20], "x.parquet", "/content", "cannot be read as Parquet"),
         (as_parquet(table.rename_columns(["period", "origin", "target", "count"])), "x.parquet", "/content", "missing"),
         (as_parquet(table.append_column("weight", table["count"])), "x.parquet", "/content", "not known"),
-        (as_parquet(table.set_column(3, "count", pa.array(["x"] * len(good)))), "x.parquet", "/content", "integers"),
+        (
+            as_parquet(table.set_column(3, "count", pa.array(["x"] * len(good)))),
+            "x.parquet",
+            "/content/0/count",
+            "integers",
+        ),
         (as_parquet(with_value(table, None)), "x.parquet", "/content/5/count", "missing"),
         (as_parquet(with_value(table, 1.5)), "x.parquet", "/content/5/count", "integer is needed; found 1.5"),
         (as_parquet(with_value(table, -2)), "x.parquet", "/content/5/count", "found -2"),

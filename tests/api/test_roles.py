@@ -11,6 +11,8 @@ from fastapi.routing import APIRoute
 
 from discreet.api.app import create_app
 from discreet.settings import Settings
+from discreet_client.client import Client
+from discreet_client.rest import operations
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 
@@ -65,6 +67,11 @@ def webhook(running: Installation) -> str:
     return str(answer.json()["id"])
 
 
+def roads(owner: Client) -> str:
+    body: Any = {"name": "Roads", "network": bodies.network()}
+    return str(owner.call(operations.add_network(body))["id"])
+
+
 @pytest.fixture(scope="module")
 def tenants(api_only: Installation) -> Tenants:
     made = Tenants(api_only)
@@ -77,6 +84,7 @@ def tenants(api_only: Installation) -> Tenants:
         dataset = owner.register(bodies.dataset())
         job = owner.submit(bodies.job(dataset["id"], 0.01))
         session = owner.submit(bodies.federated())
+        network = roads(owner)
         spare = owner.create_key(role="auditor", principal="spare")
     made.objects = {
         "dataset_id": dataset["id"],
@@ -84,6 +92,7 @@ def tenants(api_only: Installation) -> Tenants:
         "session": session["id"],
         "account_id": dataset["account"],
         "key_id": spare["id"],
+        "network_id": network,
         "table": "demand",
         "webhook_id": webhook(api_only),
     }
@@ -122,8 +131,11 @@ def test_a_role_opens_what_is_declared_and_nothing_else(tenants: Tenants, role: 
             if "webhook_id" in name:
                 tenants.objects["webhook_id"] = webhook(tenants.running)
                 continue
-            assert "key_id" in name
             with tenants.running.client() as owner:
+                if "network_id" in name:
+                    tenants.objects["network_id"] = roads(owner)
+                    continue
+                assert "key_id" in name
                 tenants.objects["key_id"] = owner.create_key(role="auditor", principal="spare")["id"]
 
 

@@ -622,6 +622,41 @@ def test_an_answer_in_a_notebook() -> None:
     assert RoutingAnswer(document, {}).frame("demand").columns.name == "destination"
 
 
+def test_answers_draw_themselves_as_their_pages_do(service: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies_of = examples(8)
+    with service.client() as client:
+        for kind in ("routing", "dr_ensemble"):
+            body = bodies_of[kind]
+            answer = client.solve(body["problem"], **spending(body))
+            charts = client.charts(answer.id)
+            names = [chart["name"] for chart in charts]
+            assert names[0] == {"routing": "network", "dr_ensemble": "load"}[kind]
+            for chart in charts:
+                figure = answer.plot(chart["name"])  # plotly refuses what it does not know
+                assert figure.layout.title.text
+                assert "paper-colour" not in figure.to_json()
+                assert len(figure.layout.sliders) == bool(figure.frames)
+            assert answer.plot() == answer.plot(names[0])
+            with pytest.raises(KeyError, match=rf"there are {names[0]}"):
+                answer.plot("flows")
+        assert any(len(answer.plot(name).frames) > 1 for name in names)  # a policy, with its slider
+        (zones,) = (one for one in charts if one["name"] == "transitions")
+        assert zones["caption"]
+        kept = pickle.loads(pickle.dumps(answer))  # noqa: S301 - our own
+        assert (kept.expected_power == answer.expected_power).all()
+        with pytest.raises(TypeError, match=r"client\.charts"):
+            kept.plot()
+
+        async def awaited() -> Any:
+            async with AsyncClient(service.url, service.owner_key) as same:
+                return await (await same.answer(answer.id)).plot()
+
+        assert asyncio.run(awaited()) == answer.plot()
+        monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+        with pytest.raises(ImportError, match=re.escape("discreet-client[plot]")):
+            answer.plot()
+
+
 def test_a_client_finds_its_server(service: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the command line does: what is given, the environment, the `discreet up` of this user."""
     for name in ("DISCREET_URL", "DISCREET_KEY"):

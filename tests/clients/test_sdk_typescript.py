@@ -72,6 +72,12 @@ def test_the_sdk_against_the_service(built: Path, service: Installation) -> None
     assert len(re.findall(r"^\s*ok \d+ - \w+ runs end to end$", done.stdout, re.MULTILINE)) == 5
 
 
+def test_files_are_sent_as_they_are(built: Path) -> None:
+    """From blobs, files and streams, without a service: clients/typescript/test/uploads.test.ts."""
+    done = execute([str(shutil.which("node")), "--test", "--test-reporter=tap", "dist/test/uploads.test.js"], built)
+    assert re.search(r"^# pass 6$", done, re.MULTILINE)
+
+
 def test_the_quickstart(user: Path, service: Installation) -> None:
     done = run(user, service, "dist/src/quickstart.js")
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,10 @@ def test_the_same_mistake_of_many_rows_is_said_once_with_its_count() -> None:
         ("/content/1/state", "must be 1 to 4; found 0 (and 2 more like it, up to /content/4/state)")
     ]
     assert issues([0, 1, 0], first=70) == [
-        ("/content/70/state", "must be 1 to 4; found 0 (and 1 more like it, at /content/72/state)")
+        (
+            "/content/70/state",
+            "count from 1; yours look 0-based: must be 1 to 4; found 0 (and 1 more like it, at /content/72/state)",
+        )
     ]
     assert issues([1, 7]) == [("/content/1/state", "must be 1 to 4; found 7")]
     assert len(issues([0.5] * 1000)) == 1
@@ -31,7 +34,7 @@ def test_columns_that_are_wrong_are_answered_with_all_that_are_needed() -> None:
     with pytest.raises(InvalidInput) as refused:
         integer_columns(pa.table({"household": [1], "state": [1]}), {"state": (1, 4)}, "/content", ("participant",))
     assert [issue.detail for issue in refused.value.issues] == [
-        "column 'participant' is missing",
+        "column 'participant' is missing; columns are: household, state",
         "column 'household' is not known here; needed: participant, state",
     ]
 

@@ -332,12 +332,15 @@ def kinds_named_in(path: Path) -> list[str]:
 def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
     """Neither service nor SDKs name a kind: what differs from kind to kind is asked of the kind, or of the contract.
 
-    Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's own tests.
+    Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's own tests, and the
+    registry of the client's readers: what tables a field keeps is of its kind alone.
     """
     service, clients = ROOT / "service/discreet", ROOT / "clients"
     own = (*(service / "problems" / kind for kind in KINDS), service / "reproduce", service / "problems/__init__.py")
+    readers = clients / "python/discreet_client/readers.py"
     apart = (
         *own,
+        readers,
         clients / "typescript/test",
         clients / "typescript/node_modules",
         clients / "typescript/src/schema.d.ts",

@@ -35,7 +35,7 @@ from discreet_client.agent import coupled_qp as agents_part
 from discreet_client.federation.errors import AgentError
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import Parameters
-from discreet_client.updates import Box, QuadraticCost
+from discreet_client.updates import Box, Participant, QuadraticCost, Rounds
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]
@@ -329,12 +329,15 @@ class Still:
     """An optimizer that contributes the same for three rounds; with noise in the sums what it sees still differs."""
 
     def __init__(self, value: Floats) -> None:
-        self.value, self.seen = value, list[Floats]()
+        self.value, self.seen, self.says = value, list[Floats](), True
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         if sums is not None:
             self.seen.append(sums)
         return None if len(self.seen) == 3 else self.value
+
+    def settled(self, tolerance: float) -> bool:
+        return self.says
 
 
 def federated(count: int, **changes: Any) -> dict[str, Any]:
@@ -397,6 +400,91 @@ def test_a_session_runs_from_opening_to_evidence() -> None:
     assert secure_sum.unsigned(section) == []
     assert section["reveals"]["operator"].endswith("no value")
     assert result["rounds"] == 3
+
+
+@pytest.mark.parametrize(("says", "status"), [(True, "converged"), (False, "iteration_limit")])
+def test_agents_sign_whether_the_sums_have_settled(says: bool, status: str) -> None:
+    run = Federation(3)
+    for optimizer in run.optimizers:
+        optimizer.says = says
+    run.run(rounds=run.session.rounds - 1)
+    last = run.answers()
+    kept = run.session.state()
+    run.session.restore(kept)  # what was said is not lost with a process
+    run.broadcast = run.session.step(run.session.rounds - 1, last, Noise.secure())
+    run.session.restore(run.session.state())
+    resumed = secure_sum.Agent(
+        run.machines[0].identity, lambda document: True, run.optimizers[0], secure_sum.MemoryJournal()
+    )
+    resumed.resume(run.machines[0].state())
+    resumed.answer(run.broadcast)
+    assert (resumed.finished, resumed.verdict.value) == (True, b"settled" if says else b"unsettled")
+    result = run.problem.finish(None, run.plan, unpack(pack(run.session.released())), lambda *step: None).to_json()
+    assert result["status"] == status
+    assert "whether the sums settled" in result["evidence"]["reveals"]["operator"]
+    assert secure_sum.unsigned(result["evidence"]) == []
+    swapped = {**result["evidence"], "settled": not says}
+    assert len(secure_sum.unsigned(swapped)) == len(secure_sum.unsigned({**swapped, "settled": None})) == 3
+
+
+def test_an_agent_that_says_otherwise_ends_the_session() -> None:
+    run = Federation(3)
+    run.optimizers[1].says = False
+    run.run(rounds=run.session.rounds - 1)
+    with pytest.raises(SessionFailed, match="protocol_broken"):
+        run.session.step(run.session.rounds - 1, run.answers(), Noise.secure())
+
+
+def test_nothing_is_said_of_sums_with_noise_or_where_nobody_asks() -> None:
+    run = Federation(3, tolerance=None)
+    run.run()
+    result = run.problem.finish(None, run.plan, unpack(pack(run.session.released())), lambda *step: None).to_json()
+    assert "status" not in result
+    assert secure_sum.unsigned(result["evidence"]) == []
+    noise = {"epsilon": 20, "delta": 1e-3, "clip": 1}
+    quiet = CoupledQp.model_validate(federated(1000, noise=noise, exposure=None))
+    assert "tolerance" not in quiet.plan_federation((), quiet.budget(None)).parameters["sums"]
+    deaf = secure_sum.Agent(
+        Ed25519PrivateKey.generate(), lambda document: True, lambda sums: None, secure_sum.MemoryJournal()
+    )
+    asking = Federation(3)
+    deaf.identity = asking.machines[0].identity
+    with pytest.raises(secure_sum.Unacceptable, match="cannot say"):
+        deaf.answer(asking.broadcast)
+
+
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ({}, "converged"),
+        ({"iterations": 20}, "iteration_limit"),
+        ({"primal": 1e-7, "dual": 1e-7}, "iteration_limit"),  # creeps: each move is tiny, and none is smaller
+        ({"primal": 0.9, "dual": 5}, "iteration_limit"),  # swings from bound to bound
+    ],
+)
+def test_a_result_says_whether_its_steps_have_settled(steps: dict[str, Any], status: str) -> None:
+    assert run(spec(**{f"steps__{name}": value for name, value in steps.items()}))["status"] == status
+
+
+def test_the_page_tells_how_far_the_example_has_settled() -> None:
+    page = (ROOT / "docs/problems/coupled_qp.md").read_text()
+    told = re.findall(r"^\| (\d+) \| ([\d.e-]+) \| (yes|no) \|$", page, re.MULTILINE)
+    assert len(told) == 4
+    for rounds, moving, settled in told:
+        problem = CoupledQp.model_validate(spec(steps__iterations=int(rounds)))
+        parts, steps = problem.plain_parts()
+        own = np.array([*problem.operator.c, *problem.operator.d])
+        everybody = [
+            Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, step), int(rounds))
+            for part, step in zip(parts, steps, strict=True)
+        ]
+        sums: Floats | None = None
+        while (sent := [one(sums) for one in everybody])[0] is not None:
+            sums = own + sum(one for one in sent if one is not None)
+        assert problem.tolerance is not None
+        for one in everybody:
+            assert one.trend.moving == pytest.approx(float(moving), rel=0.05)
+            assert one.settled(problem.tolerance) == (settled == "yes")
 
 
 def test_the_state_of_a_session_holds_no_value_of_an_agent() -> None:

@@ -14,11 +14,11 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems import results
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.road_network import AffineLatency, RoadNetwork
 from discreet.problems.routing import advice, intervals
 from discreet.problems.routing.advice import roads_of
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
-from discreet.problems.routing.network import AffineLatency, RoadNetwork
 from discreet.problems.routing.problem import Routing
 from tests import bodies
 

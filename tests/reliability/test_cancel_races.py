@@ -15,6 +15,7 @@ from discreet.storage import ledger
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
 from discreet.usecases import jobs, running
+from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.services import Services
 from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import RESULT, change
@@ -56,7 +57,7 @@ async def race(
 ) -> tuple[str, str]:
     """A worker that dies at some line beside cancellations that come at any time; the last word of these."""
     death = draws.choice(POINTS)
-    said: list[jobs.Cancellation] = []
+    said: list[Cancellation] = []
 
     def point(name: str) -> None:
         if name == death:

@@ -105,7 +105,9 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
         assert checked["valid"]
         assert {"name": "transcript", "holds": True, "detail": "signed by all agents"} in checked["checks"]
     result, certificate = answer["result"], answer["certificate"]
-    assert set(result) == {"rounds", "transcript", "evidence", "tables"}
+    assert set(result) == {"status", "rounds", "transcript", "evidence", "tables"}
+    assert (result["status"], answer["certificate"]["cryptographic"]["settled"]) == ("converged", True)
+    assert all(outcome["settled"] for outcome in outcomes)
     TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
     assert result["rounds"] == 200
     assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}

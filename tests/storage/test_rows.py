@@ -13,7 +13,17 @@ from sqlalchemy import text
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, datasets, jobs, ledger, logins, tenants, webhooks
+from discreet.storage import (
+    acceptance,
+    datasets,
+    jobs,
+    ledger,
+    logins,
+    public_objects,
+    session_tables,  # noqa: F401 - declared there
+    tenants,
+    webhooks,
+)
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -57,6 +67,8 @@ async def fill(database: Database) -> None:
                 digest=name.encode(),
                 content_key_id="k",
             )
+            content = {"type": "network", "name": "n", "sizes": {}, "content": b"{}", "created_by": "p"}
+            await public_objects.add(connection, tenant_id=name, id="net_one", **content)
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
             await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
@@ -104,6 +116,7 @@ async def submit(database: Database, tenant: str, dataset: str, account: str, jo
         steps=1,
         price=Price.pure(1).to_json(),
         events="[]",
+        objects=("net_one",) if job is None else (),
     )
     return await acceptance.submit(database, order, tenant_id=tenant, principal="p", accounts=[account])
 

@@ -1,0 +1,125 @@
+"""Files as three people have them, made up from a fixed seed, each with a job that asks of it (README: three ways in).
+
+    python examples/own_files.py trips      # trips.csv, a trip a row with ids of zones and local times; zones, nodes
+    python examples/own_files.py meters     # meters.csv, kW of 300 heat pumps with ; and decimal commas
+    python examples/own_files.py patients   # visits.csv, a trial of 1,500 patients
+
+They are written to the folder that it is run in, with a job each, such as trips-job.json. The jobs name their datasets
+by what README calls these.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SEED = 2026
+MORNINGS, PATIENTS = 5, 1500
+FIRST = datetime(2026, 11, 2, 7)  # a Monday; local time
+DEMAND = 0.01
+"""Of the Sioux Falls trip table, and of its capacities."""
+
+
+def trips() -> tuple[list[str], list[list[Any]]]:
+    """Poisson numbers of trips around a hundredth of the Sioux Falls table, from seven to nine of five mornings."""
+    from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415 - the others need no service
+
+    random = np.random.RandomState(SEED)
+    table = DEMAND * np.array(sioux_falls_figures()["trips"])
+    rows = []
+    for morning in range(MORNINGS):
+        for origin, destination in np.argwhere(table).tolist():
+            for _ in range(random.poisson(table[origin, destination])):
+                time = FIRST + timedelta(days=morning, minutes=random.randint(120))
+                rows.append([f"Z{origin + 1}", f"Z{destination + 1}", time.isoformat(timespec="minutes")])
+    random.shuffle(rows)
+    return ["from_zone", "to_zone", "start"], rows
+
+
+def trips_job() -> dict[str, Any]:
+    """A week's mean morning on the network of Sioux Falls."""
+    from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415
+
+    figures = sioux_falls_figures()
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": time, "capacity": DEMAND * capacity}
+        for tail, head, time, capacity in figures["links"]
+    ]
+    network = {"nodes": len(figures["nodes"]), "links": links}
+    return {"kind": "routing", "dataset": "trips", "network": network, "latency": {"type": "bpr"}}
+
+
+def meters() -> tuple[list[str], list[list[Any]]]:
+    """Half-hourly kW of heat pumps that run at one of four levels and mostly stay there."""
+    random = np.random.RandomState(SEED)
+    level = random.randint(0, 4, 300)
+    rows = []
+    for period in range(48):
+        time = (datetime(2026, 1, 15) + timedelta(minutes=30 * period)).isoformat(timespec="minutes")
+        for pump in range(300):
+            kw = (0.1, 1.2, 3.0, 5.5)[level[pump]] * random.uniform(0.8, 1.2)
+            rows.append([f"pump {pump}", time, f"{kw:.3f}".replace(".", ",")])
+        level = np.clip(level + random.choice([-1, 0, 0, 1], 300), 0, 3)
+    return ["meter", "when", "power"], rows
+
+
+def meters_job() -> dict[str, Any]:
+    """Eight hours from 14:00 on, dear from 17:00 to 20:00."""
+    price = [0.2] * 6 + [0.9] * 6 + [0.2] * 4
+    return {"kind": "dr_ensemble", "dataset": "meters", "price": price, "discomfort_weight": 2, "initial": "released"}
+
+
+def patients() -> tuple[list[str], list[list[Any]]]:
+    """Four weekly visits; treated or not by the toss of a coin, which makes severity fall or rise; well in the end?"""
+    random = np.random.RandomState(SEED)
+    rows = []
+    for patient in range(PATIENTS):
+        severity = random.uniform(2, 8)
+        for visit in range(4):
+            action = random.choice(["treat", "wait"])
+            day = (datetime(2026, 3, 2) + timedelta(days=7 * visit + patient % 5)).date()
+            onward = severity + random.normal(-0.7 if action == "treat" else 0.5, 0.8)
+            well = int(visit == 3 and onward < 4)
+            rows.append([f"patient {patient}", day.isoformat(), round(severity, 2), action, well])
+            severity = min(10.0, max(0.0, onward))
+    random.shuffle(rows)
+    return ["pid", "date", "severity", "action", "well"], rows
+
+
+def patients_job() -> dict[str, Any]:
+    """How many would be well, were everybody treated, and how many are."""
+    return {"kind": "off_policy_evaluation", "dataset": "patients", "discount": 0.999, "return_bounds": [0, 1]}
+
+
+WAYS = {
+    "trips": ("trips.csv", trips, trips_job, 0.5),
+    "meters": ("meters.csv", meters, meters_job, 2),
+    "patients": ("visits.csv", patients, patients_job, 1),
+}
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 1 or arguments[0] not in WAYS:
+        sys.exit(str(__doc__))
+    name, table, job, epsilon = WAYS[arguments[0]]
+    header, rows = table()
+    with Path(name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=";" if arguments[0] == "meters" else ",")
+        writer.writerows([header, *rows])
+    if arguments[0] == "trips":
+        from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415
+
+        nodes = sioux_falls_figures()["nodes"]
+        Path("zones.csv").write_text("id,number\n" + "".join(f"Z{zone},{zone}\n" for zone in range(1, len(nodes) + 1)))
+        Path("nodes.json").write_text(json.dumps(nodes))
+    Path(f"{arguments[0]}-job.json").write_text(json.dumps({"problem": job(), "privacy": {"epsilon": epsilon}}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

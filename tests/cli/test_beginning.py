@@ -1,0 +1,92 @@
+"""`discreet init`, and the job files that it writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from discreet.cli import app, beginning
+from discreet.cli.files import read_body
+from discreet.errors import InvalidInput
+from discreet.installation import local
+from discreet.problems import KINDS
+from tests import bodies
+from tests.conftest import Installation
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def answered(*answers: str, **environment: str) -> str:
+    asked = CliRunner().invoke(app, ["init"], input="\n".join(answers) + "\n", env=environment)
+    assert asked.exit_code == 0, asked.output
+    return asked.output
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_job_file_says_what_the_example_says_and_every_other_field(kind: str) -> None:
+    body = {**KINDS[kind].example(), "name": 'roads "north"\\\n\x7f\u00e9'}
+    text = "\n".join(beginning.lines(KINDS[kind], body))
+    assert tomllib.loads(text) == without_nulls(body)
+    for field in KINDS[kind].model_json_schema()["properties"]:
+        assert field == "release" or re.search(rf"^(# {field} = |{field} = |\[problem\.{field}])", text, re.MULTILINE)
+    assert max(len(line) for line in text.splitlines() if line.startswith("# ") and " = " not in line) <= 100
+    # A default that stands as a comment is TOML, and what the kind takes for a field that is not given.
+    for field, default in re.findall(r"^# (\w+) = (.*)$", text, re.MULTILINE):
+        if default != "…":
+            default_of = KINDS[kind].model_json_schema()["properties"][field]["default"]
+            assert tomllib.loads(f"{field} = {default}") == {field: default_of}
+
+
+def test_six_answers_make_a_file_that_can_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    nowhere = {"DISCREET_STATE": str(tmp_path / "state"), "DISCREET_URL": "", "DISCREET_KEY": ""}
+    place = str(list(KINDS).index("dr_ensemble") + 1)
+    said = answered("9", place, "1", "evening", "2.5", "none", "0.3", "job.toml", **nowhere)
+    assert "A number from 1 to" in said
+    assert "One of the three words" in said
+    body = read_body(tmp_path / "job.toml")
+    assert (body["name"], body["problem"]["discomfort_weight"]) == ("evening", 2.5)
+    assert local.plan(body)["price"]["epsilon"] == 0.3
+
+
+def test_a_job_of_a_dataset_that_is_called_by_its_name(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_key, "COLUMNS": "80"}
+    with api_only.client() as client:
+        made = client.register({**bodies.dataset(), "name": "trips that have a name"})
+        offered = [one["id"] for one in client.datasets() if one["kind"] == "routing"]
+    place = str(list(KINDS).index("routing") + 1)
+    answered(place, str(offered.index(made["id"]) + 1), "", "strict", "job.toml", **here)
+    body = read_body(tmp_path / "job.toml")
+    assert body["problem"]["dataset"] == made["id"]
+    named = {**body, "problem": {**body["problem"], "dataset": made["name"]}}
+    (tmp_path / "named.json").write_text(json.dumps(named))
+    run = CliRunner()
+    plans = [run.invoke(app, ["plan", name, "--json"], env=here) for name in ("job.toml", "named.json")]
+    assert json.loads(plans[0].stdout)["price"] == json.loads(plans[1].stdout)["price"]
+    shown = run.invoke(app, ["dataset", "show", made["name"], "--json"], env=here)
+    assert json.loads(shown.stdout)["id"] == made["id"]
+    unknown = run.invoke(app, ["dataset", "show", "trips without one"], env=here)
+    assert isinstance(unknown.exception, InvalidInput)
+    assert f"{made['name']} ({made['id']})" in str(unknown.exception)
+
+
+def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text("[privacy]\nepsilon = 0.1000000000000000055\n")
+    assert read_body(file)["privacy"]["epsilon"].text == "0.1000000000000000055"
+    file.write_text("[privacy]\nepsilon = \n")
+    with pytest.raises(InvalidInput, match=r"job\.toml: not TOML: .*line 2"):
+        read_body(file)

@@ -1,0 +1,77 @@
+"""People's own files through `discreet dataset add`, to a dataset that the service has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet import cli
+from tests.conftest import Installation
+
+VISITS = "pid;day;age;outcome;dose\na;2;50,5;1;high\na;1;40;0;low\nb;1;120;0,5;high\nc;9;30;0;high\n"
+PATIENTS = {
+    "unit": "trajectory",
+    "reward_bound": 1,
+    "horizon": 5,
+    "ranges": [{"name": "age", "low": 0, "high": 100}],
+    "reader": {"behaviour": {"high": 0.5, "low": 0.5}, "target": {"high": 1, "low": 0}},
+}
+TRIPS = {"unit": "person", "zones": 3, "periods": 1, "period_minutes": 60}
+
+
+def add(service: Installation, file: Path, kind: str, public: Any, *more: str) -> list[str]:
+    told = ["--kind", kind, "--public", json.dumps(public), "--epsilon", "1", "--json", *more]
+    return ["dataset", "add", str(file), *told, "--server", service.url, "--key", service.owner_key]
+
+
+def test_visits_become_transitions(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same dataset as its transitions: the content is the same, digit by digit."""
+    file = tmp_path / "visits.csv"
+    file.write_text(VISITS)
+    columns = "patient=pid,time=day,reward=outcome,action=dose"
+    assert cli.run(add(api_only, file, "off_policy_evaluation", PATIENTS, "--columns", columns)) == 0
+    made = json.loads(capfd.readouterr().out)
+    assert made["public"]["ranges"] == PATIENTS["ranges"]
+    assert (made["public"]["features"], made["public"]["off_policy"]) == (1, True)
+    assert "reader" not in made["public"]
+    rows = [("x", 0, 0.3, 0.3, 0, True, 1), ("y", 0, 1, 1, 0.5, True, 1)]
+    rows += [("z", 0, 0.4, 0.505, 0, False, 0), ("z", 1, 0.505, 0.505, 1, True, 1)]
+    names = ("trajectory", "step", "x", "x_next", "reward", "terminal", "target")
+    transitions = [dict(zip(names, row, strict=True)) for row in rows]
+    for row in transitions:
+        row |= {"x": [row["x"]], "x_next": [row["x_next"]], "behaviour": 0.5}
+    with api_only.client() as client:
+        again = client.register("off_policy_evaluation", made["public"], {"transitions": transitions}, cap=1)
+        assert again["id"] == made["id"]
+
+
+def test_trips_by_names_of_zones(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, zones = tmp_path / "trips.csv", tmp_path / "zones.csv"
+    file.write_text("from_zone,to_zone,traveller\nnorth,south,zoe\nsouth,east,adam\nnorth,south,zoe\n")
+    zones.write_text("id\nnorth\neast\nsouth\n")
+    columns = "origin=from_zone,destination=to_zone,person=traveller"
+    assert cli.run(add(api_only, file, "routing", TRIPS, "--columns", columns, "--zones", str(zones))) == 0
+    made = json.loads(capfd.readouterr().out)
+    trips = [(1, 3, 2, "a"), (3, 2, 1, "b")]
+    names = ("origin", "destination", "count", "person")
+    content = {"trips": [{"period": 0, **dict(zip(names, trip, strict=True))} for trip in trips]}
+    with api_only.client() as client:
+        assert client.register("routing", TRIPS, content, cap=1)["id"] == made["id"]
+
+
+def test_a_file_that_is_as_the_service_reads_it_goes_there_as_it_is(
+    api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from discreet_client import readers
+
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    file = tmp_path / "plain.csv"
+    file.write_text("period,origin,destination,count\n0,1,2,5\n0,2,3,7\n")
+    monkeypatch.setattr(readers, "read", never)
+    assert cli.run(add(api_only, file, "routing", {**TRIPS, "unit": "request"})) == 0
+    assert json.loads(capfd.readouterr().out)["name"] == "plain"

@@ -1,0 +1,353 @@
+"""Readers of people's own tables: what they make of good ones, against plain code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet_client import LeftOut, calls, readers
+from discreet_client.episodes import ranges_of
+from discreet_client.tables import TableError
+
+VISITS = {
+    "unit": "trajectory",
+    "ranges": [{"name": "age", "low": 20, "high": 100}, {"name": "pressure", "low": 80, "high": 180}],
+    "reward_bound": 5,
+    "horizon": 12,
+}
+TRIPS = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+EVEN = {"treat": 0.5, "wait": 0.5}
+
+
+def visits(seed: int) -> pd.DataFrame:
+    """Patients of one to nine visits, in no order."""
+    generator = np.random.default_rng(seed)
+    rows = [
+        {
+            "patient": f"p{patient}",
+            "time": time,
+            "reward": generator.uniform(-5, 5),
+            "action": generator.choice([*EVEN]),
+        }
+        | {"age": generator.uniform(0, 120), "pressure": generator.uniform(60, 200)}
+        for patient in range(20)
+        for time in generator.choice(100, generator.integers(1, 10), replace=False).tolist()
+    ]
+    return pd.DataFrame(rows).sample(frac=1, random_state=seed)
+
+
+def plainly(frame: pd.DataFrame, last_row: str) -> set[tuple[Any, ...]]:
+    """(patient's first reward, step, x, next x, reward, terminal) of each transition, visit by visit."""
+    found = set()
+    for _, rows in frame.groupby("patient"):
+        own = rows.sort_values("time")
+        x = np.clip((own[["age", "pressure"]].to_numpy() - [20, 80]) / [80, 100], 0, 1)
+        for step, reward in enumerate(own["reward"]):
+            last = step == len(own) - 1
+            if not last or last_row == "terminal":
+                there = x[step] if last else x[step + 1]
+                found.add((own["reward"].iloc[0], step, *x[step], *there, reward, last))
+    return found
+
+
+@pytest.mark.parametrize("last_row", ["terminal", "next_state"])
+def test_transitions_are_those_of_each_patient_in_order(last_row: str) -> None:
+    frame = visits(3)
+    found = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": {"last_row": last_row}})
+    columns = found.columns
+    assert found.public == {**VISITS, "features": 2}
+    first = columns["step"] == 0
+    begins = dict(zip(columns["trajectory"][first], columns["reward"][first], strict=True))
+    names = ("step", "x_0", "x_1", "x_next_0", "x_next_1", "reward", "terminal")
+    rows = zip(columns["trajectory"], *(columns[name] for name in names), strict=True)
+    assert {(begins[owner], *row) for owner, *row in rows} == plainly(frame, last_row)
+    alone = int((frame.groupby("patient").size() == 1).sum())
+    assert alone
+    assert (str(alone) in found.notes[0]) if last_row == "next_state" else not found.notes
+
+
+def test_a_patient_changes_nothing_of_the_others() -> None:
+    """Whoever comes or goes: the other patients' transitions are the same, so neighbours stay neighbours."""
+    rules = {"interval": 10, "gaps": "end", "missing": "carry", "behaviour": EVEN, "target": {"treat": 1, "wait": 0}}
+    frame = visits(5)
+    missed = (frame["reward"] > 4).groupby(frame["patient"]).cumsum()
+    frame["time"] = frame.groupby("patient").cumcount() * 10 + 30 * missed
+    frame.loc[frame["time"] % 40 == 20, "age"] = np.nan
+
+    def others(source: pd.DataFrame) -> set[tuple[Any, ...]]:
+        columns = readers.read("off_policy_evaluation", source, {**VISITS, "reader": rules}).columns
+        return set(zip(*(columns[name].tolist() for name in sorted(columns) if name != "trajectory"), strict=True))
+
+    whole = others(frame)
+    for patient in ("p1", "p7", "p11"):
+        assert others(frame[frame["patient"] != patient]) | others(frame[frame["patient"] == patient]) == whole
+
+
+def test_gaps_missing_values_and_ends() -> None:
+    told = "patient,time,age,pressure,reward,terminal\n"
+    rows = [("a", 0, 20, 80, 0, 0), ("a", 1, "", 130, 1, 0), ("a", 3, 100, 180, 2, 1), ("b", 5, 60, 80, 3, 1)]
+    table = read_text(told, rows)
+    rules = {"interval": 1, "gaps": "end", "missing": "carry"}
+    found = readers.read("off_policy_evaluation", table, {**VISITS, "reader": rules})
+    assert found.columns["trajectory"].tolist() == [0, 1]
+    assert found.columns["x_0"].tolist() == [0, 0.5]
+    assert found.columns["x_next_0"].tolist() == [0, 0.5]  # carried over; then the gap
+    assert found.columns["x_next_1"].tolist() == [0.5, 0]
+    assert found.columns["terminal"].tolist() == [False, True]
+    assert len(found.notes) == 2
+
+
+def read_text(header: str, rows: Any) -> Any:
+    from discreet_client.tables import read_csv
+
+    return read_csv((header + "\n".join(",".join(map(str, row)) for row in rows)).encode())
+
+
+def test_a_policy_gives_each_action_its_probability() -> None:
+    rules = {"behaviour": EVEN, "target": {"treat": 0.9, "wait": 0.1}}
+    frame = visits(1)
+    found = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": rules}).columns
+    treated = frame.set_index("reward")["action"] == "treat"
+    assert found["behaviour"].tolist() == [0.5] * len(frame)
+    assert found["target"].tolist() == [0.9 if treated[reward] else 0.1 for reward in found["reward"]]
+
+
+def test_every_way_to_give_a_table_is_the_same(tmp_path: Path) -> None:
+    frame = visits(2)
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    frame.to_csv(tmp_path / "german.csv", index=False, sep=";", decimal=",")
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "visits.parquet")
+    whole = readers.read("off_policy_evaluation", frame, VISITS).columns
+    mapping = {name: frame[name].to_numpy() for name in frame.columns}
+    files = [tmp_path / name for name in ("visits.csv", "german.csv", "visits.parquet")]
+    for source in (*files, mapping, pa.Table.from_pandas(frame)):
+        found = readers.read("off_policy_evaluation", source, VISITS).columns
+        for name, column in whole.items():
+            np.testing.assert_array_equal(found[name], column)
+
+
+def test_types_of_pandas() -> None:
+    """Integers that may lack, strings and categories are columns as others."""
+    frame = visits(4)
+    typed = frame.astype({"time": "Int64", "patient": "string", "action": "category", "age": "Float64"})
+    rules = {"behaviour": EVEN, "target": EVEN}
+    plain = readers.read("off_policy_evaluation", frame, {**VISITS, "reader": rules}).columns
+    for name, column in readers.read("off_policy_evaluation", typed, {**VISITS, "reader": rules}).columns.items():
+        np.testing.assert_array_equal(column, plain[name])
+    typed.loc[typed.index[3], "age"] = pd.NA
+    with pytest.raises(TableError, match="row 3, column age: a value is missing"):
+        readers.read("off_policy_evaluation", typed, VISITS)
+
+
+def test_dates_count_in_days() -> None:
+    days = ["2026-03-01", "2026-03-08", "2026-03-15", "2026-04-15"]
+    columns = {"patient": [1] * 4, "time": days, "state": [0, 1, 2, 0], "reward": [0.0] * 4}
+    public = {"unit": "trajectory", "states": 3, "reward_bound": 1, "horizon": 4}
+    for time in (
+        days,
+        np.array(days, dtype="datetime64[D]"),
+        pd.to_datetime(pd.Series(days)).dt.tz_localize("Europe/Berlin"),
+    ):
+        read = {**columns, "time": time}
+        found = readers.read("off_policy_evaluation", read, {**public, "reader": {"interval": 7, "gaps": "end"}})
+        assert found.columns["next_state"].tolist() == [1, 2]
+        with pytest.raises(TableError, match=r"^row 3, column time: more than an interval of 7 days"):
+            readers.read("off_policy_evaluation", read, {**public, "reader": {"interval": 7}})
+
+
+def test_trips_by_the_clock_of_a_place() -> None:
+    """Clocks change on 25 October 2026: seven in the morning stays seven in the morning, with and without offsets."""
+    rules = {"start": "2026-10-24T07:00", "every": "day", "time_zone": "Europe/Berlin", "zones": {"A": 1, "B": 2}}
+    times = [
+        "2026-10-24T07:00",
+        "2026-10-25T07:59",
+        "2026-10-25T06:30:00+00:00",
+        "2026-10-24T05:30Z",
+        "2026-10-25T08:00",
+    ]
+    table = {"o": list("ABABA"), "d": list("BABAB"), "when": times}
+    names = {"origin": "o", "destination": "d", "time": "when"}
+    with pytest.raises(TableError, match="row 4, column time: outside of the 2 public periods"):
+        readers.read("routing", table, {**TRIPS, "reader": rules}, names)
+    found = readers.read("routing", table, {**TRIPS, "reader": {**rules, "outside": "leave_out"}}, names)
+    assert found.columns["period"].tolist() == [0, 1, 1, 0]
+    assert found.columns["origin"].tolist() == [1, 2, 1, 2]
+    assert found.columns["count"].tolist() == [1, 1, 1, 1]
+    assert found.notes == ["1 trip outside of the public periods is left out"]
+    assert found.public == TRIPS
+
+
+def test_trips_of_one_hour_after_the_other() -> None:
+    """Hour by hour the night of 25 October has 25 of them, and its twice-shown hour needs an offset."""
+    rules = {"start": "2026-10-25T00:00", "time_zone": "Europe/Berlin"}
+    public = {**TRIPS, "periods": 25, "reader": rules}
+
+    def period(time: str) -> int:
+        found = readers.read("routing", {"origin": [1], "destination": [2], "time": [time]}, public)
+        return int(found.columns["period"][0])
+
+    assert period("2026-10-25T23:59") == 24
+    assert [period(f"2026-10-25T02:30:00{offset}") for offset in ("+02:00", "+01:00")] == [2, 3]
+    with pytest.raises(TableError, match="clocks in Europe/Berlin skip this time or show it twice"):
+        period("2026-10-25T02:30")
+
+
+def test_persons_become_numbers() -> None:
+    table = {"from": [1, 1, 2], "to": [2, 2, 3], "traveller": ["zoe", "adam", "zoe"]}
+    names = {"origin": "from", "destination": "to", "person": "traveller"}
+    found = readers.read("routing", table, {**TRIPS, "unit": "person", "periods": 1}, names).columns
+    assert found["person"].tolist() == [1, 0, 1]
+    assert found["period"].tolist() == [0, 0, 0]
+
+
+def test_rounding_says_what_it_changed() -> None:
+    table = {"origin": [1, 2, 3], "destination": [2, 3, 1], "count": [0.4, 2.5, 3.7], "period": [0, 0, 1]}
+    found = readers.read("routing", table, {**TRIPS, "reader": {"round_trips": True}})
+    assert found.columns["count"].tolist() == [0, 2, 4]
+    assert found.notes == ["rounding made 6 trips of 6.60"]
+
+
+def test_zones_by_a_table(tmp_path: Path) -> None:
+    zones = tmp_path / "zones.csv"
+    zones.write_text("id,number\n0815,2\nB,1\n")
+    table = read_text("origin,destination\n", [("0815", "B")])
+    found = readers.read("routing", table, {**TRIPS, "periods": 1, "reader": {"zones": str(zones)}}).columns
+    assert (found["origin"].tolist(), found["destination"].tolist()) == ([2], [1])
+
+
+def test_omx_files(tmp_path: Path) -> None:
+    """The layout of open matrix files, as openmatrix writes it."""
+    h5py = pytest.importorskip(
+        "h5py", reason="OMX files are not tested: h5py (extra omx of discreet-client) is missing"
+    )
+    path = tmp_path / "demand.omx"
+    trips = np.array([[0, 5.0, 0], [1, 0, 2], [0, 3, 0]])
+    with h5py.File(path, "w") as file:
+        file.attrs["OMX_VERSION"] = b"0.2"
+        file.create_group("data").create_dataset("am", data=trips)
+        file.create_group("lookup").create_dataset("taz", data=np.array([11, 12, 20]))
+    named = {"zones": {"20": 1, "11": 2, "12": 3}}
+    for rules, place in (({}, np.array([9, 0, 1, 2])), (named, np.array([9, 2, 0, 1]))):
+        found = readers.read("routing", path, {**TRIPS, "periods": 1, "reader": rules}).columns
+        made = np.zeros((3, 3))
+        made[place[found["origin"]], place[found["destination"]]] = found["count"]
+        np.testing.assert_array_equal(made, trips)
+
+
+def test_meters_in_local_time() -> None:
+    """The hour that is shown twice is told by the order of each meter's rows."""
+    shown = ["2026-10-25T02:00", "2026-10-25T02:30", "2026-10-25T02:00", "2026-10-25T02:30"]
+    table = {"meter": ["b", "a"] * 4, "when": [time for time in shown for _ in range(2)], "power": range(8)}
+    names = {"participant": "meter", "time": "when", "kw": "power"}
+    found = readers.read("dr_ensemble", table, {"reader": {"time_zone": "Europe/Berlin"}}, names)
+    assert found.public == {}
+    assert found.columns["participant"].tolist() == [1, 0] * 4
+    offsets = [time[-6:] for time in found.columns["time"].tolist()]
+    assert offsets == ["+02:00"] * 4 + ["+01:00"] * 4
+
+
+def test_what_is_left_out_is_a_warning() -> None:
+    public = {**VISITS, "reader": {"last_row": "next_state"}}
+    given = {"cap": 1, "name": None, "mode": None, "account": None}
+    with pytest.warns(LeftOut, match="with a single visit"):
+        body = calls.dataset_body("off_policy_evaluation", public, visits(3), **given)
+    assert body["public"] == {"features": 2, **VISITS}
+
+
+def walk(generator: np.random.Generator, *, cut: bool) -> dict[str, Any]:
+    """A Gymnasium episode: T + 1 observations of two numbers, T actions and rewards."""
+    steps = int(generator.integers(2, 6))
+    seen = generator.uniform(-2, 2, (steps + 1, 2))
+    ended = np.arange(steps) == steps - 1
+    told = {"terminations": ended & (not cut), "truncations": ended & cut}
+    return {"observations": seen, "actions": generator.integers(0, 2, steps), "rewards": seen[1:, 0] / 2, **told}
+
+
+WALKS = {"unit": "trajectory", "reward_bound": 1, "horizon": 6}
+
+
+def minari_dataset(walks: list[dict[str, Any]]) -> Any:
+    return SimpleNamespace(iterate_episodes=lambda: iter([SimpleNamespace(**walk) for walk in walks]))
+
+
+def d3rlpy_dataset(walks: list[dict[str, Any]]) -> Any:
+    """Of T steps T observations, actions and rewards of two axes, and one word of the end."""
+    found = [
+        SimpleNamespace(
+            observations=walk["observations"][:-1],
+            actions=walk["actions"][:, None],
+            rewards=walk["rewards"][:, None],
+            terminated=bool(walk["terminations"][-1]),
+        )
+        for walk in walks
+    ]
+    return SimpleNamespace(episodes=found)
+
+
+@pytest.mark.parametrize("form", [list, minari_dataset, d3rlpy_dataset])
+def test_episodes(form: Any) -> None:
+    """Step by step what happened; without the observation after a cut the step before it has no next state."""
+    generator = np.random.default_rng(8)
+    walks = [walk(generator, cut=number % 2 == 1) for number in range(10)]
+    space = SimpleSpace(np.array([-2.0, -1.0]), np.array([2.0, 1.0]))
+    policies = {
+        "behaviour": lambda seen, actions: np.where(actions == 1, 0.25, 0.75),
+        "target": lambda seen, actions: np.where((seen[:, 0] > 0) == (actions == 1), 1.0, 0.0),
+    }
+    public = {**WALKS, "ranges": ranges_of(space), "reader": policies}
+    found = readers.read("off_policy_evaluation", form(walks), public).columns
+    place, whole = 0, form is not d3rlpy_dataset
+    for number, episode in enumerate(walks):
+        scaled = np.clip((episode["observations"] - [-2, -1]) / [4, 2], 0, 1)
+        cut = bool(episode["truncations"][-1])
+        steps = len(episode["rewards"]) - (cut and not whole)
+        here = slice(place, place + steps)
+        assert (found["trajectory"][here] == number).all()
+        for axis in range(2):
+            np.testing.assert_array_equal(found[f"x_{axis}"][here], scaled[:steps, axis])
+            onward = steps if cut else steps - 1  # of an end the next state is not looked at
+            np.testing.assert_array_equal(found[f"x_next_{axis}"][here][:onward], scaled[1 : onward + 1, axis])
+        np.testing.assert_array_equal(found["reward"][here], episode["rewards"][:steps])
+        assert found["terminal"][here].tolist() == [False] * (steps - 1) + [not cut]
+        treated = episode["actions"][:steps] == 1
+        np.testing.assert_array_equal(found["behaviour"][here], np.where(treated, 0.25, 0.75))
+        follows = (episode["observations"][:steps, 0] > 0) == treated
+        np.testing.assert_array_equal(found["target"][here], follows.astype(float))
+        place += steps
+    assert place == found["step"].size
+
+
+class SimpleSpace:
+    """What `ranges_of` needs of a Box."""
+
+    def __init__(self, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> None:
+        self.low, self.high = low, high
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"actions": [1]}, "episode 0 has 3 observations, 1 actions and 2 rewards: as many are needed, or one"),
+        ({"observations": [[1.0], [2.0], [3.0]]}, "observations of 1 coordinates; public.ranges name 2"),
+        ({"observations": {"position": [1, 2, 3]}}, "episode 0: observations of several parts; make them one array"),
+        ({"terminations": None}, "episode 0 says nothing of its end"),
+    ],
+)
+def test_episodes_that_are_none(change: dict[str, Any], says: str) -> None:
+    episode = {"observations": np.zeros((3, 2)), "actions": [0, 1], "rewards": [0, 0], "terminations": [False, True]}
+    episode = {name: value for name, value in {**episode, **change}.items() if value is not None}
+    ranges = ranges_of(SimpleSpace(np.zeros(2), np.ones(2)))
+    with pytest.raises(TableError, match=says):
+        readers.read("off_policy_evaluation", [episode], {**WALKS, "ranges": ranges})
+
+
+def test_a_space_without_bounds_has_no_ranges() -> None:
+    with pytest.raises(TableError, match="an observation space without bounds"):
+        ranges_of(SimpleSpace(np.array([-np.inf]), np.array([1.0])))
