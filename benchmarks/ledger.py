@@ -122,7 +122,7 @@ class Submissions:
             events=planned.texts.events,
         )
         async with self.services.database.transaction(self.principal.tenant_id) as connection:
-            standing = (await ledger.standings(connection, [self.own]))[self.own]
+            standing = (await ledger.balances(connection, [self.own]))[self.own]
             cap = budgets.cap_of(standing)
             for _ in range(ACCOUNTS - 1):
                 account = new_id("acc")
