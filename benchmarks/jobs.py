@@ -65,7 +65,8 @@ def run() -> list[dict[str, Any]]:
     ]
 
 
-def _direct(problem: Problem, dataset: Dataset, budget: Budget) -> float:
+def _direct(problem: Problem, dataset: Dataset | None, budget: Budget) -> float:
+    assert dataset is not None
     content = dataset.read_rows(dataset.public, dataset.content)
     seconds = []
     for _ in range(JOBS):

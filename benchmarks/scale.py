@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -302,7 +303,7 @@ def workers(server: EmbeddedPostgres, folder: Path) -> list[dict[str, Any]]:
                 rates[count] = len(made) / float(seconds)
             finally:
                 for process in started:
-                    end(process, (15, 30.0))
+                    end(process, (signal.SIGTERM, 30.0))
                 with side.connect() as connection:
                     connection.execute("DELETE FROM procrastinate_workers")
     alone = (f"{WORKERS[0]} worker", rates[WORKERS[0]])

@@ -52,5 +52,5 @@ class Sleeping:
 
 if __name__ == "__main__":
     Sleeping.seconds = float(sys.argv[1])
-    main.Zygote = Sleeping  # type: ignore[assignment,misc]
+    main.Zygote = Sleeping  # type: ignore[assignment, attr-defined]
     asyncio.run(main.serve(Settings()))

@@ -14,6 +14,8 @@ from typing import Any
 MOSTLY_NOISE = "mostly noise: at this price the noise is as large as what it covers, so these numbers tell little"
 NOTHING = "nothing above the noise"
 """Of a number that is 0 because all that was released is noise, and not because it was found to be 0."""
+NOT_CONVERGED = "not converged: the iteration stopped before it settled, so this is no optimum"
+"""Of a result whose `status` is `iteration_limit`."""
 MOST_ROWS = 12
 """Rows that a sentence names."""
 
@@ -67,6 +69,11 @@ class Stated:
 def is_mostly_noise(result: Mapping[str, Any]) -> bool:
     """Whether the result says of itself that it is mostly noise."""
     return bool((result.get("uncertainty") or {}).get("mostly_noise"))
+
+
+def is_not_converged(result: Mapping[str, Any]) -> bool:
+    """Whether the iteration behind the result stopped at its limit, before it had settled."""
+    return result.get("status") == "iteration_limit"
 
 
 def combined(result: Mapping[str, Any]) -> str:

@@ -5162,6 +5162,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `object_altered`: A stored public object is not what was stored first */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -5425,7 +5434,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `result_altered`: The stored result is not what was published */
+            /** @description `object_altered`: A stored public object is not what was stored first; `result_altered`: The stored result is not what was published */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -6581,6 +6590,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `object_altered`: A stored public object is not what was stored first */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6695,6 +6713,15 @@ export interface operations {
                 headers: {
                     /** @description Seconds to wait before asking again */
                     "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `object_altered`: A stored public object is not what was stored first */
+            500: {
+                headers: {
                     [name: string]: unknown;
                 };
                 content: {

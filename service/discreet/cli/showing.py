@@ -152,8 +152,8 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
         screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
-    if answer["result"].get("status") == "iteration_limit":
-        screen.print("not converged: what follows is where the iteration stopped, and no optimum", style="bold yellow")
+    if intervals.is_not_converged(answer["result"]):
+        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")

@@ -305,6 +305,7 @@ def submit_job(body: models.JobRequest, *, idempotency_key: str | None = None) -
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
+    500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -358,7 +359,7 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     404 not_found
     409 no_result
     429 rate_limited
-    500 result_altered
+    500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
         signing_key_unknown, unavailable, wrong_schema
     """
@@ -593,6 +594,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
+    500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
@@ -617,6 +619,7 @@ def rehearse_job(body: models.RehearsalRequest, *, idempotency_key: str | None =
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
+    500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
         wrong_schema
     """
