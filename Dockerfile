@@ -13,6 +13,7 @@ RUN python -m venv /opt/discreet
 COPY .ci/lock/runtime.txt .ci/lock/runtime.txt
 RUN /opt/discreet/bin/python -m pip install --quiet --only-binary :all: --no-deps --require-hashes -r .ci/lock/runtime.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY docs docs
 COPY migrations migrations
 COPY service service
 COPY clients/python clients/python

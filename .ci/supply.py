@@ -32,7 +32,7 @@ LOCK = ROOT / ".ci" / "lock" / "runtime.txt"
 PAGE = ROOT / "docs" / "licences.md"
 SBOM = ROOT / "build" / "sbom.json"
 DISTRIBUTIONS = {
-    "discreet": ("service", "migrations", "pyproject.toml", "README.md"),
+    "discreet": ("service", "migrations", "docs", "pyproject.toml", "README.md"),
     "discreet-client": ("clients/python",),
 }
 """What each wheel is built from."""

@@ -36,6 +36,8 @@ def test_every_page_is_in_the_navigation() -> None:
     names = [str(page.relative_to(ROOT / "docs")) for page in DOCS]
     missing = [name for name in names if not any(name in part for part in nav)]
     assert not missing
+    listed = text("index").partition("## All pages")[2]
+    assert not [name for name in names if name != "index.md" and f"]({name})" not in listed]
 
 
 def test_the_map_is_true() -> None:

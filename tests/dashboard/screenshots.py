@@ -58,6 +58,8 @@ def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
         "audit": "/audit",
         "admin": "/admin",
         "not-found": "/jobs/job_of_another_tenant",
+        "help": "/help",
+        "help-dashboard": "/help/dashboard#a-new-job",
     }
 
 

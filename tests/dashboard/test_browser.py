@@ -424,6 +424,9 @@ def pages_of(people: Tenant) -> list[str]:
         "/audit",
         "/admin",
         "/jobs/job_of_nobody",
+        "/help",
+        "/help/dashboard",
+        "/help/problems/routing",
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
+from tests.dashboard.test_help import help_of, leads_to_a_heading
 
 FIRST_PAINT_BYTES = 200_000
 EVIL = "</textarea></script><script>alert(1)</script><img src=x onerror=alert(2)>\"' {{7*7}}"
@@ -122,6 +123,8 @@ def check_page(page: Page) -> None:
             assert str(values.get(name, "/")).startswith(("/", "#")), (tag, values)
     assert dict(page.tags)["html"]["lang"] == "en"
     assert len([tag for tag, _ in page.tags if tag == "h1"]) == 1, page.response.url
+    (leads,) = help_of(page)
+    assert leads_to_a_heading(leads), (page.response.url, leads)
     ids = [values["id"] for _, values in page.tags if "id" in values]
     assert len(ids) == len(set(ids)), page.response.url
     labelled = {values.get("for") for tag, values in page.tags if tag == "label"}

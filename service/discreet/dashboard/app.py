@@ -13,7 +13,19 @@ from starlette.responses import Response
 
 from discreet.dashboard import assets, results
 from discreet.dashboard.pages import go_to, render, wants_page
-from discreet.dashboard.routes import admin, audit, budgets, compare, datasets, export, jobs, ledger, login, new_job
+from discreet.dashboard.routes import (
+    admin,
+    audit,
+    budgets,
+    compare,
+    datasets,
+    documentation,
+    export,
+    jobs,
+    ledger,
+    login,
+    new_job,
+)
 
 NEXT_STEPS = {
     401: "Log in and try again.",
@@ -37,7 +49,22 @@ LAST_STEP = "Load the page again. If it stays, tell whoever runs this server."
 
 def install(app: FastAPI) -> None:
     """Add all pages, and show refusals as pages to people who look at pages."""
-    for module in (login, budgets, compare, export, new_job, jobs, results, datasets, ledger, audit, admin, assets):
+    pages = (
+        login,
+        budgets,
+        compare,
+        export,
+        new_job,
+        jobs,
+        results,
+        datasets,
+        ledger,
+        audit,
+        admin,
+        documentation,
+        assets,
+    )
+    for module in pages:
         app.include_router(module.router)
     for kind, handler in list(app.exception_handlers.items()):
         app.exception_handlers[kind] = _for_people(handler)

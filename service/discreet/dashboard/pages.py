@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from discreet.dashboard import assets, cookies, rounding, words
+from discreet.dashboard import assets, cookies, help_links, rounding, words
 from discreet.figures.charts import distribution
 from discreet_client import intervals
 
@@ -49,6 +49,7 @@ def render(request: Request, template: str, *, status: int = 200, charts: object
     text = environment.get_template(template).render(
         request=request,
         path=request.url.path,
+        help=help_links.of(template),
         viewer=viewer,
         csrf="" if viewer is None else viewer.csrf,
         menu=[] if viewer is None else [(link, name) for link, name, roles in MENU if viewer.may(*roles)],

@@ -17,7 +17,7 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 from discreet.dashboard import cookies, forms
-from discreet.errors import Forbidden, Unauthenticated
+from discreet.errors import Forbidden, Unauthenticated, Unavailable
 from discreet.storage.tenants import Principal
 from discreet.usecases import logins
 from discreet.usecases.access import require
@@ -79,6 +79,14 @@ async def viewer(request: Request) -> Viewer:
     return found
 
 
+async def visitor(request: Request) -> Viewer | None:
+    """Who is logged in, if anybody is and that can be known: for pages that are open to all."""
+    try:
+        return await viewer(request)
+    except (Unauthenticated, Unavailable):
+        return None
+
+
 async def is_logged_in(request: Request) -> bool:
     """Whether the session still counts: asked by streams, which outlive the look at the beginning."""
     return await logins.find(_services(request), cookies.read(request, SESSION_COOKIE)) is not None
@@ -130,6 +138,7 @@ def remember(request: Request, response: Response, opened: Opened) -> None:
 
 
 CurrentViewer = Annotated[Viewer, Depends(viewer)]
+Visitor = Annotated[Viewer | None, Depends(visitor)]
 
 
 def only(*roles: str) -> Callable[[Viewer], Awaitable[Viewer]]:

@@ -1,0 +1,37 @@
+"""Which paragraph of the documentation explains a page: the one place that says so."""
+
+from __future__ import annotations
+
+from discreet.dashboard import handbook
+
+PARAGRAPHS = {
+    "admin.html": "dashboard#administration",
+    "audit.html": "dashboard#the-audit",
+    "budget.html": "dashboard#budgets",
+    "budgets.html": "dashboard#budgets",
+    "certificate.html": "dashboard#a-job-and-its-answer",
+    "compare.html": "dashboard#two-jobs-side-by-side",
+    "compare_choose.html": "dashboard#two-jobs-side-by-side",
+    "dataset.html": "dashboard#datasets",
+    "dataset_content.html": "dashboard#registering-a-dataset",
+    "dataset_delete.html": "dashboard#deleting-a-dataset",
+    "dataset_new.html": "dashboard#registering-a-dataset",
+    "datasets.html": "dashboard#datasets",
+    "entry.html": "dashboard#the-ledger",
+    "help.html": "index#all-pages",
+    "job.html": "dashboard#a-job-and-its-answer",
+    "job_new.html": "dashboard#a-new-job",
+    "jobs.html": "dashboard#jobs",
+    "ledger.html": "dashboard#the-ledger",
+    "login.html": "dashboard#logging-in",
+    "login_link.html": "dashboard#logging-in",
+    "problem.html": "dashboard#when-something-is-refused",
+    "results/policy.html": "dashboard#charts",
+}
+"""By template: a page of `docs/` and the anchor of a heading on it."""
+
+
+def of(template: str) -> str:
+    """The address of the paragraph that explains what this template shows."""
+    name, _, anchor = PARAGRAPHS[template].partition("#")
+    return f"{handbook.address(name)}#{anchor}"

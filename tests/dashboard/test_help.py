@@ -1,0 +1,252 @@
+"""The documentation as it is served: every page, link, anchor and picture, and the way to it from every other page."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import httpx
+import pytest
+from markupsafe import escape
+
+from discreet.api.app import create_app
+from discreet.dashboard import handbook, help_links, pages
+from discreet.dashboard.app import install
+from discreet.settings import Settings
+from tests.conftest import Installation
+from tests.dashboard.browsing import Browser, Page
+from tests.dashboard.test_headers import addresses
+
+ROOT = Path(__file__).parents[2]
+TEXT = {
+    path.relative_to(ROOT / "docs").with_suffix("").as_posix(): path.read_text()
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if "reference" not in path.parts
+}
+
+
+def help_of(page: Page) -> list[str]:
+    """Where the help links of a page lead."""
+    return [str(values["href"]) for tag, values in page.tags if tag == "a" and values.get("class") == "help"]
+
+
+def leads_to_a_heading(address: str) -> bool:
+    """Whether an address of this documentation exists, with its anchor."""
+    place, _, anchor = address.partition("#")
+    page = handbook.page(place.removeprefix("/help").removeprefix("/") or handbook.START)
+    return not anchor or anchor in page.anchors
+
+
+def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
+    """With its headings, links, tables and pictures; with nothing that the policy of pages would refuse."""
+    pictures, internal, outside = set[str](), 0, 0
+    with Browser(api_only) as visitor:
+        served = {name: visitor.get(handbook.address(name)) for name in TEXT}
+    for name, page in served.items():
+        text = TEXT[name]
+        assert page.status == 200, name
+        assert page.response.headers["content-security-policy"] == pages.policy(charts=False)
+        assert [tag for tag, _ in page.tags].count("h1") == 1, name
+        code = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        assert len([tag for tag, _ in page.tags if tag == "h2"]) == len(re.findall("^## ", code, re.MULTILINE))
+        rules = re.findall(r"^\|[-|: ]*-[-|: ]*\|$", code, re.MULTILINE)
+        assert [tag for tag, _ in page.tags].count("table") == len(rules), name
+        ids = [values["id"] for _, values in page.tags if "id" in values]
+        assert len(ids) == len(set(ids)), name
+        assert "<!--" not in page.text
+        for tag, values in page.tags:
+            assert "style" not in values, (name, tag)
+            if tag == "img":
+                pictures.add(str(values["src"]))
+                assert values["alt"], name
+        for link in page.links:
+            if link == "#main":  # of the frame
+                continue
+            if link.startswith("/help") or link.startswith("#"):
+                internal += 1
+                assert leads_to_a_heading(link if link[0] == "/" else handbook.address(name) + link), (name, link)
+            else:
+                outside += link.startswith("https://")
+                assert link.startswith(("/", "https://")), (name, link)
+    assert internal > 200
+    assert outside > 0
+    assert len(pictures) > 10
+    with api_only.http() as http:
+        for source in pictures:
+            answer = http.get(source)
+            assert answer.headers["content-type"] in ("image/png", "image/svg+xml")
+            assert "immutable" in answer.headers["cache-control"], source
+            assert answer.content == (ROOT / "docs" / httpx.URL(source).path.removeprefix("/help/")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/help/nothing",
+        "/help/reference/python",
+        "/help/index.md",
+        "/help/..%2FREADME",
+        "/help/pictures/dashboard",
+        "/help/pictures/..%2Findex.md",
+    ],
+)
+def test_what_is_no_page_is_refused_with_a_page(api_only: Installation, address: str) -> None:
+    with Browser(api_only) as visitor:
+        page = visitor.get(address)
+    assert page.status == 404
+    assert help_of(page) == ["/help/dashboard#when-something-is-refused"]
+
+
+def test_whoever_is_logged_in_keeps_the_menu(api_only: Installation) -> None:
+    with Browser.logged_in(api_only) as owner:
+        page = owner.get("/help/dashboard")
+        assert {"/jobs", "/datasets", "/admin"} <= set(page.links)
+    with Browser(api_only) as visitor:
+        assert not {"/jobs", "/admin"} & set(visitor.get("/help/dashboard").links)
+
+
+# The way from every page ---------------------------------------------------------------------------------------------
+
+
+def test_every_template_of_a_page_has_its_paragraph() -> None:
+    folder = Path(pages.__file__).parent / "templates"
+    whole = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.html")
+        if '{% extends "base.html" %}' in path.read_text()
+    }
+    assert set(help_links.PARAGRAPHS) == whole
+    for template in whole:
+        address = help_links.of(template)
+        assert "#" in address
+        assert leads_to_a_heading(address), (template, address)
+
+
+def test_every_route_that_renders_a_page_has_its_link(api_only: Installation) -> None:
+    """Refusals too: what is walked has no objects. Pages of objects are looked at in test_pages."""
+    seen = set[str]()
+    with Browser.logged_in(api_only) as owner, Browser(api_only) as visitor:
+        answers = [
+            each.http.get(address, follow_redirects=True) for each in (owner, visitor) for address in addresses()
+        ]
+    for answer in answers:
+        path = answer.url.path
+        # The API's contract has a page and a policy of its own.
+        if path != "/docs" and answer.headers.get("content-type", "").startswith("text/html"):
+            (link,) = help_of(Page(answer))
+            assert leads_to_a_heading(link), (path, link)
+            seen.add(link)
+    assert len(seen) > 10
+
+
+# The text as it is rendered ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty documentation."""
+    caches = (handbook.names, handbook.page, handbook.picture)
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.setattr(handbook, "folder", lambda: tmp_path)
+    for each in caches:
+        each.cache_clear()
+    yield tmp_path
+    for each in caches:
+        each.cache_clear()
+
+
+HOSTILE = """# A *title* with `code`
+
+<script>alert(1)</script>
+
+Words <b onclick="alert(2)">bold</b><!-- nobody reads this --> [run](javascript:alert(3)).
+
+<!-- nor
+this -->
+
+## Twice
+
+## Twice
+
+| left | right | |
+|---|--:|---|
+| [up](../README.md#top) | 1 | [there](folder/other.md#far) |
+
+![seen](pictures/dot.svg) and [here](#twice_1), [the API](reference/api.md), [out](https://example.com/x).
+"""
+
+
+def test_markup_of_the_text_stays_text(book: Path) -> None:
+    (book / "folder").mkdir()
+    (book / "index.md").write_text(HOSTILE)
+    (book / "folder" / "other.md").write_text("# Other\n\n## Far\n\n[back](../index.md), [code](../../service/x.py)\n")
+    (book / "pictures" / "dot.svg").write_text("<svg/>")
+    page = handbook.page("index")
+    assert page.title == "A title with code"
+    assert [(one.level, one.anchor) for one in page.sections] == [
+        (1, "a-title-with-code"),
+        (2, "twice"),
+        (2, "twice_1"),
+    ]
+    assert str(escape("<script>alert(1)</script>")) in page.body
+    assert "<script" not in page.body
+    assert "<b onclick" not in page.body
+    assert "nobody" not in page.body
+    assert "nor\n" not in page.body
+    assert 'href="javascript' not in page.body
+    assert "style=" not in page.body
+    assert page.body.count('class="number"') == 2
+    assert "up (<code>README.md</code>)" in page.body
+    assert '<a href="/help/folder/other#far">there</a>' in page.body
+    assert '<a href="#twice_1">here</a>' in page.body
+    assert '<a href="/docs">the API</a>' in page.body
+    assert '<a href="https://example.com/x" rel="noreferrer">out</a>' in page.body
+    version = handbook.picture("dot.svg").version
+    assert f'<img src="/help/pictures/dot.svg?v={version}" alt="seen"' in page.body
+    assert '<a href="/help">back</a>, code (<code>service/x.py</code>)' in handbook.page("folder/other").body
+
+
+def test_anchors_are_those_of_the_site() -> None:
+    """By the rule of Python-Markdown's `toc`, whose ids other texts link to."""
+    assert handbook.anchor("Method `gradient`: the paper's Algorithm 1, as far as it holds".replace("`", "")) == (
+        "method-gradient-the-papers-algorithm-1-as-far-as-it-holds"
+    )
+    assert handbook.anchor("After: every number – with its  interval") == "after-every-number-with-its-interval"
+
+
+# The text in an installation -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def supply() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("supply", ROOT / ".ci" / "supply.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["supply"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_wheel_carries_the_text_and_no_more(supply: ModuleType, tmp_path: Path) -> None:
+    with zipfile.ZipFile(supply.build("discreet", tmp_path, 0o022)) as wheel:
+        names = wheel.namelist()
+        inside = {name.removeprefix("discreet/_docs/") for name in names if name.startswith("discreet/_docs/")}
+        assert {f"{name}.md" for name in TEXT} <= inside
+        pictures = {path.name for path in (ROOT / "docs/pictures").iterdir() if path.is_file()}
+        assert inside - {f"{name}.md" for name in TEXT} == {f"pictures/{name}" for name in pictures}
+        assert wheel.read("discreet/_docs/problems/routing.md").decode() == TEXT["problems/routing"]
+        assert {name.partition("/")[0] for name in names} == {"discreet", "discreet-0.1.0.dist-info"}
+        assert {"discreet/__init__.py", "discreet/_migrations/env.py", "discreet/dashboard/templates/help.html"} <= set(
+            names
+        )
+
+
+def test_routes_of_help_are_open_and_in_no_contract() -> None:
+    schema = create_app(Settings(), pages=install).openapi()
+    assert not [path for path in schema["paths"] if path.startswith("/help")]
