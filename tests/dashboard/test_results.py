@@ -17,6 +17,7 @@ from discreet.dashboard.answers import _read
 from discreet.dashboard.pages import environment
 from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
+from discreet.problems.answers import headlines_of
 from discreet.web import drawings
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
@@ -98,6 +99,52 @@ def test_jobs_side_by_side_say_what_differs(service: Installation, routed: tuple
             assert visitor.get(f"/jobs/compare?{pair}").status == 404
 
 
+def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, str], str]) -> None:
+    """On the job's page, on the page that is saved and in a comparison; price, times and plan are details below it."""
+    keys, job = routed
+    with service.client(keys["owner"]) as owner:
+        answer = owner.result(job)["result"]
+        (first, *_) = headlines_of(owner.job(job)["problem"], answer)
+    assert first.good_for
+    with Browser.logged_in(service, keys["analyst"]) as visitor:
+        page = visitor.get(f"/jobs/{job}").text
+        saved = visitor.get(f"/jobs/{job}/page.html").text
+        for text in (page, saved):
+            flat = " ".join(text.split())
+            places = [flat.index(part) for part in (first.figure, first.good_for, "Price")]
+            assert places == sorted(places), places
+            assert flat.index(first.figure) < flat.index("Iterations of the assignment")
+        details = visitor.get(f"/jobs/{job}").response.text.partition('<details id="facts">')[2].partition("</details>")
+        assert all(part in details[0] for part in ("Submitted", "Privacy unit"))
+        both = visitor.get(f"/jobs/compare?job={job}&job={tenant_job(service, keys, job)}").response.text
+        assert both.count('class="headline"') == 2
+        assert both.index('class="headline"') < both.index("What was asked")
+    with Browser.logged_in(service, keys["auditor"]) as auditor:
+        told = auditor.get(f"/jobs/{job}")
+        assert (first.figure in told.text, "Submitted" in told.text) == (False, True)
+
+
+def tenant_job(service: Installation, keys: dict[str, str], job: str) -> str:
+    """Another job that asks the same release again."""
+    with service.client(keys["owner"]) as owner:
+        asked = {name: value for name, value in owner.job(job)["problem"].items() if name != "dataset"}
+        again = str(owner.submit({"problem": {**asked, "release": job}})["id"])
+        owner.wait(again)
+        return again
+
+
+def test_what_has_not_settled_says_so_above_everything(service: Installation) -> None:
+    body = KINDS["coupled_qp"].example()
+    body["problem"] |= {"steps": {**body["problem"].get("steps", {}), "iterations": 2}}
+    with service.client() as owner, Browser.logged_in(service) as visitor:
+        job = tenant().run(owner, body)
+        assert owner.result(job)["result"]["status"] == "iteration_limit"
+        for place in (f"/jobs/{job}", f"/jobs/{job}/page.html"):
+            text = " ".join(visitor.get(place).text.split())
+            assert text.index("Not converged: the iteration stopped") < text.index("All agents together come to a cost")
+        assert "not converged" in visitor.get(f"/jobs/compare?job={job}&job={tenant().run(owner, body)}").text
+
+
 def test_paths_are_those_of_the_result(service: Installation, routed: tuple[dict[str, str], str]) -> None:
     keys, job = routed
     with service.client(keys["owner"]) as owner:
@@ -138,7 +185,7 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
     problem = {"kind": "routing", "network": {"nodes": 8, "links": links}}
     said = {"values": {}, "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7}}
     text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
-    _, told = _read(text, problem)
+    _, told, _ = _read(text, problem)
     assert {name: shown for name, shown, _ in told} == {
         "link_flows": "1 of 2 rows is only noise: 1 (8 \u2192 6)",
         "demand": "1 of 8 rows is only noise: zone 1",

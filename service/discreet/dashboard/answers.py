@@ -13,7 +13,9 @@ from discreet.dashboard import results
 from discreet.dashboard.sessions import Viewer
 from discreet.errors import ResultAltered, Unavailable
 from discreet.figures.charts import Chart
+from discreet.problems.answers import headlines_of
 from discreet.problems.charts import charts_module
+from discreet.problems.headlines import Headline
 from discreet.usecases import jobs, objects
 from discreet.usecases.services import Services
 from discreet_client import intervals
@@ -35,6 +37,8 @@ class Answer:
     """As the viewer may read it."""
     result: dict[str, Any] | None
     told: list[Told]
+    headlines: list[Headline]
+    """What it answers, in sentences; the answer itself first."""
     certificate: dict[str, Any] | None
     altered: str | None
     """Why a stored result is not shown."""
@@ -43,6 +47,10 @@ class Answer:
     @property
     def mostly_noise(self) -> bool:
         return self.result is not None and intervals.is_mostly_noise(self.result)
+
+    @property
+    def not_converged(self) -> bool:
+        return self.result is not None and intervals.is_not_converged(self.result)
 
 
 def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
@@ -62,13 +70,14 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     row = await jobs.find(services, viewer.principal, job_id)
     result: dict[str, Any] | None = None
     told: list[Told] = []
+    headlines: list[Headline] = []
     certificate: dict[str, Any] | None = None
     altered: str | None = None
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         try:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
             problem = await objects.filled_text(services, viewer.principal, row["problem"])
-            result, told = await anyio.to_thread.run_sync(_read, text, problem)
+            result, told, headlines = await anyio.to_thread.run_sync(_read, text, problem)
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise
@@ -82,14 +91,18 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         jobs.problem_view(row, viewer.principal),
         result,
         told,
+        headlines,
         certificate,
         altered,
         [] if altered else await results.charts_of(services, viewer, row),
     )
 
 
-def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told]]:
+def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline]]:
     result: dict[str, Any] = json.loads(text)
     called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, field: None)
-    told = intervals.stated(result)
-    return result, [(one.name, one.words(called(problem, one.name)), intervals.is_number(one.value)) for one in told]
+    told = [
+        (one.name, one.words(called(problem, one.name)), intervals.is_number(one.value))
+        for one in intervals.stated(result)
+    ]
+    return result, told, headlines_of(problem, result)

@@ -124,7 +124,12 @@ environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-environment.globals.update(asset=assets.address, round_epsilon=rounding.epsilon, round_delta=rounding.delta)
+environment.globals.update(
+    asset=assets.address,
+    round_epsilon=rounding.epsilon,
+    round_delta=rounding.delta,
+    not_converged_sentence=intervals.NOT_CONVERGED,
+)
 environment.filters.update(
     up=rounding.up,
     down=rounding.down,

@@ -9,7 +9,6 @@ pairs(problem, result), pair_map, pair_paths        where the result has paths b
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,13 @@ from numpy.typing import ArrayLike
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Chart
 from discreet.problems import JOBS
+from discreet.problems.kind_modules import module_of
 
 
 def charts_module(kind: str) -> Any:
     """What draws a kind, loaded when it is first asked for, so that no worker loads what it never draws; None for a
     kind that has nothing that draws."""
-    known = JOBS.get(kind)
-    if known is None:
-        return None
-    name = f"{known.__module__.rpartition('.')[0]}.charts"
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as missing:
-        if missing.name not in (name, name.removesuffix(".charts")):
-            raise
-        return None
+    return module_of(kind, "charts")
 
 
 def result_charts(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:

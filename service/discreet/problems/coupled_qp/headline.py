@@ -1,0 +1,23 @@
+"""What a coupled quadratic program answers: whether the agents have found their joint optimum, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.problems.coupled_qp.result import CoupledQpResult
+from discreet.problems.headlines import Headline, headline
+from discreet_client import intervals
+
+
+def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """The joint cost where the server knows it; else whether what each agent holds is the optimum."""
+    if "objective" in result:
+        rounds = f", after {result['rounds']:,} rounds"
+        return [headline(CoupledQpResult, result, "objective", "All agents together come to a cost of ", rounds)]
+    rounds = f"{result['rounds']:,} rounds"
+    if intervals.is_not_converged(result):
+        return [Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")]
+    if result.get("status") == "converged":
+        return [Headline("The agents have settled after ", rounds, ": each holds its own part of the joint optimum")]
+    return [Headline("The agents have come through ", rounds, "; nobody was asked whether the sums had settled")]

@@ -1,0 +1,89 @@
+"""Sentences that answer what was asked: how kinds make theirs, each a number with its interval and what that lets one
+say. `answers.py` finds those of a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.problems.results import properties_of
+from discreet_client import intervals
+from discreet_client.intervals import Stated
+
+NEAR = 0.25
+"""Half an interval's width in parts of the number up to which two such numbers are worth comparing."""
+SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A sentence: `figure`, a number with its interval, between the words before and after it."""
+
+    before: str
+    figure: str = ""
+    after: str = ""
+    unit: str = ""
+    """What the figure is measured in, as the contract says it."""
+    good_for: str = ""
+    """What the interval lets one say; empty where no noise was added, or there is no figure."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.before}{self.figure}{self.after}"
+
+
+def headline(fields: Any, result: Mapping[str, Any], name: str, before: str, after: str = "") -> Headline:
+    """A sentence about one number of the result. `fields`: those of the kind, which say its unit."""
+    unit = properties_of(fields).get(name, {}).get("x-unit", "")
+    return Headline(before, figure(result, name), after, unit, good_for(result, name))
+
+
+def figure(result: Mapping[str, Any], name: str) -> str:
+    """A number of the result with its interval, large ones in millions: `7.48 million (7.3 to 7.6, 90 %)`."""
+    value, said = result[name], _stated(result, name)
+    lower, upper = (None, None) if said is None else (said.lower, said.upper)
+    level, noise = (0.9, False) if said is None else (said.level, said.all_noise)
+    size, word = next(((size, word) for size, word in SIZES if abs(value) >= size), (1, ""))
+    if word:
+        value, lower, upper = (None if one is None else one / size for one in (value, lower, upper))
+    if lower is None or upper is None:
+        noted = " (mostly noise)" if noise else ""
+        return f"{intervals.plain(value, 4)}{word and ' '}{word}{noted}"
+    text = intervals.with_interval(value, lower, upper, level, noise=noise)
+    return text.replace(" (", f" {word} (", 1) if word else text
+
+
+def good_for(result: Mapping[str, Any], name: str) -> str:
+    """What a number's interval lets one say of it."""
+    said = _stated(result, name)
+    if said is None:
+        return "How far noise has moved it cannot be told." if result.get("uncertainty") else ""
+    lower, upper = said.lower, said.upper
+    if lower is None or upper is None:
+        return "How far noise has moved it cannot be told."
+    if lower < 0 < upper:
+        return "This cannot tell the sign: 0 lies within the interval."
+    if lower <= 0 <= upper:
+        return "This cannot be told from 0."
+    part = (upper - lower) / 2 / max(abs(result[name]), math.ulp(0.0))
+    percent = f"{intervals.plain(100 * part)} %"
+    if part <= NEAR:
+        return f"Near enough to tell apart what differs by more than {percent}."
+    return f"Good for the sign and the order of magnitude: ± {percent}."
+
+
+def only_noise(result: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """How many rows of a field are only noise, and of how many."""
+    said = _stated(result, name)
+    return (0, 0) if said is None else (len(said.rows_of_noise), said.rows)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 link`, `2 links`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _stated(result: Mapping[str, Any], name: str) -> Stated | None:
+    return next((one for one in intervals.stated(result) if one.name == name), None)

@@ -1,0 +1,51 @@
+"""What a multi-agent coordination answers: which shared constraints hold, and what the dearest of them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.problems.headlines import Headline, counted
+from discreet_client import intervals
+
+LONGEST_CONSTRAINT = 60
+
+
+def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """How many constraints hold beyond the noise, and which one has the highest multiplier."""
+    found = []
+    if "noisy_values" in result:
+        found.append(_kept(result))
+    prices = result.get("average_multipliers") or result.get("multipliers")
+    if prices:
+        dearest = max(range(len(prices)), key=prices.__getitem__)
+        text = str(problem["constraints"][dearest])
+        text = text if len(text) <= LONGEST_CONSTRAINT else f"{text[:LONGEST_CONSTRAINT]}…"
+        unknown = "How far noise has moved prices cannot be told: agents answer to it in every step."
+        if prices[dearest] > 0:
+            before = f"The dearest constraint, {text} ≤ 0, has a price of "
+            found.append(Headline(before, intervals.plain(prices[dearest], 3), good_for=unknown))
+        else:
+            found.append(Headline("No constraint has a price: none holds the agents back", good_for=unknown))
+    return found
+
+
+def _kept(result: Mapping[str, Any]) -> Headline:
+    """Of the constraints' mean values over the second half of the steps: a constraint is kept where that is not above
+    0."""
+    values = result["noisy_values"]
+    ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
+    all_of_them = counted(len(values), "shared constraint")
+    if ends is None:
+        kept = sum(value <= 0 for value in values)
+        return Headline("In the mean over the steps ", f"{kept:,} of {all_of_them}", " read as kept; noise is in that")
+    lower, upper = ends["lower"], ends["upper"]
+    kept = sum(one is not None and one <= 0 for one in upper)
+    broken = sum(one is not None and one > 0 for one in lower)
+    open_ = len(values) - kept - broken
+    level = intervals.percent(result["uncertainty"]["level"])
+    more = f"; {broken:,} broken, {open_:,} too near to tell" if broken or open_ else ""
+    good_for = (
+        f"Each is told with {level}." if kept + broken else "This cannot tell of any constraint whether it is kept."
+    )
+    return Headline("Agents keep ", f"{kept:,} of {all_of_them}", f" beyond the noise{more}", good_for=good_for)

@@ -1,0 +1,35 @@
+"""What a routing answers: how long all trips take on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet.problems.routing.result import RoutingResult
+from discreet_client.intervals import percent
+
+
+def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """The total travel time, links that are only noise, and of simulations what the truth costs."""
+    if "total_travel_time" not in result:  # the method gradient, which releases no trips
+        return [Headline("Every pair of zones has its paths; how many trips there are, and how long, was not released")]
+    found = [
+        headline(
+            RoutingResult,
+            result,
+            "total_travel_time",
+            "All trips of a period together take ",
+            " of travel time on the released routing",
+        )
+    ]
+    noise, links = only_noise(result, "link_flows")
+    if noise:
+        found.append(Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise"))
+    if {"true_total_travel_time", "true_best_total_travel_time"} <= result.keys():
+        best = result["true_best_total_travel_time"]
+        more = f", {percent(result['true_total_travel_time'] / best - 1)} more than the best there is" if best else ""
+        found.append(
+            Headline("On the true trips it takes ", figure(result, "true_total_travel_time"), f"{more} (simulation)")
+        )
+    return found

@@ -1,0 +1,121 @@
+"""What a result answers, in one sentence with its interval, and what that lets one say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from discreet.problems import JOBS
+from discreet.problems.answers import LONGEST_STORED, headlines_of, stored
+from discreet.problems.headlines import figure, good_for
+from discreet.problems.rehearsal import read_example, rehearse
+
+
+def told(value: float, lower: float | None, upper: float | None, *, noise: bool = False) -> dict[str, Any]:
+    """A result of one number with its interval."""
+    said = {"level": 0.9, "values": {"saving": {"lower": lower, "upper": upper}}, "noise_dominates": {"saving": noise}}
+    return {"saving": value, "uncertainty": {**said, "mostly_noise": noise}, "tables": []}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_every_kind_answers_its_example_in_a_sentence(kind: str) -> None:
+    """A sentence that reads: with a figure, without a name of a field, short enough to be kept whole."""
+    problem, _, _ = read_example(JOBS[kind])
+    result = json.loads(json.dumps(rehearse(JOBS[kind]).to_json()))
+    asked = problem.model_dump(mode="json")
+    first, *others = headlines_of(asked, result)
+    assert first.figure
+    assert first.text == f"{first.before}{first.figure}{first.after}"
+    assert not first.text.endswith(".")
+    for one in (first, *others):
+        assert one.text[0].isupper()
+        assert not any(name in one.text for name in result if "_" in name), one.text
+    assert stored(asked, result) == first.text
+    assert len(first.text) <= LONGEST_STORED
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (told(3.1, 2.8, 3.4), "Near enough to tell apart what differs by more than 9.7 %."),
+        (told(3.1, 1.1, 5.1), "Good for the sign and the order of magnitude: ± 65 %."),
+        (told(0.2, -0.1, 0.5), "This cannot tell the sign: 0 lies within the interval."),
+        (told(0.2, 0.0, 0.5), "This cannot be told from 0."),
+        (told(-3.1, -3.4, -2.8), "Near enough to tell apart what differs by more than 9.7 %."),
+        (told(0.0, 0.0, 0.0), "This cannot be told from 0."),
+        (told(0.2, None, None), "How far noise has moved it cannot be told."),
+        ({"saving": 0.2, "uncertainty": told(1, 1, 1)["uncertainty"] | {"values": {}, "noise_dominates": {}}}, "How"),
+        ({"saving": 0.2}, ""),  # nothing was noised
+    ],
+)
+def test_an_interval_says_what_the_number_is_good_for(result: dict[str, Any], says: str) -> None:
+    assert good_for(result, "saving").startswith(says)
+    assert bool(good_for(result, "saving")) == bool(says)
+
+
+def test_large_figures_are_in_millions_with_their_interval() -> None:
+    assert figure(told(7_481_234.0, 7_302_000.0, 7_604_000.0), "saving") == "7.48 million (7.30 to 7.60, 90 %)"
+    assert figure(told(-2.5e9, -2.6e9, -2.4e9), "saving") == "-2.50 billion (-2.60 to -2.40, 90 %)"
+    assert figure(told(748_123.0, None, None), "saving") == "748,100"
+    assert figure(told(7_481_234.0, None, None, noise=True), "saving") == "7.481 million (mostly noise)"
+
+
+def test_a_sentence_that_cannot_be_made_hides_no_result() -> None:
+    assert headlines_of({"kind": "rehearsal"}, {"no rows": 1}) == []
+    assert headlines_of({"kind": "of the future"}, {"answer": 1}) == []
+    assert stored({"kind": "of the future"}, {"answer": 1}) is None
+
+
+def test_people_read_both_policies_and_the_difference() -> None:
+    ends = {"policy_value": (0.41, 0.87), "behaviour_value": (0.47, 0.53), "difference": (-0.08, 0.38)}
+    values = {name: {"lower": low, "upper": high} for name, (low, high) in ends.items()}
+    said = {"level": 0.9, "values": values, "noise_dominates": {}, "mostly_noise": False}
+    result = {"policy_value": 0.65, "behaviour_value": 0.5, "difference": 0.15, "uncertainty": said, "tables": []}
+    result |= {"clipped_mass": 0.02, "true_value": {"lower": 0.4, "upper": 0.9}}
+    first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
+    assert first.text == (
+        "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under what was done"
+        " 0.500 (0.470 to 0.530, 90 %)"
+    )
+    assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
+    assert third.text == "With the 2 % of weights that were cut off it lies anywhere between 0.4 and 0.9"
+    assert len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
+
+
+def test_what_has_not_settled_says_so_first() -> None:
+    """Also of agents apart, whose optimum the server does not know."""
+    problem = {"kind": "coupled_qp"}
+    local = {"rounds": 3, "transcript": "ab", "status": "iteration_limit", "objective": 2.5, "tables": []}
+    assert stored(problem, local) == "Not converged: All agents together come to a cost of 2.5, after 3 rounds"
+    apart = {name: value for name, value in local.items() if name != "objective"}
+    (said,) = headlines_of(problem, apart)
+    assert said.text == "The sums had not settled after 3 rounds: what agents hold is no optimum"
+    assert "each holds its own part" in headlines_of(problem, {**apart, "status": "converged"})[0].text
+    silent = {name: value for name, value in apart.items() if name != "status"}
+    assert "nobody was asked" in headlines_of(problem, silent)[0].text
+
+
+def test_agents_constraints_are_kept_broken_or_open() -> None:
+    problem = {"kind": "multi_agent", "constraints": ["a - 1", "b - 1", "a + b - 1"]}
+    ends = {"lower": [-3.0, 0.5, -1.0], "upper": [-1.0, 2.0, 1.0]}
+    said = {"level": 0.9, "values": {"noisy_values": ends}, "noise_dominates": {}, "mostly_noise": False}
+    result = {"noisy_values": [-2.0, 1.0, 0.1], "average_multipliers": [0.0, 4.0, 1.5], "uncertainty": said}
+    first, second = headlines_of(problem, result)
+    assert first.text == "Agents keep 1 of 3 shared constraints beyond the noise; 1 broken, 1 too near to tell"
+    assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4"
+    free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
+    assert free.text == "No constraint has a price: none holds the agents back"
+
+
+def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
+    row = {"quantity": "saving", "size": 10.0, "error": 0.1, "method": "moments"}
+    rows = [{**row, "epsilon": epsilon, "error_of_nine_in_ten": 2 / epsilon} for epsilon in (4, 0.5, 1, 2)]
+    (enough,) = headlines_of({"kind": "rehearsal"}, {"rows": rows, "data": "synthetic"})
+    assert enough.text == "Nine runs in ten come within 10 % of saving from epsilon 2 on (moments)"
+    (best,) = headlines_of({"kind": "rehearsal"}, {"rows": rows[1:3], "data": "synthetic"})
+    assert best.text == (
+        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1 (moments)"
+    )
+    assert headlines_of({"kind": "rehearsal"}, {"rows": [], "data": ""})[0].text.startswith("No method")
