@@ -204,7 +204,7 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
         with people.running.client(people.keys["owner"]) as owner:
             assert [entry["kind"] for entry in owner.entries(dataset["account"])] == ["open"]
         seen.go(people.job("routing"))
-        assert re.search(r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator("#result dl").first.inner_text())
+        assert re.search(r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator(".answer .headline").inner_text())
         assert "intervals of 90 %" in page.locator("#uncertainty").inner_text()
 
 
