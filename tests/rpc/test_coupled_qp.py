@@ -227,7 +227,9 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     agent = Agent.from_token(tokens[0], tmp_path / "agent.key")
     agent.enroll()
     shared.joined(job, 3)
-    shared.cli("approve", job)
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"problem": spec("masking")}))
+    shared.cli("approve", job, "--job", str(file))
     cost = QuadraticCost(np.array(mine["A_q"]), np.array(mine["a_l"]))
     mine_accepts = Demands(exposure="accepted")
     x = agent.solve(A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, primal=0.1, demands=mine_accepts)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli.files import read_body
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_session, tell
@@ -63,6 +66,10 @@ def session_approve(
         list[str] | None,
         typer.Option("--agent", help="Fingerprints to approve (16 digits or more); all by default"),
     ] = None,
+    job: Annotated[
+        Path | None,
+        typer.Option("--job", help="The job file that you submitted: what you sign is computed from it here, again"),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing")] = False,
     save_as: Annotated[str | None, typer.Option(help="Keep these agents as a standing group of this name")] = None,
     owner_identity: OwnerIdentityOption = None,
@@ -71,7 +78,10 @@ def session_approve(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins."""
+    """Sign the roster with your own key: nobody else can take part. The price is reserved, and the session begins.
+
+    With --job the server is not believed: problem, price and parameters must be what your own file gives.
+    """
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
     from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
 
@@ -82,6 +92,8 @@ def session_approve(
             chosen = rosters.chosen(found["agents"], agent)
         except NotTrusted as error:
             raise DiscreetError(str(error)) from None
+        if job is not None:
+            compare(job, client.job(job_id), found["parameters"], chosen)
         if not as_json:
             # Agents believe the owner alone, and the owner sees here what the server would have it sign.
             print("\n".join(["You sign:", *rosters.told(chosen, found["parameters"])]), file=sys.stderr)
@@ -96,6 +108,51 @@ def session_approve(
             save_as=save_as,
         )
     tell(done, as_json, lambda: show_session(done))
+
+
+def compare(file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]) -> None:
+    """DiscreetError where the server has another problem, price or parameters than the job file gives with these
+    agents."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - with all kinds of problems
+
+    from discreet.problems.federation import FederatedProblem, Member  # noqa: PLC0415
+    from discreet.usecases.jobs import price_view  # noqa: PLC0415
+    from discreet.usecases.requests import JobRequest  # noqa: PLC0415
+    from discreet.web.bodies import validate  # noqa: PLC0415
+
+    asked = validate(TypeAdapter(JobRequest), read_body(file))
+    problem = asked.problem
+    if not isinstance(problem, FederatedProblem) or problem.terms is None:
+        raise DiscreetError(f"{file} is no federated job: its `protocol` is not `federated`. Nothing was signed")
+    budget = problem.budget(asked.privacy)
+    plan = problem.plan_federation(
+        [Member(one["fingerprint"], one["name"], base64.b64decode(one["key"]), one["announcement"]) for one in agents],
+        budget,
+    )
+    pairs = {
+        "problem": (json.loads(problem.model_dump_json()), job["problem"]),
+        "price": (price_view(problem.plan_federation((), budget).total), job["price"]),
+        "parameters": (plan.model_dump(mode="json")["parameters"] if problem.signs_parameters else None, parameters),
+    }
+    for name, (own, theirs) in pairs.items():
+        if (place := first_difference(own, theirs)) is not None:
+            says = f"the server's {name} is not what {file} gives, at /{'/'.join([name, *place])}"
+            raise DiscreetError(f"{says}. Nothing was signed: do not sign what you did not ask for")
+
+
+def first_difference(own: Any, theirs: Any) -> list[str] | None:
+    """Where two JSON values differ first, as keys and positions from the top; None where they are equal."""
+    if isinstance(own, dict) and isinstance(theirs, dict):
+        for key in [*own, *theirs]:
+            if key not in own or key not in theirs:
+                return [key]
+            if (below := first_difference(own[key], theirs[key])) is not None:
+                return [key, *below]
+        return None
+    if isinstance(own, list) and isinstance(theirs, list) and len(own) == len(theirs):
+        found = ((place, first_difference(*pair)) for place, pair in enumerate(zip(own, theirs, strict=True)))
+        return next(([str(place), *below] for place, below in found if below is not None), None)
+    return None if own == theirs and isinstance(own, bool) == isinstance(theirs, bool) else []
 
 
 def _owner_identity(path: Path | None) -> Identity:
