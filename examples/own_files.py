@@ -1,6 +1,6 @@
 """Files as three people have them, made up from a fixed seed, each with a job that asks of it (README: three ways in).
 
-    python examples/own_files.py trips      # trips.csv, a trip a row with ids of zones and local times; zones, nodes
+    python examples/own_files.py trips      # trips.csv, a trip a row with ids of zones and local times; and the roads
     python examples/own_files.py meters     # meters.csv, kW of 300 heat pumps with ; and decimal commas
     python examples/own_files.py patients   # visits.csv, a trial of 1,500 patients
 
@@ -109,16 +109,21 @@ def main(arguments: list[str]) -> None:
         sys.exit(str(__doc__))
     name, table, job, epsilon = WAYS[arguments[0]]
     header, rows = table()
-    with Path(name).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=";" if arguments[0] == "meters" else ",")
-        writer.writerows([header, *rows])
+    _write(name, header, rows, ";" if arguments[0] == "meters" else ",")
     if arguments[0] == "trips":
         from discreet.reproduce.networks import sioux_falls_figures  # noqa: PLC0415
 
-        nodes = sioux_falls_figures()["nodes"]
+        nodes, links = sioux_falls_figures()["nodes"], trips_job()["network"]["links"]
         Path("zones.csv").write_text("id,number\n" + "".join(f"Z{zone},{zone}\n" for zone in range(1, len(nodes) + 1)))
         Path("nodes.json").write_text(json.dumps(nodes))
+        _write("nodes.csv", ["node", "x", "y"], [[number, *point] for number, point in enumerate(nodes, 1)])
+        _write("links.csv", list(links[0]), [list(link.values()) for link in links])
     Path(f"{arguments[0]}-job.json").write_text(json.dumps({"problem": job(), "privacy": {"epsilon": epsilon}}))
+
+
+def _write(name: str, header: list[str], rows: list[list[Any]], separator: str = ",") -> None:
+    with Path(name).open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=separator).writerows([header, *rows])
 
 
 if __name__ == "__main__":

@@ -71,6 +71,17 @@ def test_every_kind_has_charts_with_words_and_numbers(kind: str) -> None:
         assert bool(chart.control) == ("frames" in drawn)
 
 
+@pytest.mark.parametrize("kind", sorted(problems.KINDS))
+def test_a_legend_of_several_lines_grows_away_from_the_title(kind: str) -> None:
+    """Both hang from the top of the picture, the legend below the title."""
+    for chart in result_charts(*solved(kind)):
+        layout = chart.standalone()["layout"]
+        title, legend = layout["title"], layout["legend"]
+        assert (title["yref"], title["yanchor"]) == (legend["yref"], legend["yanchor"]) == ("container", "top")
+        assert 0 < legend["y"] < title["y"] < 1
+        assert layout["margin"]["t"] >= (1 - legend["y"]) * layout["height"]
+
+
 @pytest.mark.parametrize("kind", sorted(problems.DATASETS))
 def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
     private, public = (solved(kind, simulation=simulation) for simulation in (False, True))

@@ -21,6 +21,8 @@ BLOCKS = 60
 WHITE = "#ffffff"
 ABOVE, BELOW = 60, 60
 """Pixels more for a title and for a slider, where no page has them."""
+TITLE, LEGEND = 12, 40
+"""Pixels from the top to where these begin."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,13 @@ class Chart:
         """The figure as plotly draws it without a page around it: on white, with its title, and with a slider where
         it has frames. On a page these are the page's."""
         drawn: Figure = _on_white(self.figure)
-        layout, title = drawn["layout"], {"text": plain(self.title), "x": 0.02, "xanchor": "left"}
-        layout |= {"title": title, "paper_bgcolor": WHITE, "plot_bgcolor": WHITE, "height": layout["height"] + ABOVE}
+        layout = drawn["layout"]
+        layout |= {"paper_bgcolor": WHITE, "plot_bgcolor": WHITE, "height": layout["height"] + ABOVE}
+        # From above, so that a legend of several lines grows away from the title.
+        below_top = {"yref": "container", "yanchor": "top"}
+        title = {"text": plain(self.title), "x": 0.02, "xanchor": "left"}
+        layout["title"] = {**title, **below_top, "y": 1 - TITLE / layout["height"]}
+        layout["legend"] = {**layout["legend"], **below_top, "y": 1 - LEGEND / layout["height"]}
         layout["margin"] = {**layout["margin"], "t": layout["margin"]["t"] + ABOVE}
         for axis in (one for name, one in layout.items() if name.startswith(("xaxis", "yaxis"))):
             axis.setdefault("gridcolor", SHADES[0])
