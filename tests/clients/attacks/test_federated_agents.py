@@ -247,6 +247,33 @@ def test_parameters_below_an_agents_demands_are_refused_before_anything_is_sent(
     Together([Party(seed, demands=Demands(3, 1, 5, exposure="accepted")) for seed in range(3)]).go(2)
 
 
+def test_an_agent_takes_part_beside_agents_that_it_knows() -> None:
+    """A server and an owner that fill the roster with their own keys learn nothing of it."""
+    party = Party(0)
+    run = Together([party, Party(1), Party(2)])
+    names = [one["fingerprint"] for one in run.roster["agents"]]
+    others = [name for name in names if name != party.identity.fingerprint]
+    strangers = ["0" * 16, "ab" * 32]
+    for known, least, there in (
+        ([others[0], *strangers], 2, 1),
+        ([others[0], others[0][:20]], None, 1),  # one agent counts once
+        (strangers, 1, 0),
+        ([others[0], strangers[0]], None, 1),
+    ):
+        party.demands = Demands(known=known, known_least=least, exposure="accepted")
+        party.start()
+        says = f"of the {len(known)} agents that this one knows {there} are on the roster"
+        with pytest.raises(AgentError, match=says):
+            party.answer(0, run.broadcast, run.roster, run.price)
+        assert party.state == b""
+    party.demands = Demands(known=[others[0][:16], *strangers], known_least=1, exposure="accepted")
+    party.start()
+    run.go(2)
+    for known, least in ((["9f3c"], None), (["xy" * 8], None), ([others[0]], 2)):
+        with pytest.raises(ValueError, match=r"no fingerprint|known_least"):
+            Demands(known=known, known_least=least)
+
+
 @pytest.mark.parametrize(
     ("owner", "agent", "missing"), [(None, "accepted", "the owner"), ("accepted", None, "this agent")]
 )

@@ -158,8 +158,8 @@ class _Run:
             return self._machine
         parameters = _signed_parameters(roster)
         sums = _signed_sums(parameters)
-        self._demands.check(sums, len(roster["agents"]))
-        members = [bytes.fromhex(key) for key in _keys(roster)]
+        members = [base64.b64decode(one["key"]) for one in roster["agents"]]
+        self._demands.check(sums, members)
 
         def signed_by_owner(document: bytes) -> bool:
             """Members and parameters are the owner's; job and key of the operator come signed by the pinned server."""
@@ -274,10 +274,6 @@ def run(agent: Party, problem: dict[str, Any]) -> dict[str, Any]:
         **({} if found.settled is None else {"settled": found.settled}),
         **({"why": found.why} if found.settled is False else {}),
     }
-
-
-def _keys(roster: dict[str, Any]) -> list[str]:
-    return [base64.b64decode(one["key"]).hex() for one in roster["agents"]]
 
 
 def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from discreet_client.exposure import ACCEPTED, Exposure
 from discreet_client.federation.errors import AgentError
+from discreet_client.federation.rosters import SHORTEST_BEGINNING
+from discreet_client.federation.signing import fingerprint
 
 if TYPE_CHECKING:
     from discreet_client import secure_sum
@@ -24,7 +27,9 @@ class Demands:
     session that this agent answers, at most, also over restarts; None for any number. `noise`: whether the sums must be
     private in themselves. `exposure`: "accepted" where this agent takes part although the agents are few for the sums
     that are opened, so that one of them that lies can find out its data (`discreet_client.exposure`); the owner must
-    have accepted it as well.
+    have accepted it as well. `known`: fingerprints of agents that this one knows by another way than the server, or
+    their first 16 digits and more; `known_least` of them are on the roster at least, all where it is None. A sum hides
+    an agent among the others only where these are not all one party's. ValueError for what is no fingerprint.
     """
 
     agents: int = 3
@@ -32,9 +37,26 @@ class Demands:
     rounds: int | None = MOST_ROUNDS
     noise: bool = False
     exposure: Exposure | None = None
+    known: Sequence[str] = ()
+    known_least: int | None = None
 
-    def check(self, sums: secure_sum.Parameters, agents: int) -> None:
-        """AgentError with the figures."""
+    def __post_init__(self) -> None:
+        for one in self.known:
+            if len(one) < SHORTEST_BEGINNING or not set(one) <= set("0123456789abcdef"):
+                raise ValueError(
+                    f"{one!r} is no fingerprint: {SHORTEST_BEGINNING} to 64 of its digits 0-9a-f are needed"
+                )
+        if self.known_least is not None and not 0 <= self.known_least <= len(self.known):
+            raise ValueError(f"known_least is at most the number of known agents, {len(self.known)}")
+
+    def check(self, sums: secure_sum.Parameters, keys: Sequence[bytes]) -> None:
+        """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner has signed."""
+        agents = len(keys)
+        there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
+        least = len(self.known) if self.known_least is None else self.known_least
+        if len(there) < least:
+            says = f"of the {len(self.known)} agents that this one knows {len(there)} are on the roster"
+            raise AgentError(f"{says}; it asks for {least}")
         if agents < self.agents:
             raise AgentError(f"the owner has signed a roster of {agents} agents; this one asks for {self.agents}")
         if sums.colluding < self.colluding:
