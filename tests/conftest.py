@@ -192,7 +192,7 @@ class Installation:
         return httpx.Client(base_url=self.url, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False)
 
     def key_of(self, role: str, tenant: str | None = None) -> str:
-        """A new key; with a tenant's name, of that tenant, made if needed."""
+        """A new key; with a tenant's name, of that tenant."""
         with self.client(self.operator_key) as operator:
             return str(operator.create_key(role=role, principal=role, tenant=tenant)["key"])
 

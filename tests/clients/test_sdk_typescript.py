@@ -14,6 +14,7 @@ import pytest
 from tests.clients.node import BIN, SDK, execute, installed
 from tests.clients.sdk_examples import examples
 from tests.conftest import Installation
+from tests.dashboard.chromium import chromium, chromium_path, missing, tab
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +86,61 @@ def test_the_quickstart(user: Path, service: Installation) -> None:
     assert lines[0] == "costs epsilon 0.1, admitted: true"
     assert "state { state: 'succeeded' }" in lines
     assert lines[-1] == "left 0.9"
+
+
+IN_A_BROWSER = """async ([key, csv]) => {
+  const { createDiscreet, BudgetExhausted, verifyWebhook } = await import("discreet-client");
+  const discreet = createDiscreet({ baseUrl: location.origin, key });
+  const dataset = await discreet.datasets.add(new File([csv], "trips.csv"), {
+    name: "from a browser", kind: "routing", cap: { epsilon: 0.5 },
+    public: { unit: "request", zones: 2, periods: 2, period_minutes: 60 },
+  });
+  const link = (tail, head) => ({ tail, head, free_flow_time: 10, capacity: 600 });
+  const problem = { kind: "routing", dataset, network: { nodes: 2, links: [link(1, 2), link(2, 1)] } };
+  const seen = [];
+  const answer = await discreet.solve(problem, { epsilon: 0.2, onEvent: (event) => seen.push(event.event) });
+  let largest = null;
+  try {
+    await discreet.solve(problem, { epsilon: 0.4, anew: true });
+  } catch (error) {
+    if (!(error instanceof BudgetExhausted)) throw error;
+    largest = error.binding.largest.epsilon;
+  }
+  const names = [];
+  for await (const one of discreet.datasets.list()) names.push(one.name);
+  return {
+    flows: answer.result.link_flows.length, seen, largest, names, webhook: typeof verifyWebhook,
+    left: (await discreet.budget(dataset.account)).remaining.epsilon,
+  };
+}"""
+
+
+def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> None:
+    """As it is packed, without a bundler: a File is sent, events come, errors have their types."""
+    if chromium_path() is None:
+        missing("chromium")
+    with service.client(service.operator_key) as operator:
+        operator.create_tenant("a browser")
+    modules = user / "node_modules"
+    imports = {
+        "discreet-client": "/sdk/discreet-client/dist/src/index.js",
+        "openapi-fetch": "/sdk/openapi-fetch/dist/index.mjs",
+    }
+    page = f'<!doctype html><script type="importmap">{json.dumps({"imports": imports})}</script>'
+    with chromium() as browser, tab(browser, service.url) as seen:
+        seen.page.route("**/sdk/page.html", lambda route: route.fulfill(body=page, content_type="text/html"))
+        seen.page.route(
+            "**/sdk/*/dist/**",
+            lambda route: route.fulfill(
+                path=modules / route.request.url.partition("/sdk/")[2], content_type="text/javascript"
+            ),
+        )
+        seen.go("/sdk/page.html")
+        key = service.key_of("owner", "a browser")
+        csv = "period,origin,destination,count\n0,1,2,940\n1,1,2,1010\n"
+        found = seen.page.evaluate(IN_A_BROWSER, [key, csv])
+    assert found["flows"] == 2
+    assert found["seen"][-1] == "state"
+    assert (found["largest"], found["left"]) == (0.3, 0.3)
+    assert found["names"] == ["from a browser"]
+    assert found["webhook"] == "function"
