@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import openmatrix
 import psycopg
 import pytest
 from typer.testing import CliRunner
@@ -200,6 +202,10 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
         assert named["name"] == "roads"
     flows = tmp_path / "flows.geojson"
     said("result", answer["job"]["id"], "--format", "geojson", "--out", str(flows))
+    matrices = tmp_path / "demand.omx"
+    said("result", answer["job"]["id"], "--format", "omx", "--out", str(matrices))
+    with openmatrix.open_file(str(matrices)) as file:
+        np.testing.assert_array_equal(np.array(file["demand"]), answer["result"]["demand"])
     features = json.loads(flows.read_text())["features"]
     assert [one["properties"]["flow"] for one in features] == answer["result"]["link_flows"]
     assert features[0]["geometry"]["coordinates"] == [[0, 0], [40, 0]]

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import openmatrix
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet_client import LeftOut, calls, readers
+from discreet_client import LeftOut, calls, flows, readers
 from discreet_client.episodes import ranges_of
 from discreet_client.tables import TableError
 
@@ -223,22 +224,46 @@ def test_zones_by_a_table(tmp_path: Path) -> None:
 
 
 def test_omx_files(tmp_path: Path) -> None:
-    """The layout of open matrix files, as openmatrix writes it."""
-    h5py = pytest.importorskip(
-        "h5py", reason="OMX files are not tested: h5py (extra omx of discreet-client) is missing"
-    )
+    """As openmatrix, the field's own library, writes them."""
     path = tmp_path / "demand.omx"
     trips = np.array([[0, 5.0, 0], [1, 0, 2], [0, 3, 0]])
-    with h5py.File(path, "w") as file:
-        file.attrs["OMX_VERSION"] = b"0.2"
-        file.create_group("data").create_dataset("am", data=trips)
-        file.create_group("lookup").create_dataset("taz", data=np.array([11, 12, 20]))
+    with openmatrix.open_file(str(path), "w") as file:
+        file["am"] = trips
+        file.create_mapping("taz", np.array([11, 12, 20]))
     named = {"zones": {"20": 1, "11": 2, "12": 3}}
     for rules, place in (({}, np.array([9, 0, 1, 2])), (named, np.array([9, 2, 0, 1]))):
         found = readers.read("routing", path, {**TRIPS, "periods": 1, "reader": rules}).columns
         made = np.zeros((3, 3))
         made[place[found["origin"]], place[found["destination"]]] = found["count"]
         np.testing.assert_array_equal(made, trips)
+
+
+def test_released_demand_goes_out_as_omx_and_comes_back(tmp_path: Path) -> None:
+    """Read by openmatrix, copied by it, and read again as content."""
+    demand = [[0, 5.25, 0], [1, 0, 2.5], [0, 3, 0]]
+    lower, upper = [[0, 4, 0], [0, 0, 2], [0, 2, 0]], [[0, 7, 0], [2, 0, 3], [0, 4, None]]
+    said = {"uncertainty": {"values": {"demand": {"lower": lower, "upper": upper}}}}
+    path, copy = tmp_path / "out.omx", tmp_path / "copy.omx"
+    path.write_bytes(flows.demand_matrix({"demand": demand, **said}))
+    with openmatrix.open_file(str(path)) as file, openmatrix.open_file(str(copy), "w") as written:
+        assert file.version() == b"0.2"
+        assert file.shape() == (3, 3)
+        assert sorted(file.list_matrices()) == ["demand", "demand_lower", "demand_upper"]
+        assert file.mapping("zones") == {1: 0, 2: 1, 3: 2}
+        np.testing.assert_array_equal(np.array(file["demand"]), demand)
+        np.testing.assert_array_equal(np.array(file["demand_upper"]), np.array(upper, dtype=float))
+        written["am"] = np.array(file["demand"])
+    assert "demand_lower" not in flows.demand_matrix({"demand": demand}).decode("latin-1")
+    reader = {"round_trips": True}
+    found = readers.read("routing", copy, {**TRIPS, "periods": 1, "reader": reader})
+    assert list(zip(*(found.columns[name].tolist() for name in ("origin", "destination", "count")), strict=True)) == [
+        (1, 2, 5),
+        (2, 1, 1),
+        (2, 3, 2),
+        (3, 2, 3),
+    ]
+    with pytest.raises(flows.NotWritten, match="has no demand"):
+        flows.demand_matrix({"link_flows": [1.0]})
 
 
 def test_meters_in_local_time() -> None:

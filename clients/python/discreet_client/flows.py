@@ -1,4 +1,4 @@
-"""Link flows of a result in the field's own files: GeoJSON, GMNS's link.csv, Parquet.
+"""Results of routing in the field's own files: link flows as GeoJSON, GMNS's link.csv or Parquet, demand as OMX.
 
 Links keep the order, the names and the lines of their network; nodes are called by their names. Beside the flow stand
 its interval, where the result has one, and flow / capacity. Coordinates are written as the network has them: GeoJSON
@@ -8,14 +8,20 @@ takes them for longitude and latitude (RFC 7946), so a map shows them in their p
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from discreet_client.errors import MissingExtra
+
 Json = dict[str, Any]
 
 FORMATS = ("geojson", "gmns", "parquet")
+OMX_VERSION = b"0.2"
 
 
 class NotWritten(ValueError):
@@ -32,6 +38,32 @@ def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str)
     if form == "geojson":
         return _geojson(rows, network)
     return _gmns(rows, network) if form == "gmns" else _parquet(rows)
+
+
+def demand_matrix(result: Mapping[str, Any]) -> bytes:
+    """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones, zones] of mean trips
+    a period, `demand` and, where the result has intervals, their ends `demand_lower` and `demand_upper`; the mapping
+    `zones` has the zones' numbers, from 1. NotWritten where the result has none.
+    """
+    try:
+        h5py: Any = importlib.import_module("h5py")
+    except ImportError:
+        raise MissingExtra("h5py", "omx", "an OMX file") from None
+    trips = result.get("demand")
+    if trips is None:
+        raise NotWritten("this result has no demand: method counts of kind routing releases it")
+    ends = ((result.get("uncertainty") or {}).get("values") or {}).get("demand") or {}
+    matrices = {"demand": trips, **{f"demand_{end}": ends[end] for end in ("lower", "upper") if ends.get(end)}}
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file.attrs["OMX_VERSION"] = OMX_VERSION
+        file.attrs["SHAPE"] = np.array([len(trips), len(trips)], dtype=np.int32)
+        data = file.create_group("data")
+        for name, matrix in matrices.items():
+            values = np.array(matrix, dtype=np.float64)  # null, where no interval can be told, is NaN
+            data.create_dataset(name, data=values, compression="gzip", compression_opts=1)
+        file.create_group("lookup").create_dataset("zones", data=np.arange(1, len(trips) + 1))
+    return out.getvalue()
 
 
 def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:

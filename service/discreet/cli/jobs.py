@@ -215,7 +215,10 @@ def result(
     job_id: Annotated[str, typer.Argument(help="Id of a job")],
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet")
+        str | None,
+        typer.Option(
+            "--format", help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet; demand alone, as omx"
+        ),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -228,16 +231,21 @@ def result(
     with client_of(state, server, key) as client:
         answer = client.result(job_id)
         if form is not None and out is not None:
-            out.write_bytes(_link_flows(client, answer, form))
+            out.write_bytes(_in_the_fields_form(client, answer, form))
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out))
 
 
-def _link_flows(client: Any, answer: Mapping[str, Any], form: str) -> bytes:
-    """The file of a result's link flows, on the network that its job held or named."""
-    from discreet_client.flows import NotWritten, link_flows  # noqa: PLC0415 - for this alone
+def _in_the_fields_form(client: Any, answer: Mapping[str, Any], form: str) -> bytes:
+    """The file of a result's demand, or of its link flows on the network that its job held or named."""
+    from discreet_client.flows import NotWritten, demand_matrix, link_flows  # noqa: PLC0415 - for this alone
 
+    if form == "omx":
+        try:
+            return demand_matrix(answer["result"])
+        except NotWritten as error:
+            raise InvalidInput(str(error)) from None
     network = (client.job(answer["job"]["id"])["problem"] or {}).get("network") or {"links": []}
     if isinstance(network, str):
         network = client.networks.get(network)["network"]
