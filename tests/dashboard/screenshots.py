@@ -59,6 +59,7 @@ def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
         "admin": "/admin",
         "not-found": "/jobs/job_of_another_tenant",
         "help": "/help",
+        "help-search": "/help/search?q=own+columns",
         "help-dashboard": "/help/dashboard#a-new-job",
     }
 

@@ -425,6 +425,7 @@ def pages_of(people: Tenant) -> list[str]:
         "/admin",
         "/jobs/job_of_nobody",
         "/help",
+        "/help/search?q=own+columns",
         "/help/dashboard",
         "/help/problems/routing",
     ]

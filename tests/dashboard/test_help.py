@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -15,9 +17,13 @@ import pytest
 from markupsafe import escape
 
 from discreet.api.app import create_app
-from discreet.dashboard import handbook, help_links, pages
+from discreet.dashboard import handbook, help_links, help_search, pages
 from discreet.dashboard.app import install
+from discreet.errors import Unauthenticated, Unavailable
+from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
+from discreet.usecases import logins
+from discreet.usecases.services import Services
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
 from tests.dashboard.test_headers import addresses
@@ -144,6 +150,79 @@ def test_every_route_that_renders_a_page_has_its_link(api_only: Installation) ->
     assert len(seen) > 10
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_forms_lead_to_the_fields_of_their_kind(api_only: Installation, kind: str) -> None:
+    address = help_links.of_fields(kind)
+    assert leads_to_a_heading(address)
+    forms = ["/jobs/new", *(["/datasets/new"] if kind in DATASETS else [])]
+    with Browser.logged_in(api_only) as owner:
+        for form in forms:
+            assert address in owner.get(f"{form}?kind={kind}").links
+        assert owner.get("/jobs/new?kind=nothing").status == 200
+
+
+@pytest.mark.parametrize("trouble", [Unauthenticated, Unavailable])
+def test_help_needs_neither_login_nor_database(monkeypatch: pytest.MonkeyPatch, trouble: type[Exception]) -> None:
+    """Whoever has a session reads it too when nobody can say whether that counts."""
+    looked = []
+
+    async def find(services: object, cookie: str) -> None:
+        looked.append(cookie)
+        raise trouble("away")
+
+    monkeypatch.setattr(logins, "find", find)
+    app = create_app(Settings(), pages=install)
+    app.state.services = object.__new__(Services)
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/help", headers={"Cookie": "discreet_session=kept", "Accept": "text/html"})
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, looked) == (200, ["kept"])
+    assert "All pages" in answer.text
+
+
+# Search --------------------------------------------------------------------------------------------------------------
+
+
+def searched(visitor: Browser, words: str) -> Page:
+    """What the form on the first page of help finds."""
+    form = visitor.get("/help").form("/help/search")
+    assert form["method"] == "get"
+    return Page(visitor.http.get(form["action"], params={**form["fields"], "q": words}))
+
+
+def test_search_finds_sections_by_all_their_words(api_only: Installation) -> None:
+    with Browser(api_only) as visitor:
+        page = searched(visitor, "semicolons COLUMNS")
+        links = [link for link in page.links if link.startswith("/help/") and "#" in link]
+        assert "/help/dashboard#registering-a-dataset" in links
+        assert all(leads_to_a_heading(link) for link in links)
+        assert "Search the help" in page.text
+        nothing = searched(visitor, "semicolons zebra")
+        assert "No section has all of these words" in nothing.text
+        assert searched(visitor, "   ").status == 200
+        assert searched(visitor, "x" * 201).status == 422
+        hostile = searched(visitor, "<script>alert(1)</script> \"'")
+        assert (hostile.status, "<script>alert" in hostile.response.text) == (200, False)
+
+
+def test_a_word_in_a_heading_comes_first_and_is_marked() -> None:
+    first = help_search.search("asking AGAIN")[0]
+    assert (first.page, first.section) == ("Asking again", "Asking again")
+    (found, *_) = help_search.search("budget binds")
+    assert [piece.casefold() for piece, is_word in found.excerpt if is_word]
+    assert all(
+        ("budget" in piece.casefold() or "binds" in piece.casefold()) == is_word for piece, is_word in found.excerpt
+    )
+    assert help_search.search("mass clipped")  # of clipped_mass
+    assert help_search.search("nterval") == []  # no part of a word
+    assert len(help_search.search("the")) == help_search.MOST_FOUND
+    assert help_search.search("c++ (") == help_search.search("( c++")  # words are no patterns
+
+
 # The text as it is rendered ------------------------------------------------------------------------------------------
 
 
@@ -245,6 +324,22 @@ def test_the_wheel_carries_the_text_and_no_more(supply: ModuleType, tmp_path: Pa
         assert {"discreet/__init__.py", "discreet/_migrations/env.py", "discreet/dashboard/templates/help.html"} <= set(
             names
         )
+
+
+def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_path: Path) -> None:
+    """Unpacked where pip would put it, with no source tree around."""
+    with zipfile.ZipFile(supply.build("discreet", tmp_path, 0o022)) as wheel:
+        wheel.extractall(tmp_path / "site")
+    code = "from discreet.dashboard import handbook as h; print(h.folder()); print(h.page('problems/routing').title)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [str(tmp_path / "site" / "discreet" / "_docs"), "Routing"]
 
 
 def test_routes_of_help_are_open_and_in_no_contract() -> None:

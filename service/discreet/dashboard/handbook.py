@@ -38,11 +38,12 @@ PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 @dataclass(frozen=True)
 class Section:
-    """A heading below the title."""
+    """A heading, and the words below it up to the next one."""
 
     level: int
     anchor: str
     title: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def page(name: str) -> HelpPage:
     if name not in names():
         raise NotFound("there is no such page of help")
     tokens = _markdown.parse((folder() / f"{name}.md").read_text(encoding="utf-8"))
-    sections = _name_headings(tokens)
+    sections = _sections(tokens)
     for token in tokens:
         if token.type in ("th_open", "td_open"):
             _align(token)
@@ -108,18 +109,27 @@ def anchor(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
-def _name_headings(tokens: Sequence[Token]) -> list[Section]:
-    """The headings in order, each with an anchor that no other has."""
+def _sections(tokens: Sequence[Token]) -> list[Section]:
+    """The headings in order, each with the anchor that it gets here, which no other has."""
+    starts = [place for place, token in enumerate(tokens) if token.type == "heading_open"]
     sections: list[Section] = []
-    for token, text in pairwise(tokens):
-        if token.type == "heading_open":
-            title = "".join(each.content for each in text.children or ())
-            taken, name, count = {section.anchor for section in sections}, anchor(title), 0
-            while (unique := f"{name}_{count}" if count else name) in taken:
-                count += 1
-            token.attrSet("id", unique)
-            sections.append(Section(int(token.tag[1:]), unique, title))
+    for place, end in pairwise([*starts, len(tokens)]):
+        heading, title = tokens[place], _words(tokens[place + 1])
+        taken, name, count = {section.anchor for section in sections}, anchor(title), 0
+        while (unique := f"{name}_{count}" if count else name) in taken:
+            count += 1
+        heading.attrSet("id", unique)
+        below = " ".join(filter(None, map(_words, tokens[place + 2 : end])))
+        sections.append(Section(int(heading.tag[1:]), unique, title, below))
     return sections
+
+
+def _words(token: Token) -> str:
+    """What a token says, without its marks."""
+    if token.type in ("fence", "code_block"):
+        return token.content
+    said = (" " if each.type == "softbreak" else each.content for each in token.children or ())
+    return "".join(said) if token.type == "inline" else ""
 
 
 def _align(cell: Token) -> None:

@@ -19,6 +19,7 @@ PARAGRAPHS = {
     "datasets.html": "dashboard#datasets",
     "entry.html": "dashboard#the-ledger",
     "help.html": "index#all-pages",
+    "help_search.html": "index#all-pages",
     "job.html": "dashboard#a-job-and-its-answer",
     "job_new.html": "dashboard#a-new-job",
     "jobs.html": "dashboard#jobs",
@@ -35,3 +36,8 @@ def of(template: str) -> str:
     """The address of the paragraph that explains what this template shows."""
     name, _, anchor = PARAGRAPHS[template].partition("#")
     return f"{handbook.address(name)}#{anchor}"
+
+
+def of_fields(kind: str) -> str:
+    """The address of the paragraph that explains the fields of a kind's problem and data."""
+    return f"{handbook.address(f'problems/{kind}')}#request"

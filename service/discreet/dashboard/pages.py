@@ -126,6 +126,7 @@ environment = Environment(
 )
 environment.globals.update(
     asset=assets.address,
+    fields_help=help_links.of_fields,
     round_epsilon=rounding.epsilon,
     round_delta=rounding.delta,
     not_converged_sentence=intervals.NOT_CONVERGED,

@@ -3,11 +3,13 @@ it is open to all."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import anyio.to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from discreet.dashboard import assets, handbook
+from discreet.dashboard import assets, handbook, help_search
 from discreet.dashboard.pages import render
 from discreet.dashboard.sessions import Visitor
 
@@ -18,6 +20,13 @@ router = APIRouter(prefix=handbook.PLACE, include_in_schema=False)
 async def show_picture(name: str, request: Request) -> Response:
     """A picture of the documentation."""
     return assets.answer(request, await anyio.to_thread.run_sync(handbook.picture, name))
+
+
+@router.get("/search")
+async def show_search(request: Request, visitor: Visitor, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """Sections that have all words of `q`."""
+    found = await anyio.to_thread.run_sync(help_search.search, q)
+    return render(request, "help_search.html", asked=q, found=found)
 
 
 @router.get("")
