@@ -30,8 +30,10 @@ CREATE TABLE jobs (
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
   name text,  -- what who asked calls it; null: nothing
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
+  headline text,  -- what its result answers, in a sentence; null: nothing, or it ended before schema 0012
   CONSTRAINT jobs_state CHECK (
-    state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled'))
+    state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')),
+  CONSTRAINT jobs_headline CHECK (length(headline) <= 200)
 );
 CREATE INDEX jobs_page ON jobs (tenant_id, created_at, id);
 CREATE INDEX jobs_state ON jobs (tenant_id, state, created_at, id);
@@ -48,7 +50,7 @@ CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true)
 -- What was accepted stays: neither identity nor problem, seed and MAC. Plan and price become final with a signed roster.
 GRANT SELECT, INSERT,
   UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
-    started_at, finished_at, mostly_noise) ON jobs TO discreet_app;
+    started_at, finished_at, mostly_noise, headline) ON jobs TO discreet_app;
 
 -- A public object that a job names, and that stays as long as the job.
 CREATE TABLE job_objects (

@@ -29,9 +29,11 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     for one in (job, waiting):
         showing.show_jobs([{**one, "created_at": at}])
     lost = {"simulation": True, "mostly_noise": True, "dataset_name": "trips", "name": "tolls"}
+    lost |= {"headline": "All trips take 7 (6 to 8, 90 %) [bold]"}
     showing.show_jobs([{**job, **lost, "created_at": at}])
     listed = capsys.readouterr().out
     assert [word in listed for word in ("simulation", "mostly noise", "tolls")] == [True] * 3
+    assert "All trips take 7 (6 to 8, 90 %) [bold]" in " ".join(re.sub(r"job_\w+|2026\S+ \S+", "", listed).split())
     assert listed.count(" 0.1") == 2
     print(listed)
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
@@ -73,8 +75,10 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "true_value": {"lower": 0.25, "upper": 0.5},
         "tables": [],
     }
-    showing.show_answer({"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}, None)
+    job = {"id": JOB, "headline": "The dearest has a price of 2.5"}
+    showing.show_answer({"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None)
     shown = capsys.readouterr().out
+    assert shown.startswith("The dearest has a price of 2.5\n")
     for text in ("2.5, 0.125 (2 intervals of 90 %: ± 0.5)", "1 entry", "40 entries", "0.25 to 0.5"):
         assert text in shown
 

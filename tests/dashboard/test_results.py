@@ -124,6 +124,20 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
         assert (first.figure in told.text, "Submitted" in told.text) == (False, True)
 
 
+def test_lists_say_what_each_job_answers_to_who_may_read_answers(
+    service: Installation, routed: tuple[dict[str, str], str]
+) -> None:
+    keys, job = routed
+    with service.client(keys["owner"]) as owner:
+        expected = headlines_of(owner.job(job)["problem"], owner.result(job)["result"])[0].text
+    for role, shown in (("owner", expected), ("analyst", expected), ("auditor", None)):
+        with service.client(keys[role]) as client:
+            listed = {one["id"]: one.get("headline") for one in client.jobs()["jobs"]}
+            assert (listed[job], client.job(job).get("headline")) == (shown, shown)
+        with Browser.logged_in(service, keys[role]) as visitor:
+            assert (expected in visitor.get("/jobs").text) == (shown is not None)
+
+
 def tenant_job(service: Installation, keys: dict[str, str], job: str) -> str:
     """Another job that asks the same release again."""
     with service.client(keys["owner"]) as owner:
@@ -196,7 +210,7 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
     job = {"id": "job_1", "kind": "routing", "state": "succeeded", "progress": {"step": 1, "total": 1}}
     job |= {"created_by": "owner", "created_at": None, "simulation": False, "mostly_noise": False, "release": []}
-    job |= {"name": None, "dataset_name": None}
+    job |= {"name": None, "dataset_name": None, "headline": None}
     for more, shown in (
         ({"dataset": None, "price": {"epsilon": 0}}, "\u2013</span>"),
         ({"dataset": "dst_1", "price": {"epsilon": 0.5}, "simulation": True}, "\u2013</span>"),

@@ -204,7 +204,9 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         assert '"privacy": {"epsilon": 1, "delta": 0}' in planned.text
         begun = visitor.submit(planned, "/jobs/new", action="rehearse")
         with service.client() as client:
-            client.wait(begun.response.url.path.rpartition("/")[2])
+            rehearsed_there = client.wait(begun.response.url.path.rpartition("/")[2])
+            assert rehearsed_there["headline"].startswith(("Nine runs in ten come within", "At best nine runs in ten"))
+            assert client.job(answer.job["id"])["headline"].startswith(f"Sum of all numbers: {answer.total} (")
         shown = visitor.get(begun.response.url.path)
         assert "Error of total" in shown.text
         assert "its data were declared public or are made up" in " ".join(shown.text.split())

@@ -11,14 +11,17 @@ from tests.rpc import kinds
 
 
 def warm_up() -> None:
-    """What sessions need, and the encoding of their results: children can open no file any more."""
+    """What sessions need, and the encoding and headlines of their results: children can open no file any more."""
     import pyarrow.parquet  # noqa: F401
 
+    from discreet.problems import answers  # noqa: F401
+    from discreet.problems.kind_modules import module_of
     from discreet_client import canonical  # noqa: F401
 
     for kind in KINDS.values():
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
+            module_of(kind.model_fields["kind"].default, "headline")
 
 
 if __name__ == "__main__":

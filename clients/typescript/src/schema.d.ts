@@ -920,6 +920,11 @@ export interface components {
             error?: components["schemas"]["JobError"] | null;
             /** Finished At */
             finished_at: string | null;
+            /**
+             * Headline
+             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             */
+            headline?: string | null;
             /** Id */
             id: string;
             /** Kind */
@@ -1920,6 +1925,11 @@ export interface components {
             error?: components["schemas"]["JobError"] | null;
             /** Finished At */
             finished_at: string | null;
+            /**
+             * Headline
+             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             */
+            headline?: string | null;
             /** Id */
             id: string;
             /** Kind */

@@ -173,6 +173,11 @@ class JobAnswer(BaseModel):
     mostly_noise: bool = Field(
         default=False, description="Its answer says of itself that it is; for those who may read answers"
     )
+    headline: str | None = Field(
+        default=None,
+        description="Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended "
+        "since there are such sentences",
+    )
     state: JobState
     progress: JobProgress
     price: Price

@@ -11,7 +11,7 @@ import typer
 from discreet.cli.files import read_body
 from discreet.cli.options import FileArgument, JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of, with_id
-from discreet.cli.showing import progress_bar, show_rehearsal, tell
+from discreet.cli.showing import progress_bar, show_answer, tell
 
 app = typer.Typer()
 
@@ -53,4 +53,4 @@ def rehearse(
                 ).document
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_rehearsal(answer["result"], out))
+    tell(answer, as_json, lambda: show_answer(answer, out))

@@ -13,7 +13,9 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
+from rich.text import Text
 
 from discreet.errors import DiscreetError
 from discreet_client import intervals
@@ -22,6 +24,12 @@ console = Console(stderr=True)
 
 
 ID_LETTERS = 30
+JOB_COLUMNS = (
+    Column("id", no_wrap=True, width=ID_LETTERS),
+    Column("kind and name", overflow="fold", width=22),
+    Column("state", no_wrap=True, width=15),
+    Column("epsilon", overflow="fold", width=10),
+)
 FEW = 6
 """Numbers of a result that are shown as they are."""
 
@@ -126,7 +134,15 @@ def _minute(time: str) -> str:
 
 
 def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
+    """Doubts first, then what the result answers in a sentence, then its numbers and its certificate."""
     guarantee = answer["certificate"]["guarantee"]
+    screen = Console()
+    if intervals.is_mostly_noise(answer["result"]):
+        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
+    if intervals.is_not_converged(answer["result"]):
+        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
+    if headline := answer["job"].get("headline"):
+        screen.print(Text(headline, style="bold"))
     if "reference_epsilon" in answer["result"]:
         show_rehearsal(answer["result"], out)
         return
@@ -149,11 +165,6 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
         elif value:
             how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
             table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
-    screen = Console()
-    if intervals.is_mostly_noise(answer["result"]):
-        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
-    if intervals.is_not_converged(answer["result"]):
-        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
     screen.print(table)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
@@ -212,18 +223,23 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
 
 
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
-    """Two lines each: under its id when it was made, under its kind its name, or that of its dataset. What a simulation
-    would cost is no price."""
-    table = _narrow("id", Column("kind and name", overflow="fold"), "state", "epsilon")
-    for job in found:
+    """Under its id when it was made, under its kind its name, or that of its dataset, and below both what it answers.
+    What a simulation would cost is no price."""
+    screen = Console()
+    for number, job in enumerate(found):
+        # A table each, because what a job answers has a line of its own; as wide as the longest words.
+        table = _narrow(*(column.copy() for column in JOB_COLUMNS))
+        table.show_header = not number
         name = job.get("name") or job.get("dataset_name")
         table.add_row(
             f"{job['id']}\n{_minute(job['created_at'])}",
-            job["kind"] if name is None else f"{job['kind']}\n{name}",
+            Text(job["kind"] if name is None else f"{job['kind']}\n{name}"),
             job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
-    Console().print(table)
+        screen.print(table)
+        if headline := job.get("headline"):
+            screen.print(Padding(Text(headline), (0, 0, 0, 2)))
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:

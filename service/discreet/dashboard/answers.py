@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
+import structlog
 
 from discreet.dashboard import results
 from discreet.dashboard.sessions import Viewer
@@ -19,6 +20,8 @@ from discreet.problems.headlines import Headline
 from discreet.usecases import jobs, objects
 from discreet.usecases.services import Services
 from discreet_client import intervals
+
+log = structlog.get_logger()
 
 NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unknown")
 """Codes of a stored result that does not stand under its certificate."""
@@ -60,6 +63,7 @@ def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
         "dataset_name": None,
         "simulation": False,
         "mostly_noise": False,
+        "headline": None,
         "release": [],
     }
     return {**absent, **jobs.view(row, viewer.principal)}
@@ -105,4 +109,9 @@ def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[To
         (one.name, one.words(called(problem, one.name)), intervals.is_number(one.value))
         for one in intervals.stated(result)
     ]
-    return result, told, headlines_of(problem, result)
+    try:
+        headlines = headlines_of(problem, result)
+    except Exception:  # a sentence that cannot be made is no reason to hide the result
+        log.exception("a result has no headline", kind=problem["kind"])
+        headlines = []
+    return result, told, headlines

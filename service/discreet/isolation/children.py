@@ -98,6 +98,12 @@ class Output:
     tables: dict[str, bytes] = field(default_factory=dict)
     header: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def headline(self) -> str | None:
+        """Of a result: its answer in a sentence, where it has one."""
+        said: str | None = self.header.get("headline")
+        return said
+
 
 class Conversation:
     """A child that lives for many questions. ChildFailed when it ends, or takes longer than `seconds` for an answer."""

@@ -16,14 +16,20 @@ from discreet.isolation.tasks import Step, Task
 def warm_up() -> None:
     """Run every kind's example once: what children need is then imported and compiled, and they open no files."""
     from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
+    from discreet.problems.kind_modules import module_of  # noqa: PLC0415
     from discreet.problems.rehearsal import rehearse  # noqa: PLC0415
 
     load_compiler()
     for kind in KINDS.values():
-        encode(rehearse(kind), every_table=True)
+        result = rehearse(kind)
+        published = result.to_json()
+        encode(published, result.tables(every=True))
+        stored_headline(kind.example()["problem"], published)
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
+    module_of("rehearsal", "headline")
 
 
 def release(task: Task) -> None:
@@ -46,7 +52,7 @@ def release(task: Task) -> None:
 def finish(task: Task) -> None:
     """Answer progress, tables and the result, or what went wrong: that follows from what was released."""
     try:
-        finish_on(task.channel, *read_job(task.header), read_released(task.header, task.payload))
+        finish_on(task.channel, task.header, task.payload)
     except Exception as error:
         send(task.channel, {"error": trace(error)})
         raise
@@ -63,20 +69,25 @@ def read_released(header: dict[str, Any], payload: bytes) -> list[tuple[float, A
     return parts
 
 
-def finish_on(channel: socket.socket, problem: Any, public: Any, plan: Any, parts: list[tuple[float, Any]]) -> None:
-    """Post-process what was released, in this process, and send what comes of it."""
+def finish_on(channel: socket.socket, header: dict[str, Any], payload: bytes) -> None:
+    """Post-process what was released, in this process, and send what comes of it: tables, and the result with its
+    headline, which says nothing that the result does not."""
+    from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.reuse import combine, gain  # noqa: PLC0415
 
+    problem, public, plan = read_job(header)
+    parts = read_released(header, payload)
     released = parts[0][1] if len(parts) == 1 else combine(problem, plan, parts)
     result = problem.finish(
         public, plan, released, lambda step, total: channel.sendall(frame({"progress": [step, total]}))
     )
     if len(parts) > 1:
         result = result.beside("combined", gain(plan, [weight for weight, _ in parts]))
-    body, tables = encode(result)
+    published = result.to_json()
+    body, tables = encode(published, result.tables())
     for name, parquet in tables.items():
         send(channel, {"table": name}, parquet)
-    send(channel, {"done": True}, body)
+    send(channel, {"done": True, "headline": stored_headline(header["problem"], published)}, body)
 
 
 def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -152,16 +163,16 @@ def session(task: Task) -> None:
         channel.sendall(frame({"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast))
 
 
-def encode(result: Any, *, every_table: bool = False) -> tuple[bytes, dict[str, bytes]]:
+def encode(published: Mapping[str, Any], large: Mapping[str, Any]) -> tuple[bytes, dict[str, bytes]]:
     """The result as canonical JSON, whose digest the certificate carries, and its large fields as Parquet."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     from discreet_client import canonical  # noqa: PLC0415
 
-    body = canonical.dumps(result.to_json())
+    body = canonical.dumps(published)
     tables = {}
-    for name, table in result.tables(every=every_table).items():
+    for name, table in large.items():
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
         tables[name] = sink.getvalue().to_pybytes()

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from discreet.problems import JOBS
 from discreet.problems.headlines import Headline, headline
 from discreet.problems.kind_modules import module_of
 from discreet.problems.results import properties_of
 from discreet_client import intervals
-
-log = structlog.get_logger()
 
 LONGEST_STORED = 200
 """Characters of the sentence that lists of jobs keep."""
@@ -27,22 +23,22 @@ LONGEST_STORED = 200
 def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """The sentences of a result, the answer itself first; none where nothing of it is one number.
 
-    `problem` as stored with the job, `result` as the API gives it. A sentence that cannot be made is no reason to hide
-    the result, or to lose it: there are none then.
+    `problem` as stored with the job, `result` as the API gives it.
     """
-    kind = problem["kind"]
-    own = module_of(kind, "headline")
-    try:
-        found: list[Headline] = _first_number(kind, result) if own is None else own.headlines(problem, result)
-    except Exception:
-        log.exception("a result has no headline", kind=kind)
-        return []
+    own = module_of(problem["kind"], "headline")
+    if own is None:
+        return _first_number(problem["kind"], result)
+    found: list[Headline] = own.headlines(problem, result)
     return found
 
 
-def stored(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
-    """The first sentence for lists of jobs. One of a result that is no optimum or is mostly noise says so first."""
-    found = headlines_of(problem, result)
+def stored_headline(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
+    """The first sentence for lists of jobs; one of a result that is no optimum says so first. A sentence that cannot
+    be made is no reason to lose a result that was paid for: there is none then."""
+    try:
+        found = headlines_of(problem, result)
+    except Exception:  # whoever opens the job's page makes it again, and logs why it cannot be made
+        return None
     if not found:
         return None
     text = found[0].text

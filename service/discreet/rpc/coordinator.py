@@ -264,6 +264,7 @@ class Coordinator:
                 claim,
                 output.payload,
                 output.tables,
+                headline=output.headline,
                 assumptions=[one for one in ASSUMPTIONS if one not in held.plan.assumptions],
                 federation={
                     "session": held.session_id,

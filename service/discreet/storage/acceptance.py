@@ -179,6 +179,7 @@ def _submission(payers: _Payers, order: JobOrder, row: Mapping[Any, Any]) -> Sub
         "reusable": list(row["reusable"] or ()),
         "name": order.name,
         "mostly_noise": False,
+        "headline": None,
     }
     return Submission("accepted", order.job_id, inserted)
 

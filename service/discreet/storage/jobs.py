@@ -216,8 +216,9 @@ async def end(
     *,
     error: tuple[str, str] | None = None,
     mostly_noise: bool = False,
+    headline: str | None = None,
 ) -> None:
-    """Bring a job, which this transaction holds, to its final state. mostly_noise: what its result says of itself."""
+    """Bring a job, which this transaction holds, to its final state. mostly_noise, headline: what its result says."""
     code, detail = error if error is not None else (None, None)
     ended = await connection.execute(
         update(Job)
@@ -230,6 +231,7 @@ async def end(
             step=case((literal(state) == "succeeded", Job.total), else_=Job.step),
             finished_at=func.clock_timestamp(),
             mostly_noise=mostly_noise,
+            headline=headline,
         )
         .returning(Job.tenant_id, Job.kind)
     )

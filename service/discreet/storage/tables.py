@@ -232,6 +232,7 @@ class Job(Base):
     release_key: Mapped[bytes | None]
     name: Mapped[str | None]
     mostly_noise: Mapped[bool] = mapped_column(server_default=text("false"))
+    headline: Mapped[str | None]
 
 
 class PublicObject(Base):

@@ -313,8 +313,8 @@ async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Can
 
 
 def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
-    """A job as it is published. Attempts, leases and workers are not: they could tell about the data. That its answer
-    is mostly noise is for who may see answers."""
+    """A job as it is published. Attempts, leases and workers are not: they could tell about the data. Its headline, and
+    that its answer is mostly noise, are for who may see answers."""
     body = {
         "id": row["id"],
         "kind": row["kind"],
@@ -333,6 +333,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
         body["simulation"] = True
     if row["mostly_noise"] and principal.role in SUBMITTERS:
         body["mostly_noise"] = True
+    if row["headline"] is not None and principal.role in SUBMITTERS:
+        body["headline"] = row["headline"]
     if row["released_by"] is not None:
         body["release"] = row["released_by"]
     if "reusable" in row:  # of one that was accepted just now

@@ -236,11 +236,13 @@ async def publish(
     result: bytes,
     tables: Mapping[str, bytes],
     *,
+    headline: str | None = None,
     assumptions: Sequence[str] | None = None,
     federation: Mapping[str, Any] | None = None,
 ) -> None:
     """Result, certificate and ledger commit in one transaction. `result` is canonical JSON (RFC 8785), `tables` are
-    Parquet: the certificate binds the digests of these very bytes. `assumptions` stand in for those of a `release`,
+    Parquet: the certificate binds the digests of these very bytes. `headline`: the result's answer in a sentence, for
+    lists, at most 200 characters. `assumptions` stand in for those of a `release`,
     `federation` is what the certificate of a session says of it. CancelRequested when the job shall be
     cancelled."""
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
@@ -274,7 +276,8 @@ async def publish(
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
         faults.point("publish.written")
-        await jobs.end(connection, held.job_id, "succeeded", mostly_noise=_MOSTLY_NOISE in result)
+        noise = _MOSTLY_NOISE in result
+        await jobs.end(connection, held.job_id, "succeeded", mostly_noise=noise, headline=headline)
         faults.point("publish.ended")
     faults.point("publish.committed")
 

@@ -30,7 +30,7 @@ from discreet.isolation.children import OnProgress, Output, collect
 from discreet.isolation.failures import ChildFailed, Limits, WallLimit
 from discreet.isolation.frames import frame, receive
 from discreet.isolation.processes import dies_with_parent, plain_environment
-from discreet.isolation.solving import finish_on, read_job, read_released
+from discreet.isolation.solving import finish_on
 from discreet.solvers.traffic import traffic_assignment
 from discreet.solvers.traffic.block_assignment import Block, Part, assign_in_blocks
 from discreet.usecases.running import Claim
@@ -108,13 +108,12 @@ def main(channel: socket.socket, address: str) -> None:
     import distributed  # noqa: PLC0415
 
     header, payload = receive(channel)
-    problem, public, plan = read_job(header)
     connect: Any = distributed.Client  # it has no types
     with connect(address, timeout=CONNECT_SECONDS) as client:  # the default one, which actors look for
         places = Cluster(client)
         assert places.workers, "the cluster has no workers"
         traffic_assignment.elsewhere.set(partial(assign_in_blocks, places, len(places.workers)))
-        finish_on(channel, problem, public, plan, read_released(header, payload))
+        finish_on(channel, header, payload)
 
 
 if __name__ == "__main__":

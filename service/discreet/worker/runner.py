@@ -227,7 +227,9 @@ class Runner:
         _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
         with telemetry.span("publish"):
-            await self._stubbornly(lambda: running.publish(self._services, held, output.payload, output.tables))
+            await self._stubbornly(
+                lambda: running.publish(self._services, held, output.payload, output.tables, headline=output.headline)
+            )
         log.info("job published", attempt=held.attempt)
 
     @contextlib.contextmanager

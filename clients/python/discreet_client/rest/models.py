@@ -1739,6 +1739,11 @@ class CancelAnswer(TypedDict):
     error: NotRequired[JobError | None]
     finished_at: str | None
     """date-time"""
+    headline: NotRequired[str | None]
+    """
+    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
+    ended since there are such sentences
+    """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]
@@ -1802,6 +1807,11 @@ class JobAnswer(TypedDict):
     error: NotRequired[JobError | None]
     finished_at: str | None
     """date-time"""
+    headline: NotRequired[str | None]
+    """
+    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
+    ended since there are such sentences
+    """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]

@@ -44,8 +44,10 @@ def _kept(result: Mapping[str, Any]) -> Headline:
     broken = sum(one is not None and one > 0 for one in lower)
     open_ = len(values) - kept - broken
     level = intervals.percent(result["uncertainty"]["level"])
-    more = f"; {broken:,} broken, {open_:,} too near to tell" if broken or open_ else ""
+    others = ((broken, "broken"), (open_, "too near to tell"))
+    more = "".join(f", {count:,} {how}" for count, how in others if count)
     good_for = (
         f"Each is told with {level}." if kept + broken else "This cannot tell of any constraint whether it is kept."
     )
-    return Headline("Agents keep ", f"{kept:,} of {all_of_them}", f" beyond the noise{more}", good_for=good_for)
+    are = "is" if kept == 1 else "are"
+    return Headline(f"Of {all_of_them} ", f"{kept:,} {are} kept", f" beyond the noise{more}", good_for=good_for)

@@ -21,8 +21,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
                 OffPolicyEvaluationResult,
                 result,
                 "policy_value",
-                "Who begins as `initial` says has ",
-                " under the target policy",
+                "From the start that was asked for the target policy is worth ",
             )
         )
     name, noun = ("values", "state") if "values" in result else ("weights", "feature")
