@@ -37,7 +37,8 @@ def test_every_page_is_in_the_navigation() -> None:
     missing = [name for name in names if not any(name in part for part in nav)]
     assert not missing
     listed = text("index").partition("## All pages")[2]
-    assert not [name for name in names if name != "index.md" and f"]({name})" not in listed]
+    kinds = "problems/"  # are in a table that is made of the registry, so that a new kind needs no line there
+    assert not [name for name in names if name != "index.md" and kinds not in name and f"]({name})" not in listed]
 
 
 def test_the_map_is_true() -> None:

@@ -30,7 +30,7 @@ CREATE TABLE jobs (
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
   name text,  -- what who asked calls it; null: nothing
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
-  headline text,  -- what its result answers, in a sentence; null: nothing, or it ended before schema 0012
+  headline text,  -- what its result answers, in a sentence; null: nothing, or from before schema 0012
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')),
   CONSTRAINT jobs_headline CHECK (length(headline) <= 200)

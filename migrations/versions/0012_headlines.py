@@ -13,7 +13,7 @@ down_revision = "0011"
 
 UPGRADE = """
 ALTER TABLE jobs ADD COLUMN headline text, ADD CONSTRAINT jobs_headline CHECK (length(headline) <= 200);
-COMMENT ON COLUMN jobs.headline IS 'what its result answers, in a sentence; null: nothing, or it ended before schema 0012';
+COMMENT ON COLUMN jobs.headline IS 'what its result answers, in a sentence; null: nothing, or from before schema 0012';
 """
 DOWNGRADE = """
 ALTER TABLE jobs DROP COLUMN headline;
