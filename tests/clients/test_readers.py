@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
+import minari
 import numpy as np
 import openmatrix
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from minari.data_collector import EpisodeBuffer
 
 from discreet_client import LeftOut, calls, flows, readers
 from discreet_client.episodes import ranges_of
@@ -299,7 +303,18 @@ WALKS = {"unit": "trajectory", "reward_bound": 1, "horizon": 6}
 
 
 def minari_dataset(walks: list[dict[str, Any]]) -> Any:
-    return SimpleNamespace(iterate_episodes=lambda: iter([SimpleNamespace(**walk) for walk in walks]))
+    """Written to disk and read again by Minari itself."""
+    space = gymnasium.spaces.Box(-2, 2, (2,), np.float64)
+    buffers = [
+        EpisodeBuffer(id=number, **{name: list(values) for name, values in walk.items()})
+        for number, walk in enumerate(walks)
+    ]
+    actions = gymnasium.spaces.Discrete(2)
+    with warnings.catch_warnings():  # of an author, a licence and so on that it would like to be told
+        warnings.simplefilter("ignore", UserWarning)
+        return minari.create_dataset_from_buffers(
+            "walks/test-v0", buffers, observation_space=space, action_space=actions
+        )
 
 
 def d3rlpy_dataset(walks: list[dict[str, Any]]) -> Any:
@@ -317,8 +332,9 @@ def d3rlpy_dataset(walks: list[dict[str, Any]]) -> Any:
 
 
 @pytest.mark.parametrize("form", [list, minari_dataset, d3rlpy_dataset])
-def test_episodes(form: Any) -> None:
+def test_episodes(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Step by step what happened; without the observation after a cut the step before it has no next state."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     generator = np.random.default_rng(8)
     walks = [walk(generator, cut=number % 2 == 1) for number in range(10)]
     space = SimpleSpace(np.array([-2.0, -1.0]), np.array([2.0, 1.0]))
