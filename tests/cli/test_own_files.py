@@ -75,3 +75,37 @@ def test_a_file_that_is_as_the_service_reads_it_goes_there_as_it_is(
     monkeypatch.setattr(readers, "read", never)
     assert cli.run(add(api_only, file, "routing", {**TRIPS, "unit": "request"})) == 0
     assert json.loads(capfd.readouterr().out)["name"] == "plain"
+
+
+def test_trips_by_the_names_of_a_stored_network(
+    service: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Zones are called and numbered as its nodes, whose order is not that of any file; a job and a picture of its
+    answer need neither an id nor the job file."""
+    roads, places, trips = (tmp_path / f"{name}.csv" for name in ("roads", "places", "trips"))
+    roads.write_text("tail,head,free_flow_time,capacity\nWest,East,3,50\nEast,West,3,50\n")
+    places.write_text("node,x,y,zone\nWest,0,0,2\nEast,1,0,1\n")
+    trips.write_text("origin,destination,count\nWest,East,40\n")
+    here = ["--server", service.url, "--key", service.owner_key]
+    assert cli.run(["network", "add", str(roads), str(places), "--name", "two districts", *here]) == 0
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
+    named = {**public, "reader": {}}
+    assert cli.run(["network", "list", "--json", *here]) == 0
+    capfd.readouterr()
+    assert cli.run(add(service, trips, "routing", named, "--zones", "two districts", "--name", "two districts")) == 0
+    made = json.loads(capfd.readouterr().out)
+    with service.client() as client:
+        content = {"trips": [{"period": 0, "origin": 2, "destination": 1, "count": 40}]}
+        assert client.register("routing", public, content, cap=1)["id"] == made["id"]
+    assert cli.run(add(service, trips, "routing", {**named, "zones": 3}, "--zones", "two districts")) == 1
+    assert "the network has 2 nodes, and public.zones is 3" in capfd.readouterr().err
+
+    job, answer, picture = tmp_path / "job.json", tmp_path / "answer.json", tmp_path / "answer.png"
+    problem = {"kind": "routing", "dataset": made["id"], "network": "two districts"}
+    job.write_text(json.dumps({"problem": problem, "privacy": {"epsilon": 1}}))
+    assert cli.run(["submit", str(job), "--wait", "--out", str(answer), *here]) == 0
+    assert cli.run(["draw", str(answer), "--out", str(picture), *here]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    picture.unlink()
+    assert cli.run(["draw", str(answer), "--problem", str(job), "--out", str(picture), *here]) == 0
+    assert picture.exists()

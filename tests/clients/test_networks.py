@@ -150,6 +150,23 @@ def test_csv_by_its_own_names(tmp_path: Path) -> None:
         read(paths[0], columns={name: column for name, column in columns.items() if name != "capacity"})
 
 
+def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
+    """As planners have them: the time follows, in minutes."""
+    (path,) = written(tmp_path, {"roads.csv": "tail;head;km;v;capacity\nMill;Inn;1,5;60;100\n"})
+    columns = {"length": "km", "speed": "v"}
+    reading = read(path, columns=columns, units="km,kph")
+    assert reading.network["links"] == [{"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 100}]
+    assert reading.notes[0].startswith("free_flow_time is length / speed, in minutes")
+    assert read(path, columns=columns, units="mi,mph").network["links"][0]["free_flow_time"] == 1.5
+    assert read(path, columns=columns, units="km,mph").network["links"][0]["free_flow_time"] == pytest.approx(0.932057)
+    with pytest.raises(TableError, match="units of length and speed are needed"):
+        read(path, columns=columns)
+    with pytest.raises(TableError, match="say --columns free_flow_time=…, or --columns length=…,speed=… with --units"):
+        read(path)
+    with pytest.raises(TableError, match="units says nothing of CSV with a column free_flow_time"):
+        read(path, columns={"free_flow_time": "v"}, units="km,kph")
+
+
 def test_geojson_there_and_back(tmp_path: Path) -> None:
     (path,) = written(tmp_path, {"l.geojson": json.dumps({"type": "FeatureCollection", "features": LINES})})
     network = read(path, columns={"free_flow_time": "fft"}).network

@@ -227,6 +227,56 @@ def test_zones_by_a_table(tmp_path: Path) -> None:
     assert (found["origin"].tolist(), found["destination"].tolist()) == ([2], [1])
 
 
+def test_zones_of_a_table_without_ids(tmp_path: Path) -> None:
+    """The first column names them, and it is said how they are numbered; trips to elsewhere go where that is said."""
+    zones = tmp_path / "districts.csv"
+    zones.write_text("district;people\nNorth;5\nSouth;7\nAirport;0\n")
+    table = {"origin": ["South ", "North", "Moon"], "destination": ["Airport", "Moon", "North"]}
+    rules = {"zones": str(zones), "other_zones": "leave_out"}
+    reading = readers.read("routing", table, {**TRIPS, "periods": 1, "reader": rules})
+    assert [reading.columns[end].tolist() for end in ("origin", "destination")] == [[2], [3]]
+    assert reading.notes[0].startswith("zones are those of column district of districts.csv: 1 North, 2 South, 3 Airp")
+    assert reading.notes[1:] == ["2 trips from or to other zones are left out"]
+
+
+@pytest.mark.parametrize(
+    ("written", "dates"),
+    [
+        ("02.11.2026 07:30", None),
+        ("2.11.2026 07:30:00", "month_first"),
+        ("02/11/2026 7:30", "day_first"),
+        ("11/2/2026 7:30 AM", "month_first"),
+    ],
+)
+def test_dates_as_spreadsheets_write_them(written: str, dates: str | None) -> None:
+    told = {"start": "2026-11-02T06:00", "time_zone": "Europe/Berlin", **({"dates": dates} if dates else {})}
+    table = {"origin": [1], "destination": [2], "time": [written]}
+    assert readers.read("routing", table, {**TRIPS, "reader": told}).columns["period"].tolist() == [1]
+    if "AM" in written:
+        with pytest.raises(TableError, match="outside of the 2 public periods"):
+            readers.read("routing", {**table, "time": [written.replace("AM", "PM")]}, {**TRIPS, "reader": told})
+
+
+def test_patients_who_lack_a_value_are_left_out_whole() -> None:
+    lacking = visits(3)
+    lacking.loc[lacking["patient"] == "p4", "age"] = [np.nan, *[50.0] * (int((lacking["patient"] == "p4").sum()) - 1)]
+    public = {**VISITS, "reader": {"behaviour": EVEN, "target": EVEN, "missing": "leave_out"}}
+    reading = readers.read("off_policy_evaluation", lacking, public)
+    without = readers.read("off_policy_evaluation", lacking[lacking["patient"] != "p4"], public)
+    assert reading.notes == ["left out: 1 patient with a value that is missing"]
+    assert without.notes == []
+    for name, values in without.columns.items():
+        np.testing.assert_array_equal(reading.columns[name], values)
+
+
+def test_a_reading_without_a_value_is_none() -> None:
+    table = {"participant": ["m", "m"], "time": ["2026-01-02T00:00Z", "2026-01-02T00:30Z"], "kw": [1.5, np.nan]}
+    reading = readers.read("dr_ensemble", table, {})
+    assert reading.columns["kw"].tolist() == [1.5]
+    assert reading.columns["time"].tolist() == ["2026-01-02T00:00:00+00:00"]
+    assert reading.notes == ["1 reading without a value left out, as gaps (public.meters: carry, gaps)"]
+
+
 def test_omx_files(tmp_path: Path) -> None:
     """As openmatrix, the field's own library, writes them."""
     path = tmp_path / "demand.omx"

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ Json = dict[str, Any]
 Point = tuple[float, float]
 
 LINK = ("tail", "head", "free_flow_time", "capacity")
+LENGTH = ("length", "speed")
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed")
 NODE = ("node", "x", "y")
 GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
@@ -69,11 +70,12 @@ def read(
     """The network of these files, of which the names and first lines tell the format.
 
     TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with `config.csv` for the
-    units, or their folder. CSV: a table of links (tail, head, free_flow_time, capacity; b, power, fixed_cost, name,
-    directed), with one of nodes (node, x, y; zone). GeoJSON: LineStrings with these properties of links, Points with
-    node and zone; lines without tail and head join the places where they end.
+    units, or their folder. CSV: a table of links (tail, head, free_flow_time, capacity; instead of the time length and
+    speed, with `units`; b, power, fixed_cost, name, directed), with one of nodes (node, x, y; zone). GeoJSON:
+    LineStrings with these properties of links, Points with node and zone; lines without tail and head join the places
+    where they end.
 
-    columns: your name of each of these columns. units: of GMNS's length and speed, such as `mi,mph` or `km,kph`.
+    columns: your name of each of these columns. units: of length and speed, such as `mi,mph` or `km,kph`.
     period_minutes: GMNS's capacities are per hour, those of the network per period of this length. The weights are
     minutes for a unit of toll or length. Without `through_zones` no path leads through another zone.
     """
@@ -304,8 +306,8 @@ def _point(figures: Sequence[Any]) -> Point:
 
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
-    options.refuse("CSV", "units", "period_minutes", "toll_weight", "distance_weight")
-    known = (*LINK, *LINK_OPTIONAL, *NODE, "zone")
+    options.refuse("CSV", "period_minutes", "toll_weight", "distance_weight")
+    known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
     tail = options.columns.get("tail", "tail")
@@ -314,11 +316,28 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     if len(links) != 1 or len(nodes) > 1:
         listed = ", ".join(next(iter(tables.values())).columns)
         raise TableError(
-            f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}"
+            f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}; say"
+            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in Python"
         )
-    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL)}
-    table = tables[links[0]].named(chosen, LINK, LINK_OPTIONAL)
-    left_out = _unread(tables[links[0]], [chosen.get(role, role) for role in (*LINK, *LINK_OPTIONAL)], links[0].name)
+    source = tables[links[0]]
+    timed = options.columns.get("free_flow_time", "free_flow_time") in source.columns
+    measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
+    needed = tuple(one for one in LINK if not (measured and one == "free_flow_time"))
+    roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
+    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL, *LENGTH)}
+    if not timed and not measured and "free_flow_time" not in chosen:
+        raise TableError(
+            f"no column free_flow_time; columns are: {', '.join(source.columns)}; say --columns free_flow_time=…, or"
+            " --columns length=…,speed=… with --units km,kph, from which it follows, in minutes"
+        )
+    if timed:
+        options.refuse("CSV with a column free_flow_time", "units")
+    table = source.named({role: chosen[role] for role in chosen if role in roles}, roles[: len(needed)], roles)
+    left_out = _unread(source, [chosen.get(role, role) for role in roles], links[0].name)
+    notes = []
+    if measured:
+        table = _timed(table, options)
+        notes.append("free_flow_time is length / speed, in minutes; capacity is per period, as the file has it")
     roads = [
         _Road(tail, head, figures, name)
         for tail, head, figures, name in zip(
@@ -335,8 +354,17 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         named = tables[nodes[0]].named(chosen, NODE)
         places = _places(named)
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
-    network, notes = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
-    return network, notes, left_out
+    network, told = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
+    return network, [*notes, *told], left_out
+
+
+def _timed(table: Table, options: _Options) -> Table:
+    """With the free-flow times, in minutes, that follow from length and speed."""
+    length, speed = _units(options.units, None)
+    speeds = table.numbers("speed")
+    table.refuse(~(speeds > 0), "speed", "a speed above 0 is needed", speeds)
+    time = table.numbers("length") * length / (speeds * speed) * 60
+    return replace(table, columns={**table.columns, "free_flow_time": time})
 
 
 def _figures(table: Table) -> list[Json]:

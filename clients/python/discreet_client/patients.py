@@ -22,6 +22,7 @@ from discreet_client.tables import Floats, Ints, Table, TableError
 NEEDED = ("patient", "time", "reward")
 OPTIONAL = ("action", "probability", "target", "terminal")
 RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "target")
+MISSING = ("refuse", "carry", "leave_out")
 POLICIES = {"behaviour": ("probability", "policy that was followed"), "target": ("target", "target policy")}
 """The column that has the probability of the action that was taken, and what people call the policy."""
 
@@ -42,7 +43,8 @@ def transitions_of(
             each visit whether it ended the episode; a last one that did not is such a next state
         interval: between visits, in the unit of `time`, of dates in days; without it visits are steps as they follow
         gaps: `refuse`, or `end`: of a patient who missed a visit what is before the first gap is kept
-        missing: `refuse`, or `carry`: a feature's value that is missing is that of the visit before
+        missing: `refuse`, or `carry`: a feature's value that is missing is that of the visit before; or `leave_out`
+            patients of whom any is missing, with all their visits
 
     Raises TableError for what is wrong, naming place and column.
     """
@@ -52,6 +54,9 @@ def transitions_of(
         raise TableError("public: states, a number, or ranges [{name, low, high}] say what patients are described by")
     features = [str(told["name"]) for told in ranges]
     table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
+    notes = list[str]()
+    if word(rules, "missing", MISSING) == "leave_out":
+        table = _complete(table, features, notes)
     _, owner = np.unique(table.names("patient"), return_inverse=True)
     time, dates = table.times("time")
     order = np.lexsort((time, owner.ravel()))
@@ -62,7 +67,7 @@ def transitions_of(
         ~first & (np.diff(time, prepend=-np.inf) == 0), "time", "this patient has a visit of this time already"
     )
 
-    kept, final, notes = np.ones(owner.size, dtype=bool), last, list[str]()
+    kept, final = np.ones(owner.size, dtype=bool), last
     if "interval" in rules:
         gap = _gaps(table, first, time, rules, " days" if dates else "")
         before = np.cumsum(gap)
@@ -103,6 +108,22 @@ def transitions_of(
     return Reading({**({"features": len(ranges)} if ranges else {}), **public}, found, notes)
 
 
+def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:
+    """Patients all of whose features are there: it is decided of each from that patient's rows alone."""
+    _, owner = np.unique(table.names("patient"), return_inverse=True)
+    lacks = np.zeros(owner.size, dtype=bool)
+    for name in features:
+        lacks |= np.isnan(table.numbers(name, may_lack=True))
+    without = np.unique(owner.ravel()[lacks])
+    if not without.size:
+        return table
+    notes.append(f"left out: {counted(without.size, 'patient')} with a value that is missing")
+    rows = np.flatnonzero(~np.isin(owner.ravel(), without))
+    if not rows.size:
+        raise TableError("every patient lacks a value of a feature, so all would be left out")
+    return table.ordered(rows)
+
+
 def _gaps(table: Table, first: Truths, time: Floats, rules: Mapping[str, Any], unit: str) -> Truths:
     """Which visits come more than an interval after the same patient's visit before."""
     said, interval = word(rules, "gaps", ("refuse", "end")), rules["interval"]
@@ -139,7 +160,7 @@ def _numbered(table: Table, states: int) -> Ints:
 
 def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, rules: Mapping[str, Any]) -> Floats:
     """float64[rows, features], in [0, 1]."""
-    carry = word(rules, "missing", ("refuse", "carry")) == "carry"
+    carry = word(rules, "missing", MISSING) == "carry"
     found = np.empty((first.size, len(ranges)))
     rows = np.arange(first.size)
     begin = np.maximum.accumulate(np.where(first, rows, 0))
@@ -147,11 +168,14 @@ def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, ru
         name, low, high = str(told["name"]), float(told["low"]), float(told["high"])
         if not low < high:
             raise TableError(f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}")
-        values = table.numbers(name, may_lack=carry)
+        values = table.numbers(name, may_lack=True)
         if carry:
             source = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
-            table.refuse(source < begin, name, "a value is missing, and this patient has none before")
+            says = "a value is missing, and this patient has none before (reader.missing: leave_out takes the others)"
+            table.refuse(source < begin, name, says)
             values = values[source]
+        says = "a value is missing (reader.missing: carry takes the one before, leave_out the other patients)"
+        table.refuse(np.isnan(values), name, says)
         found[:, axis] = np.clip((values - low) / (high - low), 0.0, 1.0)
     return found
 

@@ -13,6 +13,7 @@ They stay here; the service gets what the reader made, and the rest of `public`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ import numpy as np
 
 from discreet_client import episodes, patients, trips
 from discreet_client.meters import in_zone
-from discreet_client.reading import Reading, check_rules
-from discreet_client.tables import Table, TableError, first_line, table_of
+from discreet_client.reading import Reading, check_rules, counted
+from discreet_client.tables import DATES, Table, TableError, first_line, table_of
 
 
 class Reader(NamedTuple):
@@ -36,13 +37,18 @@ def readings_of(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Reading:
     """Readings of meters, columns participant, time and kw, times with their offset. What becomes of them
-    is said by `public.edges` and `public.meters`.
+    is said by `public.edges` and `public.meters`. A reading without a value is none: a gap, as one that is not there.
 
     rules: time_zone, of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in
     order, as a meter writes them, are understood (`meters.in_zone`).
     """
     check_rules(rules, ["time_zone"], "meters")
     table = table.named(columns, ["participant", "time", "kw"])
+    kw, notes = table.numbers("kw", may_lack=True), list[str]()
+    if (lacks := np.isnan(kw)).any():
+        few = int(np.count_nonzero(lacks))
+        notes.append(f"{counted(few, 'reading')} without a value left out, as gaps (public.meters: carry, gaps)")
+        table, kw = table.ordered(np.flatnonzero(~lacks)), kw[~lacks]
     _, owner = np.unique(table.names("participant"), return_inverse=True)
     moments = np.array(table.moments("time"), dtype=object)
     if place := rules.get("time_zone"):
@@ -54,7 +60,7 @@ def readings_of(
                 name = table.columns["participant"][rows[0]]
                 raise TableError(f"column time, of participant {name}, of whose readings {error}") from None
     times = np.array([moment.isoformat() for moment in moments])
-    return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": table.numbers("kw")}, [])
+    return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
 
 
 READERS = {
@@ -91,7 +97,10 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     if not isinstance(rules, Mapping):
         raise TableError("public.reader: an object is needed")
     names = {**(rules.get("columns") or {}), **(columns or {})}
-    rules = {rule: said for rule, said in rules.items() if rule != "columns"}
+    dates = rules.get("dates")
+    if dates not in (None, *DATES):
+        raise TableError(f"reader.dates is {' or '.join(DATES)}, not {dates!r}")
+    rules = {rule: said for rule, said in rules.items() if rule not in ("columns", "dates")}
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules)
     elif episodes.are_episodes(source):
@@ -100,6 +109,7 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
         table = table_of(source)
+    table = replace(table, dates=dates)
     if kind in READERS:
         return READERS[kind].read(table, told, rules, names)
     check_rules(rules, ["columns"], kind)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -31,6 +32,9 @@ MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
 SEPARATORS = ",;\t|"
 MOST_NAMED = 20
 MICROSECONDS_A_DAY = 86_400_000_000
+DATES = ("day_first", "month_first")
+"""How 01/02/2026 is meant. With points the day comes first, everywhere."""
+_WRITTEN = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d))?(?: *([ap])m)?)?", re.I)
 
 
 class TableError(ValueError):
@@ -47,6 +51,8 @@ class Table:
     unit: str = "row"
     """Of what the places are numbers: line or row."""
     separator: str = ","
+    dates: str | None = None
+    """What dates with slashes mean: one of DATES, or None where nobody has said it."""
 
     @property
     def rows(self) -> int:
@@ -135,9 +141,14 @@ class Table:
         values = self.values(column)
         if values.dtype.kind == "M":
             values = values.astype("datetime64[us]").astype(object)
-        found = [_moment(value) for value in values.tolist()]
+        found = [_moment(value, self.dates) for value in values.tolist()]
         wrong = np.array([moment is None for moment in found], dtype=bool)
-        self.refuse(wrong, column, "a time such as 2026-11-21 or 2026-11-21T15:00 is needed", values)
+        if wrong.any() and self.dates is None:
+            first = values[wrong][0]
+            says = "is the day first here, or the month? say reader.dates: day_first, or month_first"
+            self.refuse(wrong & np.array(["/" in str(first)]), column, says, values)
+        says = "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed"
+        self.refuse(wrong, column, says, values)
         return [moment for moment in found if moment is not None]
 
     def plain(self, column: str) -> NDArray[Any]:
@@ -288,13 +299,30 @@ def _number(value: Any, separator: str) -> float:
         return math.nan
 
 
-def _moment(value: Any) -> datetime | None:
+def _moment(value: Any, dates: str | None) -> datetime | None:
     if isinstance(value, datetime):
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
     try:
         return datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        return _written(str(value).strip(), dates)
+
+
+def _written(text: str, dates: str | None) -> datetime | None:
+    """21.11.2026 15:00, and 21/11/2026 or 11/21/2026 3:00 pm where it was said which of both."""
+    matched = _WRITTEN.fullmatch(text)
+    if matched is None or (matched[2] == "/" and dates is None):
+        return None
+    day, month = (matched[3], matched[1]) if matched[2] == "/" and dates == "month_first" else (matched[1], matched[3])
+    hour = int(matched[5] or 0)
+    if half := (matched[8] or "").lower():
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "p" else 0)
+    try:
+        return datetime(int(matched[4]), int(month), int(day), hour, int(matched[6] or 0), int(matched[7] or 0))
     except ValueError:
         return None
 

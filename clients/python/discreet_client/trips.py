@@ -21,7 +21,7 @@ from discreet_client.meters import microseconds
 from discreet_client.reading import Reading, check_rules, counted, word
 from discreet_client.tables import Ints, Table, TableError, table_of
 
-RULES = ("every", "matrix", "outside", "round_trips", "start", "time_zone", "zones")
+RULES = ("every", "matrix", "other_zones", "outside", "round_trips", "start", "time_zone", "zones")
 MINUTE = 60_000_000
 EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 
@@ -31,12 +31,14 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
     `period`, counted from 0, or `time`, which rules make one.
 
     rules, all of them public:
-        zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file `id,number`
+        zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file `id,number`, of
+            which the first column is the id where none is called so
         start: when period 0 begins, a time; period p begins p times `public.period_minutes` later
         every: `day` or `week`: period p begins p days or weeks later instead, by the clock of the place, and takes
             `period_minutes`; the rest of the day is outside
         time_zone: of times that say none, and of clocks, such as Europe/Berlin
         outside: `refuse` trips of other times, or `leave_out`
+        other_zones: `refuse` trips from or to a zone that `zones` does not name, or `leave_out`
         round_trips: true rounds counts that are no integers, half to even; trips that are 0 then are none
 
     Raises TableError for what is wrong, naming place and column.
@@ -57,7 +59,10 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         ["origin", "destination", *([] if single else [when]), *(["person"] if person else [])],
         ["count", *(["period"] if single else [])],
     )
-    zones, notes = _zone_numbers(rules.get("zones")), list[str]()
+    notes = list[str]()
+    zones = _zone_numbers(rules.get("zones"), notes)
+    if word(rules, "other_zones", ("refuse", "leave_out")) == "leave_out":
+        table = _inside(table, zones, notes)
     found: dict[str, NDArray[Any]] = {}
     if when == "time":
         period = _periods(table, public, rules)
@@ -111,21 +116,43 @@ def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, An
     return table_of(columns), rules
 
 
-def _zone_numbers(told: Any) -> dict[str, int] | None:
+def _zone_numbers(told: Any, notes: list[str]) -> dict[str, int] | None:
     if told is None:
         return None
     if isinstance(told, str | Path):
         table = table_of(told)
-        names = table.named({}, ["id"], ["number"])
+        own = "id" if "id" in table.columns else next(iter(table.columns))
+        names = table.named({"id": own}, ["id"], ["number"])
         ids = names.names("id").tolist()
         numbers = names.integers("number").tolist() if "number" in names.columns else range(1, len(ids) + 1)
         found = dict(zip(ids, numbers, strict=True))
         if len(found) < len(ids):
-            raise TableError(f"reader.zones: {len(ids)} rows name {len(found)} zones; an id stands twice")
+            says = f"{len(ids)} rows name {len(found)} zones in column {own}; an id stands twice"
+            raise TableError(f"reader.zones, {Path(told).name}: {says}")
+        if own != "id":
+            by_number = sorted(found, key=lambda name: found[name])
+            listed = ", ".join(f"{found[name]} {name}" for name in [*by_number[:2], by_number[-1]])
+            notes.append(
+                f"zones are those of column {own} of {Path(told).name}: {listed}; they are the first nodes of a network"
+            )
         return found
     if isinstance(told, Mapping):
         return {str(one): int(number) for one, number in told.items()}
     return {str(one): number for number, one in enumerate(told, start=1)}
+
+
+def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -> Table:
+    """The trips between zones that are named: each is kept or left out by what it says itself."""
+    if numbers is None:
+        raise TableError("reader.other_zones goes with the names of the zones: reader.zones, or --zones")
+    known = np.ones(table.rows, dtype=bool)
+    for end in ("origin", "destination"):
+        known &= [name in numbers for name in table.names(end).tolist()]
+    if not known.any():
+        raise TableError("no trip lies between zones of reader.zones")
+    if few := int(np.count_nonzero(~known)):
+        notes.append(f"{counted(few, 'trip')} from or to other zones {'is' if few == 1 else 'are'} left out")
+    return table.ordered(np.flatnonzero(known))
 
 
 def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: int | None) -> Ints:
@@ -133,7 +160,8 @@ def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: i
         return _counted(table, column, 1, most)
     names = table.names(column)
     found = np.array([numbers.get(name, 0) for name in names.tolist()], dtype=np.int64)
-    table.refuse(found == 0, column, f"none of the {len(numbers)} zones of reader.zones", names)
+    says = f"none of the {len(numbers)} zones of reader.zones (reader.other_zones: leave_out takes the others)"
+    table.refuse(found == 0, column, says, names)
     table.refuse(
         found > (most or found.max()), column, f"its number in reader.zones is above public.zones, {most}", names
     )

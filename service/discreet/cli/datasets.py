@@ -10,7 +10,7 @@ import typer
 
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
-from discreet.cli.servers import client_of, dataset_id
+from discreet.cli.servers import client_of, dataset_id, network_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
 
@@ -67,7 +67,8 @@ def add(
         str | None, typer.Option(help="What your columns are called: origin=from_zone,destination=to_zone,…")
     ] = None,
     zones: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Trips: a CSV file id,number of your zones' names")
+        str | None,
+        typer.Option(help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"),
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
@@ -112,7 +113,7 @@ def add(
     if not {"cap", "account"} & body.keys():
         raise typer.BadParameter("say what may be spent on it in all, or give --account", param_hint="--epsilon")
     if whole is None:
-        body = _read(file, body, pairs_of(columns), zones)
+        body = _read(file, body, pairs_of(columns), None if zones is None else _zones(zones, body, state, server, key))
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         if whole is not None:
@@ -157,7 +158,7 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and "content" in body else None
 
 
-def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Path | None) -> dict[str, Any]:
+def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Any) -> dict[str, Any]:
     """The body with the content that a reader makes of the file; without one where the service reads it as it is."""
     from discreet_client import readers  # noqa: PLC0415 - loads NumPy
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
@@ -166,7 +167,7 @@ def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Path
     if not isinstance(public, dict):
         return body
     if zones is not None:
-        public = {**public, "reader": {**(public.get("reader") or {}), "zones": str(zones)}}
+        public = {**public, "reader": {**(public.get("reader") or {}), "zones": zones}}
     if not readers.needed(kind, file, public, columns):
         return body
     try:
@@ -176,6 +177,24 @@ def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Path
     for note in reading.notes:
         typer.echo(f"{file.name}: {note}", err=True)
     return {**body, "public": reading.public, "content": reading.columns}
+
+
+def _zones(
+    given: str, body: dict[str, Any], state: Path | None, server: str | None, key: str | None
+) -> str | list[str]:
+    """A file that names zones; or the names of a stored network's first nodes, which are its zones."""
+    if Path(given).is_file():
+        return given
+    if Path(given).suffix:
+        raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
+    with client_of(state, server, key) as client:
+        network = client.networks.get(network_id(client, given))["network"]
+    count = body["public"].get("zones") if isinstance(body["public"], dict) else None
+    if not isinstance(count, int) or count > network["nodes"]:
+        says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
+        raise InvalidInput(f"{says}: zones are the network's first nodes")
+    names = network.get("node_names") or [str(number) for number in range(1, network["nodes"] + 1)]
+    return [str(name) for name in names[:count]]
 
 
 def pairs_of(text: str | None) -> dict[str, str]:

@@ -26,7 +26,7 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
-from discreet.cli.servers import client_of, settings_of, with_id
+from discreet.cli.servers import client_of, settings_of, with_id, with_network
 from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
@@ -275,14 +275,20 @@ def cancel(
 @app.command()
 def draw(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A result that was written with --out")],
-    problem: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The job body that it answers")],
     out: Annotated[Path, typer.Option(help="Picture file: .png, .svg or .pdf")],
+    problem: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The job file that it answers; else the server says"),
+    ] = None,
     coordinates: Annotated[
         Path | None,
         typer.Option(
             exists=True, dir_okay=False, help="JSON pairs x, y of the nodes, or an object whose `nodes` are that"
         ),
     ] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
 ) -> None:
     """Draw a result: a network map with link flows, the load with and without control, values by state."""
     from discreet.problems.charts import draw_result  # noqa: PLC0415
@@ -290,7 +296,14 @@ def draw(
     places = None if coordinates is None else strict(coordinates.read_bytes())
     if isinstance(places, dict):
         places = places.get("nodes")
-    draw_result(read_body(problem)["problem"], read_body(file)["result"], out, coordinates=places)
+    answer = read_body(file)
+    asked = None if problem is None else read_body(problem)["problem"]
+    if asked is None or isinstance(asked.get("network"), str):
+        with client_of(state, server, key) as client:
+            asked = with_network(client, client.job(answer["job"]["id"])["problem"] or {} if asked is None else asked)
+    if "kind" not in asked:
+        raise InvalidInput("the server does not know any more what was asked: say the job file, --problem")
+    draw_result(asked, answer["result"], out, coordinates=places)
 
 
 def _release_of(body: dict[str, Any]) -> Any:

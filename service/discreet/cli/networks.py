@@ -29,10 +29,14 @@ def add(
     name: Annotated[str | None, typer.Option(help="What people call it; the file's name by default")] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Your names of columns: tail=from,head=to,free_flow_time=t,capacity=cap,node=id,x=lon,y=lat"),
+        typer.Option(
+            help="Your names of columns: tail=from,head=to,free_flow_time=t,capacity=cap,node=id,x=lon,y=lat; "
+            "length=l,speed=v in the place of the time"
+        ),
     ] = None,
     units: Annotated[
-        str | None, typer.Option(help="Of length and speed in GMNS, without a config.csv: mi,mph or km,kph")
+        str | None,
+        typer.Option(help="Of length and speed, in CSV and in GMNS without a config.csv: mi,mph or km,kph"),
     ] = None,
     period_minutes: Annotated[
         float, typer.Option(min=0.01, help="GMNS's capacities are per hour; those of the network per so many minutes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from discreet_client.client import Client
 
 DATASET_ID = "dst_"
+NETWORK_ID = "net_"
 MOST_NAMES = 20
 
 
@@ -33,19 +35,41 @@ def dataset_id(client: Client, given: str) -> str:
     """The id of a dataset that is given by id or by name. InvalidInput where none has the name, or several."""
     if given.startswith(DATASET_ID):
         return given
-    everything = list(client.datasets())
+    return _id_of(given, "dataset", client.datasets())
+
+
+def network_id(client: Client, given: str) -> str:
+    """The same of a stored network."""
+    return given if given.startswith(NETWORK_ID) else _id_of(given, "network", client.networks.list())
+
+
+def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
+    everything = list(stored)
     ids = [one["id"] for one in everything if one["name"] == given]
     if len(ids) == 1:
         return str(ids[0])
     if ids:
-        raise InvalidInput(f"{len(ids)} datasets are called {given}: {', '.join(ids)}. Say which, by its id")
+        raise InvalidInput(f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id")
     names = ", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES]) or "none"
-    raise InvalidInput(f"no dataset is called {given}. There are: {names}")
+    raise InvalidInput(f"no {what} is called {given}. There are: {names}")
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """A job's body in which the dataset's name has become its id."""
+    """A job's body in which the names of its dataset and of a stored network have become their ids."""
     problem = body.get("problem")
-    if not (isinstance(problem, dict) and isinstance(problem.get("dataset"), str)):
+    if not isinstance(problem, dict):
         return body
-    return {**body, "problem": {**problem, "dataset": dataset_id(client, problem["dataset"])}}
+    ids = {
+        field: find(client, problem[field])
+        for field, find in (("dataset", dataset_id), ("network", network_id))
+        if isinstance(problem.get(field), str)
+    }
+    return {**body, "problem": {**problem, **ids}} if ids else body
+
+
+def with_network(client: Client, problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem with the network itself in the place of a stored one's id or name."""
+    named = problem.get("network")
+    if not isinstance(named, str):
+        return dict(problem)
+    return {**problem, "network": client.networks.get(network_id(client, named))["network"]}

@@ -124,7 +124,8 @@ def _states(
     if rule.gaps == "refuse" and found.left_out.size:
         lacking = np.zeros(time.size, dtype=bool)
         lacking[found.left_out] = True
-        says = f"{rule.gap(found)}; public.meters says what becomes of gaps (`carry`, `gaps`), and refuses them"
+        rules = "`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such participants out"
+        says = f"{rule.gap(found)}; public.meters says what becomes of gaps ({rules})"
         issues.where(lacking, "participant", says)
         issues.check()
     return found, int(owner.max(initial=-1)) + 1
