@@ -261,7 +261,7 @@ def test_patients_who_lack_a_value_are_left_out_whole() -> None:
     lacking = visits(3)
     someone = lacking["patient"].value_counts().index[0]  # with the most visits
     theirs = (lacking["patient"] == someone).to_numpy()
-    lacking.loc[np.flatnonzero(theirs)[1], "age"] = np.nan
+    lacking.loc[lacking.index[theirs][1], "age"] = np.nan
     public = {**VISITS, "reader": {"behaviour": EVEN, "target": EVEN, "missing": "leave_out"}}
     reading = readers.read("off_policy_evaluation", lacking, public)
     without = readers.read("off_policy_evaluation", lacking[~theirs], public)

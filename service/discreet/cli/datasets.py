@@ -188,7 +188,7 @@ def _zones(
     if Path(given).suffix:
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
     with client_of(state, server, key) as client:
-        network = client.networks.get(network_id(client, given))["network"]
+        network: Any = client.networks.get(network_id(client, given))["network"]
     count = body["public"].get("zones") if isinstance(body["public"], dict) else None
     if not isinstance(count, int) or count > network["nodes"]:
         says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
