@@ -60,7 +60,7 @@ def pages(client: Client, jobs: dict[str, str]) -> dict[str, str]:
         "not-found": "/jobs/job_of_another_tenant",
         "help": "/help",
         "help-search": "/help/search?q=own+columns",
-        "help-dashboard": "/help/dashboard#a-new-job",
+        "help-page": "/help/own-files#trips",
     }
 
 

@@ -377,6 +377,31 @@ def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:
         assert (page.evaluate(ink), page.evaluate(line)) == light
 
 
+def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
+    """With the keyboard, from a page to the paragraph that explains it, which is in view; the form stays as it is."""
+    with people.tab() as seen:
+        seen.login(people.keys["owner"])
+        seen.go("/jobs/new?kind=dr_ensemble")
+        seen.page.get_by_role("tab", name="JSON").click()
+        seen.page.get_by_label("The job as JSON").fill('{"half": "written')
+        with seen.page.context.expect_page() as opened:
+            seen.page.get_by_role("link", name="Help on this page").press("Enter")
+        paragraph = opened.value
+        paragraph.wait_for_load_state()
+        assert paragraph.url == f"{seen.origin}/help/dashboard#a-new-job"
+        heading = paragraph.get_by_role("heading", name="A new job")
+        heading.wait_for()
+        box = heading.bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] < 200
+        assert paragraph.get_by_role("link", name="Help on this page").get_attribute("target") is None
+        paragraph.get_by_label("Search the help").fill("slider")
+        paragraph.keyboard.press("Enter")
+        paragraph.get_by_role("link", name="The dashboard: A new job").click()
+        assert paragraph.url == f"{seen.origin}/help/dashboard#a-new-job"
+        assert seen.page.get_by_label("The job as JSON").input_value() == '{"half": "written'
+
+
 # Every page ---------------------------------------------------------------------------------------------------------
 
 
