@@ -16,6 +16,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -116,6 +117,9 @@ def test_context_has_what_is_tracked_and_needed_and_nothing_else() -> None:
                 and not name.endswith((".py", ".mako"))]  # fmt: skip
     copied = {word for _, rest in BUILD.steps if _ == "COPY" for word in shlex.split(rest)[:-1]}
     assert all((ROOT / word).exists() for word in copied)
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    made_of = {Path(place).parts[0] for place in (*wheel["only-include"], *wheel["force-include"])}
+    assert made_of == {"docs", "migrations", "service"} <= copied
 
 
 @pytest.mark.parametrize("name", SERVICES)
