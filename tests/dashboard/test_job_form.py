@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from discreet.problems import DATASETS, KINDS
+from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.chromium import Watched, chromium, chromium_path, missing, tab
 
@@ -207,3 +208,19 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         found = written(page)["problem"]["network"]
         assert found["nodes"] == asked["problem"]["network"]["nodes"]
         assert len(found["links"]) == len(asked["problem"]["network"]["links"])
+
+
+def test_a_stored_network_is_chosen_by_its_name(
+    service: Installation, browser: Browser, datasets: dict[str, str]
+) -> None:
+    with service.client() as owner, tab(browser, service.url) as seen:
+        stored = owner.networks.add(bodies.network(), name="Roads <b>of</b> the form")
+        seen.login(service.owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
+        page.get_by_label("Network: how").select_option("A stored one")
+        label = f"Roads <b>of</b> the form, {stored['links']} links, {stored['nodes']} nodes"
+        page.get_by_label("Network", exact=True).select_option(label=label)
+        assert written(page)["problem"]["network"] == stored["id"]
+        page.get_by_role("button", name="Submit for").click()
+        page.get_by_role("heading", name="Result", exact=True).wait_for()
+        assert stored["id"] in page.locator("main").text_content()

@@ -17,6 +17,8 @@ OWN_CONTROLS = ("problem", "privacy")
 """Parts of a job's body that are not drawn from the schema of the whole: one has the kind's, one its own controls."""
 MOST_JOBS = 20
 """Of whose problems a part may be taken."""
+MOST_STORED = 200
+"""Public objects of one type, newest first, that a field may be chosen from."""
 
 
 @cache
@@ -30,15 +32,21 @@ def schema_of(kind: str) -> str:
 
 
 def choices(
-    kind: str, datasets: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], refused: DiscreetError | None
+    kind: str,
+    datasets: Sequence[Mapping[str, Any]],
+    jobs: Sequence[Mapping[str, Any]],
+    stored: Mapping[str, Sequence[Mapping[str, Any]]],
+    refused: DiscreetError | None,
 ) -> str:
-    """What the form offers beside the schema, and what was wrong with which field, as JSON text."""
+    """What the form offers beside the schema, and what was wrong with which field, as JSON text. `stored`: public
+    objects by the field that may name one."""
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     return json.dumps(
         {
             "kind": kind,
             "datasets": [{"value": row["id"], "label": row["name"]} for row in datasets if row["kind"] == kind],
             "jobs": [_named(row) for row in jobs if row["kind"] == kind][:MOST_JOBS],
+            "stored": {field: [_sized(row) for row in rows] for field, rows in stored.items()},
             "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
             "issues": issues_view(issues),
         }
@@ -47,6 +55,12 @@ def choices(
 
 def issues_view(issues: Sequence[Any]) -> list[dict[str, str]]:
     return [{"pointer": one.pointer, "detail": one.detail} for one in issues]
+
+
+def _sized(row: Mapping[str, Any]) -> dict[str, str]:
+    """A stored object as it is chosen: its name and how large it is."""
+    sizes = (f"{size:,} {what}" for what, size in row["sizes"].items() if not isinstance(size, bool))
+    return {"value": row["id"], "label": ", ".join([row["name"], *sizes])}
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, str]:

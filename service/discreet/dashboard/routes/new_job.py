@@ -16,7 +16,7 @@ from discreet.dashboard.sessions import Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
-from discreet.usecases import budgets, datasets, jobs, rehearsals
+from discreet.usecases import budgets, datasets, jobs, objects, rehearsals
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies
@@ -180,6 +180,10 @@ async def _form(
 ) -> Response:
     recent = await jobs.page(services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS)
     known = kind in KINDS
+    stored = {
+        field: await objects.page(services, viewer.principal, model, None, job_forms.MOST_STORED)
+        for field, model in (KINDS[kind].objects.items() if known else ())
+    }
     return render(
         request,
         "job_new.html",
@@ -193,7 +197,7 @@ async def _form(
         datasets=[datasets.view(row) for row in rows],
         **_names(rows),
         schema=job_forms.schema_of(kind) if known else None,
-        choices=job_forms.choices(kind, rows, recent, refused) if known else None,
+        choices=job_forms.choices(kind, rows, recent, stored, refused) if known else None,
         leaves=leaves or [],
         live=False,
         text=text,

@@ -85,9 +85,10 @@ function bounds(schema) {
 }
 
 export class Fields {
-  // `changed` is called after every change; `choices` has values to choose from by the name of a field.
-  constructor(definitions, { changed, choices = {}, jobs = [], fetchProblem = null }) {
-    Object.assign(this, { definitions, changed, choices, jobs, fetchProblem, places: new Map() });
+  // `changed` is called after every change; `choices` has values to choose from by the name of a field, `stored` those of
+  // fields that name a stored object where they do not hold one.
+  constructor(definitions, { changed, choices = {}, stored = {}, jobs = [], fetchProblem = null }) {
+    Object.assign(this, { definitions, changed, choices, stored, jobs, fetchProblem, places: new Map() });
   }
 
   resolve(schema) {
@@ -219,7 +220,7 @@ export class Fields {
     const help = note ? element("p", { id: `${id}-note`, className: "note" }, ...withCode(note)) : null;
     const group = !single || ["object", "parts", "table", "json"].includes(this.sort(single));
     let box;
-    if (this.choices[name]) box = this.one(context, this.chosen(context), help);
+    if (this.choices[name]) box = this.one(context, this.chosen(context, this.choices[name]), help);
     else if (single && !group && (holder[name] == null || this.fits(single, holder[name]) || typeof holder[name] === "string"))
       box = this.one(context, this.control(single, context), help);
     else if (ways.every((one) => ["const", "enum", "boolean"].includes(this.sort(one))) && this.known(ways, holder[name]))
@@ -310,9 +311,9 @@ export class Fields {
   }
 
   // A value from a list that the page knows, by its name.
-  chosen(context) {
+  chosen(context, known) {
     const value = context.holder[context.name] ?? "";
-    const options = this.choices[context.name].map((one) => [one.value, one.label]);
+    const options = known.map((one) => [one.value, one.label]);
     if (!options.some(([known]) => known === value)) options.unshift([value, value === "" ? "Choose one" : value]);
     return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
   }
@@ -333,7 +334,8 @@ export class Fields {
     const box = element("fieldset", { className: "field" }, element("legend", {}, context.label), help);
     const usual = context.schema.default;
     if (ways.length > 1 || !context.needed || asJson) {
-      const options = ways.map((one, place) => [String(place), ways.length > 1 ? this.way(one) : "Given"]);
+      const called = (one) => (this.isStored(one, name) ? "A stored one" : this.way(one));
+      const options = ways.map((one, place) => [String(place), ways.length > 1 ? called(one) : "Given"]);
       if (!context.needed || !present) {
         const named = usual == null ? "" : `: ${isObject(usual) ? (usual.type ?? oneLine(usual)) : usual}`;
         options.unshift(["", usual == null ? (context.needed ? "Choose one" : "Not given") : `Default${named}`]);
@@ -385,9 +387,15 @@ export class Fields {
     if (sort === "table") return [this.table(schema, context)];
     if (sort === "parts") return [this.parts(schema, context)];
     if (sort === "json") return [this.json(context)];
-    const input = this.control(schema, { ...context, needed: true, id: `${context.id}-value` });
+    const own = { ...context, needed: true, id: `${context.id}-value` };
+    const input = this.isStored(schema, name) ? this.chosen(own, this.stored[name]) : this.control(schema, own);
     input.setAttribute("aria-label", context.label);
     return [input];
+  }
+
+  // Whether a value of this schema is the id of a stored object, of which there are some to choose from.
+  isStored(schema, name) {
+    return this.sort(schema) === "string" && (this.stored[name] ?? []).length > 0;
   }
 
   // Rows of a table as comma separated values under the names of their columns.

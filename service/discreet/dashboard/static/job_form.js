@@ -49,6 +49,7 @@ function draw() {
   fields = new Fields(schema.problem.$defs ?? {}, {
     changed: write,
     choices: { dataset: choices.datasets },
+    stored: choices.stored,
     jobs: choices.jobs,
     fetchProblem: async (id) => (await fetch(`/jobs/${id}/problem.json`, { headers: { Accept: "application/json" } })).json(),
   });
