@@ -31,6 +31,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert path.exists() or str(path.relative_to(ROOT / "docs")) in made, f"{target} does not exist"
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: page.stem)
+def test_rows_of_tables_have_as_many_cells_as_their_heads(page: Path) -> None:
+    """What stands beyond the last column is left out by most readers of Markdown, a `|` in code splits a cell too."""
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+        cells = [len(re.findall(r"(?<!\\)\|", row)) - 1 for row in table.splitlines()]
+        assert set(cells) == {cells[0]}, table.splitlines()[next(at for at, n in enumerate(cells) if n != cells[0])]
+
+
 def test_every_page_is_in_the_navigation() -> None:
     nav = [(ROOT / ".ci/mkdocs.yml").read_text(), *docs_pages().problem_pages(ROOT / "docs")]
     names = [str(page.relative_to(ROOT / "docs")) for page in DOCS]

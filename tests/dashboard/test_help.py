@@ -15,6 +15,7 @@ from types import ModuleType
 import httpx
 import pytest
 from markupsafe import escape
+from PIL import Image
 
 from discreet.api.app import create_app
 from discreet.dashboard import handbook, help_links, help_search, pages
@@ -70,6 +71,9 @@ def test_every_page_is_served_to_everybody(api_only: Installation) -> None:
             if tag == "img":
                 pictures.add(str(values["src"]))
                 assert values["alt"], name
+                if ".png" in str(values["src"]):
+                    with Image.open(ROOT / "docs/pictures" / Path(httpx.URL(str(values["src"])).path).name) as drawn:
+                        assert (values["width"], values["height"]) == tuple(map(str, drawn.size))
         for link in page.links:
             if link == "#main":  # of the frame
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import struct
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,7 +146,9 @@ def _resolve(tokens: Sequence[Token], base: str) -> list[Token]:
     for token in tokens:
         if token.type == "image":
             target = posixpath.normpath(posixpath.join(base, str(token.attrs["src"])))
-            token.attrSet("src", f"{PLACE}/{target}?v={picture(posixpath.basename(target)).version}")
+            asset = picture(posixpath.basename(target))
+            token.attrSet("src", f"{PLACE}/{target}?v={asset.version}")
+            token.attrs |= _size(asset.data)
         if token.type == "link_open":
             lead, instead = _destination(str(token.attrs["href"]), base)
             if lead is None:
@@ -162,6 +165,14 @@ def _resolve(tokens: Sequence[Token], base: str) -> list[Token]:
                 continue
         kept.append(token)
     return kept
+
+
+def _size(data: bytes) -> dict[str, str | int | float]:
+    """Width and height of a PNG, so that nothing below it moves when it comes; others are asked for at once."""
+    if not data.startswith(b"\x89PNG"):
+        return {}
+    width, height = struct.unpack(">II", data[16:24])
+    return {"width": width, "height": height, "loading": "lazy"}
 
 
 def _destination(target: str, base: str) -> tuple[str | None, str]:
