@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -28,6 +29,7 @@ from discreet.usecases.services import Services
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
 from tests.dashboard.test_headers import addresses
+from tests.deployment.test_files import rehearsal
 
 ROOT = Path(__file__).parents[2]
 TEXT = {
@@ -344,6 +346,19 @@ def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_p
         check=True,
     )
     assert done.stdout.splitlines() == [str(tmp_path / "site" / "discreet" / "_docs"), "Routing"]
+
+
+def test_the_image_is_made_of_the_same_wheel(
+    supply: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that the wheel needs is kept out of the context of the image."""
+    context = tmp_path / "context"
+    for name in rehearsal.context_files(ROOT):
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, context / name)
+    from_tree = supply.build("discreet", tmp_path / "tree", 0o022).read_bytes()
+    monkeypatch.setattr(supply, "ROOT", context)
+    assert supply.build("discreet", tmp_path / "image", 0o022).read_bytes() == from_tree
 
 
 def test_routes_of_help_are_open_and_in_no_contract() -> None:
