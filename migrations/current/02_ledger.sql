@@ -390,3 +390,25 @@ GRANT EXECUTE ON FUNCTION
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), read_budgets(text, text) TO discreet_app;
+
+-- Somebody asks an owner to raise a cap. No ledger changes before a grant answers.
+CREATE TABLE budget_requests (
+  id text PRIMARY KEY,  -- identifies the request
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose account it is about
+  account_id text NOT NULL REFERENCES accounts,  -- the account whose cap shall be raised
+  principal text NOT NULL,  -- who asks
+  more jsonb NOT NULL,  -- by how much: epsilon and delta in the units of the ledger
+  reason text NOT NULL,  -- why; the reason of a grant that answers it repeats that
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it was asked
+  state text NOT NULL DEFAULT 'open',  -- open until an owner has granted or declined it
+  answered_by text,  -- the owner who did; null: nobody yet
+  answer text,  -- what that owner said; null: nobody yet
+  answered_at timestamptz,  -- when that was; null: not yet
+  CONSTRAINT budget_requests_state CHECK (state IN ('open', 'granted', 'declined'))
+);
+CREATE INDEX budget_requests_account ON budget_requests (account_id, created_at, id);
+CREATE INDEX budget_requests_open ON budget_requests (tenant_id, principal) WHERE state = 'open';
+ALTER TABLE budget_requests ENABLE ROW LEVEL SECURITY;
+ALTER TABLE budget_requests FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON budget_requests USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, UPDATE (state, answered_by, answer, answered_at) ON budget_requests TO discreet_app;

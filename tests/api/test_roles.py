@@ -85,6 +85,7 @@ def tenants(api_only: Installation) -> Tenants:
         job = owner.submit(bodies.job(dataset["id"], 0.01))
         session = owner.submit(bodies.federated())
         network = roads(owner)
+        request = owner.request_budget(dataset["account"], epsilon=1, reason="walk")["id"]
         spare = owner.create_key(role="auditor", principal="spare")
     made.objects = {
         "dataset_id": dataset["id"],
@@ -95,6 +96,7 @@ def tenants(api_only: Installation) -> Tenants:
         "network_id": network,
         "table": "demand",
         "webhook_id": webhook(api_only),
+        "request_id": request,
     }
     return made
 
@@ -161,6 +163,8 @@ def _body(name: str) -> dict[str, Any]:
     """A body that is good, so that what is missing is the object."""
     known: dict[str, Any] = {
         "POST /v1/budgets/{account_id}/grants": {"cap": {"epsilon": 2}, "reason": "test"},
+        "POST /v1/budgets/{account_id}/requests": {"more": {"epsilon": 2}, "reason": "test"},
+        "POST /v1/budgets/{account_id}/requests/{request_id}/decline": {"answer": "no"},
         "POST /v1/sessions/{job_id}/tokens": {"owner": "5f" * 32},
         "PUT /v1/sessions/{job_id}/roster": {
             "roster": "{}",

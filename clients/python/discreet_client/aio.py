@@ -347,9 +347,25 @@ class AsyncClient:
         """What is spent, reserved and left of an account (`account` of a dataset)."""
         return await self._run(calls.budget(account_id))
 
-    async def grant(self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str) -> models.BudgetAnswer:
-        """Raise or lower a cap, for a reason that the ledger keeps."""
-        return await self._run(calls.grant(account_id, epsilon, delta, reason))
+    async def grant(
+        self, account_id: str, *, epsilon: Amount, delta: Amount, reason: str, request: str | None = None
+    ) -> models.BudgetAnswer:
+        """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for more it answers."""
+        return await self._run(calls.grant(account_id, epsilon, delta, reason, request))
+
+    async def request_budget(
+        self, account_id: str, *, epsilon: Amount, delta: Amount = 0, reason: str
+    ) -> models.BudgetRequestAnswer:
+        """Ask an owner to raise a cap by so much. Nothing changes before a grant answers it."""
+        return await self._run(calls.request_budget(account_id, epsilon, delta, reason))
+
+    async def budget_requests(self, account_id: str) -> list[models.BudgetRequestAnswer]:
+        """Requests for more of a budget with their answers, newest first."""
+        return await self._run(calls.budget_requests(account_id))
+
+    async def decline_budget_request(self, account_id: str, request_id: str, answer: str) -> models.BudgetRequestAnswer:
+        """Answer a request with a sentence and nothing more."""
+        return await self._run(calls.decline_budget_request(account_id, request_id, answer))
 
     async def entries(self, account_id: str) -> AsyncIterator[Json]:
         """All ledger entries of a budget, in the order of their chain."""

@@ -491,8 +491,25 @@ def budget(account_id: str) -> Call[models.BudgetAnswer]:
     return _shown(call(operations.get_budget(account_id)), shown.Budget)
 
 
-def grant(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[models.BudgetAnswer]:
-    return call(operations.grant_budget(account_id, {"cap": _figures(epsilon, delta), "reason": reason}))
+def grant(
+    account_id: str, epsilon: Amount, delta: Amount, reason: str, request: str | None = None
+) -> Call[models.BudgetAnswer]:
+    body: models.GrantRequest = {"cap": _figures(epsilon, delta), "reason": reason}
+    if request is not None:
+        body["request"] = request
+    return call(operations.grant_budget(account_id, body))
+
+
+def request_budget(account_id: str, epsilon: Amount, delta: Amount, reason: str) -> Call[models.BudgetRequestAnswer]:
+    return call(operations.request_budget(account_id, {"more": _figures(epsilon, delta), "reason": reason}))
+
+
+def budget_requests(account_id: str) -> Call[list[models.BudgetRequestAnswer]]:
+    return _part(operations.list_budget_requests(account_id), lambda page: page["requests"])
+
+
+def decline_budget_request(account_id: str, request_id: str, answer: str) -> Call[models.BudgetRequestAnswer]:
+    return call(operations.decline_budget_request(account_id, request_id, {"answer": answer}))
 
 
 def entries(account_id: str, page_token: str | None) -> Call[models.EntryPage]:

@@ -145,6 +145,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/budgets/{account_id}/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Budget Requests
+         * @description Requests for more of a budget with their answers, newest first. Those that are open wait for an owner: a grant
+         *     with `request` answers one, `decline` another.
+         */
+        get: operations["list_budget_requests"];
+        put?: never;
+        /**
+         * Request Budget
+         * @description Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a principal at most.
+         */
+        post: operations["request_budget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/budgets/{account_id}/requests/{request_id}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline Budget Request
+         * @description Decline a request with a sentence; the ledger is not concerned.
+         */
+        post: operations["decline_budget_request"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/caps": {
         parameters: {
             query?: never;
@@ -879,6 +924,62 @@ export interface components {
             budgets: components["schemas"]["BudgetAnswer"][];
         };
         /**
+         * BudgetRequestAnswer
+         * @description A request for more of a budget. It changes nothing before an owner's grant answers it.
+         */
+        BudgetRequestAnswer: {
+            /** Account */
+            account: string;
+            /**
+             * Answer
+             * @description What the owner said
+             */
+            answer: string | null;
+            /** Answered At */
+            answered_at: string | null;
+            /** Answered By */
+            answered_by: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** @description By how much the cap shall be raised */
+            more: components["schemas"]["Figures"];
+            /**
+             * Principal
+             * @description Who asks
+             */
+            principal: string;
+            /** Reason */
+            reason: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "granted" | "declined";
+        };
+        /**
+         * BudgetRequestList
+         * @description The newest requests on a budget, at most a hundred.
+         */
+        BudgetRequestList: {
+            /** Requests */
+            requests: components["schemas"]["BudgetRequestAnswer"][];
+        };
+        /**
+         * BudgetRequestRequest
+         * @description More of a budget, for a reason: asked of an owner.
+         */
+        BudgetRequestRequest: {
+            /** @description By how much the cap shall be raised */
+            more: components["schemas"]["Cap"];
+            /** Reason */
+            reason: string;
+        };
+        /**
          * CancelAnswer
          * @description A job that shall be cancelled, and what comes of that.
          */
@@ -1298,6 +1399,14 @@ export interface components {
          * @description A dataset to register.
          */
         DatasetRequest: components["schemas"]["RoutingDataset"] | components["schemas"]["DrEnsembleDataset"] | components["schemas"]["OffPolicyDataset"] | components["schemas"]["MultiAgentDataset"];
+        /**
+         * DeclineRequest
+         * @description An owner's answer to a request that is not granted.
+         */
+        DeclineRequest: {
+            /** Answer */
+            answer: string;
+        };
         /**
          * DrEnsemble
          * @description Steer a load ensemble through T steps.
@@ -1811,6 +1920,12 @@ export interface components {
             cap: components["schemas"]["Cap"];
             /** Reason */
             reason: string;
+            /**
+             * Request
+             * @description The request that this answers; the ledger's reason then names who asked, and why
+             * @default null
+             */
+            request?: string | null;
         };
         /**
          * HeadAnswer
@@ -4264,7 +4379,313 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `cap_below_spent`: The cap is below what is spent */
+            /** @description `cap_below_spent`: The cap is below what is spent; `request_answered`: The request was answered */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list_budget_requests: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequestList"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    request_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BudgetRequestRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequestAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `too_many_open_requests`: Too many requests wait for an answer */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    decline_budget_request: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeclineRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequestAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `request_answered`: The request was answered */
             409: {
                 headers: {
                     [name: string]: unknown;

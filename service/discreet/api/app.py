@@ -42,6 +42,8 @@ REQUEST_MODELS = (
     requests.NetworkRequest,
     requests.RehearsalRequest,
     requests.GrantRequest,
+    requests.BudgetRequestRequest,
+    requests.DeclineRequest,
     requests.CapRequest,
     requests.CertificateRequest,
     requests.TenantRequest,

@@ -14,6 +14,10 @@ DATASET_ID = "dst_replace_me"
 GRANTS: dict[str, Any] = {
     "raise": {"cap": {"epsilon": 2, "delta": 1e-6}, "reason": "second year of the study, approved on 2026-11-02"}
 }
+BUDGET_REQUESTS: dict[str, Any] = {
+    "more": {"more": {"epsilon": 0.5}, "reason": "the morning of the bridge's closure, as agreed with the city"}
+}
+DECLINES: dict[str, Any] = {"no": {"answer": "ask the release of May again: that costs nothing"}}
 CAPS: dict[str, Any] = {
     "tenant": {"scope": "tenant", "cap": {"epsilon": 10, "delta": 1e-5}, "reason": "policy of the house"},
     "principal": {

@@ -22,6 +22,7 @@ from discreet.storage import ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance, BudgetRow
 from discreet.storage.tenants import Principal
+from discreet.usecases import budget_requests
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 
@@ -190,7 +191,8 @@ def refusal(balances: Sequence[AccountBalance], price: Price) -> BudgetExhausted
 
 def _who_grants(bound: Mapping[str, Any]) -> str:
     path = "/v1/caps" if "scope" in bound else f"/v1/budgets/{bound['account']}/grants"
-    return f"An owner can raise this cap: POST {path}, or the dashboard"
+    asking = f"/v1/budgets/{bound['account']}/requests"
+    return f"An owner can raise this cap: POST {path}, or the dashboard; ask one: POST {asking}"
 
 
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:
@@ -223,19 +225,36 @@ async def largest_request(services: Services, principal: Principal, account_id: 
     return min((float(one["largest_request"]["epsilon"]) for one in binding), default=0.0)
 
 
-async def grant(services: Services, principal: Principal, account_id: str, cap: Cap, reason: str) -> dict[str, Any]:
-    """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already."""
+async def grant(
+    services: Services,
+    principal: Principal,
+    account_id: str,
+    cap: Cap,
+    reason: str,
+    request_id: str | None = None,
+) -> dict[str, Any]:
+    """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or reserved already.
+
+    `request_id`: the request that this answers, in the same transaction; the ledger's reason then names who asked, and
+    why. NotFound when there is none on this account, Conflict when it was answered before.
+    """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         await _account(connection, principal, account_id)
+        says = reason
+        if request_id is not None:
+            asked = await budget_requests.held(connection, principal, account_id, request_id)
+            says = f"{reason} (asked for by {asked['principal']}: {asked['reason']})"
         granted = await ledger.grant(
             connection,
             account_id,
             cap=cap_amounts(cap),
             filters=filter_limits(cap),
             actor=principal.name,
-            reason=reason,
+            reason=says,
         )
+        if granted and request_id is not None:
+            await budget_requests.granted(connection, principal, request_id, reason)
     if not granted:
         raise Conflict("more than this cap is spent or reserved already", code="cap_below_spent")
     return await one_budget(services, principal, account_id)

@@ -70,11 +70,30 @@ class RehearsalRequest(Frozen):
     name: Name | None = Field(default=None, description="What you call it; absent: by the kind that is rehearsed")
 
 
+RequestId = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
 class GrantRequest(Frozen):
     """A new cap."""
 
     cap: Cap
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+    request: RequestId | None = Field(
+        default=None, description="The request that this answers; the ledger's reason then names who asked, and why"
+    )
+
+
+class BudgetRequestRequest(Frozen):
+    """More of a budget, for a reason: asked of an owner."""
+
+    more: Cap = Field(description="By how much the cap shall be raised")
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
+
+
+class DeclineRequest(Frozen):
+    """An owner's answer to a request that is not granted."""
+
+    answer: Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 
 
 class CapRequest(Frozen):

@@ -141,7 +141,8 @@ CODES: dict[str, Code] = {
         409,
         "The privacy budget does not allow this",
         "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
-        " nothing was charged. An owner can raise this cap: POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard",
+        " nothing was charged. An owner can raise this cap: POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard;"
+        " ask one: POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
         {
             "binding": {
                 "account": "acc_1DkLuJ3mW4pS",
@@ -185,6 +186,12 @@ CODES: dict[str, Code] = {
     ),
     "dataset_in_use": Code(409, "A job needs the dataset", "a job still needs this dataset; cancel it first"),
     "cap_below_spent": Code(409, "The cap is below what is spent", "more than this cap is spent or reserved already"),
+    "too_many_open_requests": Code(
+        409,
+        "Too many requests wait for an answer",
+        "3 requests of yours wait for an owner’s answer; no further one before that",
+    ),
+    "request_answered": Code(409, "The request was answered", "ada has declined this request already"),
     "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
     "conflict": Code(
         409, "The object's state does not allow this", "the object is in a state that does not allow this"

@@ -231,6 +231,13 @@ class DatasetPage(TypedDict):
     next_page_token: str | None
 
 
+class DeclineRequest(TypedDict):
+    """An owner's answer to a request that is not granted."""
+
+    answer: str
+    """length >= 1, length <= 500"""
+
+
 class DrEnsemble(TypedDict):
     """
     Steer a load ensemble through T steps.
@@ -415,6 +422,11 @@ class GrantRequest(TypedDict):
     cap: Cap
     reason: str
     """length >= 1, length <= 1000"""
+    request: NotRequired[str | None]
+    """
+    The request that this answers; the ledger's reason then names who asked, and why; length >=
+    1, length <= 100
+    """
 
 
 class HeadAnswer(TypedDict):
@@ -1218,6 +1230,41 @@ class BudgetList(TypedDict):
     """All budgets of the tenant."""
 
     budgets: list[BudgetAnswer]
+
+
+class BudgetRequestAnswer(TypedDict):
+    """A request for more of a budget. It changes nothing before an owner's grant answers it."""
+
+    account: str
+    answer: str | None
+    """What the owner said"""
+    answered_at: str | None
+    """date-time"""
+    answered_by: str | None
+    created_at: str
+    """date-time"""
+    id: str
+    more: Figures
+    """By how much the cap shall be raised"""
+    principal: str
+    """Who asks"""
+    reason: str
+    state: Literal["open", "granted", "declined"]
+
+
+class BudgetRequestList(TypedDict):
+    """The newest requests on a budget, at most a hundred."""
+
+    requests: list[BudgetRequestAnswer]
+
+
+class BudgetRequestRequest(TypedDict):
+    """More of a budget, for a reason: asked of an owner."""
+
+    more: Cap
+    """By how much the cap shall be raised"""
+    reason: str
+    """length >= 1, length <= 500"""
 
 
 class CapList(TypedDict):

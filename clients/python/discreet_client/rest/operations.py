@@ -120,7 +120,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
     403 forbidden
     404 not_found
-    409 cap_below_spent
+    409 cap_below_spent, request_answered
     413 payload_too_large
     422 invalid_input
     429 rate_limited, too_many_bodies
@@ -128,6 +128,66 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
         wrong_schema
     """
     return Operation("POST", f"/v1/budgets/{quoted(account_id)}/grants", body=body)
+
+
+def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]:
+    """Requests for more of a budget with their answers, newest first. Those that are open wait for
+    an owner: a grant with `request` answers one, `decline` another.
+
+    Answers 200. Roles: owner, analyst, auditor.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("GET", f"/v1/budgets/{quoted(account_id)}/requests")
+
+
+def request_budget(account_id: str, body: models.BudgetRequestRequest) -> Operation[models.BudgetRequestAnswer]:
+    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
+    principal at most.
+
+    Answers 201. Roles: owner, analyst.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 too_many_open_requests
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests", body=body)
+
+
+def decline_budget_request(
+    account_id: str, request_id: str, body: models.DeclineRequest
+) -> Operation[models.BudgetRequestAnswer]:
+    """Decline a request with a sentence; the ledger is not concerned.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 request_answered
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", f"/v1/budgets/{quoted(account_id)}/requests/{quoted(request_id)}/decline", body=body)
 
 
 def list_caps() -> Operation[models.CapList]:

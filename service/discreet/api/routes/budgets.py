@@ -9,10 +9,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from discreet.api import examples
+from discreet.api.budget_schemas import BudgetRequestAnswer, BudgetRequestList
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage
-from discreet.usecases import budgets
-from discreet.usecases.requests import GrantRequest
+from discreet.usecases import budget_requests, budgets
+from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -59,7 +60,7 @@ async def get_budget(
         "grant_budget",
         roles=["owner"],
         answers={200: BudgetAnswer},
-        codes=["not_found", "cap_below_spent"],
+        codes=["not_found", "cap_below_spent", "request_answered"],
         body=GrantRequest,
         examples=examples.GRANTS,
     ),
@@ -72,7 +73,61 @@ async def grant_budget(
 ) -> Response:
     """Set another cap, with a reason that stays in the ledger; never below what is spent."""
     cap = budgets.units_of(request.cap)
-    return answer(await budgets.grant(services, principal, account_id, cap, request.reason))
+    return answer(await budgets.grant(services, principal, account_id, cap, request.reason, request.request))
+
+
+@router.post(
+    "/{account_id}/requests",
+    **operation(
+        "request_budget",
+        roles=["owner", "analyst"],
+        answers={201: BudgetRequestAnswer},
+        codes=["not_found", "too_many_open_requests"],
+        body=BudgetRequestRequest,
+        examples=examples.BUDGET_REQUESTS,
+    ),
+)
+async def request_budget(
+    account_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[BudgetRequestRequest, Depends(json_body(BudgetRequestRequest))],
+) -> Response:
+    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a principal at most."""
+    more = budgets.units_of(request.more)
+    return answer(await budget_requests.ask(services, principal, account_id, more, request.reason), 201)
+
+
+@router.get(
+    "/{account_id}/requests",
+    **operation("list_budget_requests", roles=EVERYBODY, answers={200: BudgetRequestList}, codes=["not_found"]),
+)
+async def list_budget_requests(account_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
+    """Requests for more of a budget with their answers, newest first. Those that are open wait for an owner: a grant
+    with `request` answers one, `decline` another."""
+    return answer({"requests": await budget_requests.of_account(services, principal, account_id)})
+
+
+@router.post(
+    "/{account_id}/requests/{request_id}/decline",
+    **operation(
+        "decline_budget_request",
+        roles=["owner"],
+        answers={200: BudgetRequestAnswer},
+        codes=["not_found", "request_answered"],
+        body=DeclineRequest,
+        examples=examples.DECLINES,
+    ),
+)
+async def decline_budget_request(
+    account_id: str,
+    request_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[DeclineRequest, Depends(json_body(DeclineRequest))],
+) -> Response:
+    """Decline a request with a sentence; the ledger is not concerned."""
+    return answer(await budget_requests.decline(services, principal, account_id, request_id, request.answer))
 
 
 @router.get(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import anyio.to_thread
@@ -12,11 +13,11 @@ from starlette.responses import Response
 
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
-from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Viewer
+from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.figures.timelines import spending_chart
-from discreet.usecases import budgets, datasets
-from discreet.usecases.requests import GrantRequest
+from discreet.usecases import budget_requests, budgets, datasets
+from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web import bodies
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
@@ -24,6 +25,8 @@ from discreet.web.security import CurrentServices
 router = APIRouter(include_in_schema=False)
 
 _GRANT: TypeAdapter[GrantRequest] = TypeAdapter(GrantRequest)
+_ASK: TypeAdapter[BudgetRequestRequest] = TypeAdapter(BudgetRequestRequest)
+_DECLINE: TypeAdapter[DeclineRequest] = TypeAdapter(DeclineRequest)
 
 
 @router.get("/")
@@ -35,7 +38,8 @@ async def show_budgets(request: Request, services: CurrentServices, viewer: Curr
     data = [one for one in found if one["scope"] not in budgets.CAPS]
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     bound = {one["id"]: binding(one, caps, viewer) for one in data}
-    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound)
+    asked = await budget_requests.unanswered(services, viewer.principal) if viewer.may("owner") else []
+    return render(request, "budgets.html", budgets=data, caps=caps, bound=bound, asked=asked)
 
 
 @router.get("/budgets/{account_id}")
@@ -49,11 +53,40 @@ async def grant(account_id: str, request: Request, services: CurrentServices, vi
     """Set another cap, with a reason."""
     form = await forms.read(request)
     try:
-        wanted = bodies.validate(_GRANT, {"cap": forms.cap(form), "reason": form.get("reason", "")})
-        await budgets.grant(services, viewer.principal, account_id, budgets.units_of(wanted.cap), wanted.reason)
+        body = {"cap": forms.cap(form), "reason": form.get("reason", ""), "request": forms.filled(form, "request")}
+        wanted = bodies.validate(_GRANT, body)
+        cap = budgets.units_of(wanted.cap)
+        await budgets.grant(services, viewer.principal, account_id, cap, wanted.reason, wanted.request)
     except (InvalidInput, Conflict) as error:
         return await _page(request, services, viewer, account_id, refused=error, form=form)
     return go_to(f"/budgets/{account_id}?granted=1#grants")
+
+
+@router.post("/budgets/{account_id}/requests")
+async def ask(account_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """Ask an owner for more."""
+    form = await forms.read(request)
+    try:
+        wanted = bodies.validate(_ASK, {"more": forms.cap(form), "reason": form.get("reason", "")})
+        more = budgets.units_of(wanted.more)
+        await budget_requests.ask(services, viewer.principal, account_id, more, wanted.reason)
+    except (InvalidInput, Conflict) as error:
+        return await _page(request, services, viewer, account_id, refused=error, asking=form)
+    return go_to(f"/budgets/{account_id}#requests")
+
+
+@router.post("/budgets/{account_id}/requests/{request_id}/decline")
+async def decline(
+    account_id: str, request_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """Decline a request with a sentence."""
+    form = await forms.read(request)
+    try:
+        wanted = bodies.validate(_DECLINE, {"answer": form.get("answer", "")})
+        await budget_requests.decline(services, viewer.principal, account_id, request_id, wanted.answer)
+    except (InvalidInput, Conflict) as error:
+        return await _page(request, services, viewer, account_id, refused=error)
+    return go_to(f"/budgets/{account_id}#requests")
 
 
 @router.get("/budgets/{account_id}/charts/spending.json")
@@ -79,6 +112,7 @@ async def _page(
     *,
     refused: DiscreetError | None = None,
     form: forms.Form | None = None,
+    asking: forms.Form | None = None,
 ) -> Response:
     budget = await budgets.one_budget(services, viewer.principal, account_id)
     found = await budgets.all_budgets(services, viewer.principal)
@@ -90,6 +124,8 @@ async def _page(
     chart = None
     if rows is not None and any(row[4] == "reserve" for row in rows):
         chart = await anyio.to_thread.run_sync(spending_chart, rows)
+    asked = await budget_requests.of_account(services, viewer.principal, account_id)
+    more = request.query_params.get("more", "")[: forms.LONGEST_NUMBER]
     living = [one for one in budget["datasets"] if not one["deleted"]]
     proposal = None
     if living and viewer.may("owner", "analyst"):
@@ -110,5 +146,21 @@ async def _page(
         proposal=proposal,
         refused=refused,
         form=form or {},
+        asked=[_with_cap(one, budget) for one in asked],
+        asking=asking or {"epsilon": more},
+        raised=_raised(budget, more),
         granted=request.query_params.get("granted") is not None and refused is None,
     )
+
+
+def _with_cap(asked: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
+    """A request with the cap that would grant it, as the budget is now."""
+    cap = {name: Decimal(str(budget["cap"][name])) + Decimal(str(asked["more"][name])) for name in ("epsilon", "delta")}
+    return {**asked, "cap": cap}
+
+
+def _raised(budget: dict[str, Any], more: str) -> Decimal:
+    """The cap with so much more, where the address of the page says how much: what a refusal has led here for."""
+    wanted = forms.number({"more": more}, "more", "0")
+    known = Decimal(str(wanted)) if isinstance(wanted, int | float | Decimal) else Decimal(0)
+    return Decimal(str(budget["cap"]["epsilon"])) + max(known, Decimal(0))
