@@ -148,7 +148,7 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
         page.get_by_role("button", name="Next: the content").press("Enter")
         choose = page.get_by_label("Parquet, CSV or JSON")
         choose.wait_for()
-        page.on("request", lambda request: sent.append(request.url))
+        page.on("request", lambda request: "/static/" in request.url or sent.append(request.url))
         choose.set_input_files(rough)
         page.get_by_text("Choose the column that holds origin.").wait_for()
         page.get_by_label("origin", exact=True).press("v")  # the option that begins so
@@ -182,6 +182,89 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
     with people.running.client(people.keys["owner"]) as owner:  # the same content is the same dataset
         again = owner.register("routing", public, {"trips": trips}, cap=1, name="the same")
     assert again["id"] == dataset
+
+
+SURVEY = """no;home district;went to;left at
+1;Mill ;Inn;02.03.2026 07:10
+2;Inn;Harbour;3.3.2026 8:59
+3;Inn;Mill;03.03.2026 09:00
+4;Moon;Mill;03.03.2026 07:30
+5;Harbour;Mill;03.03.2026 07:30
+"""
+
+
+def test_names_of_zones_and_times_become_numbers_in_the_browser(people: Tenant, axe: str, tmp_path: Path) -> None:
+    """A survey as it is: nobody counts zones or periods by hand, and what rules leave out is said."""
+    public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 120}
+    survey = tmp_path / "survey.csv"
+    survey.write_text(SURVEY, encoding="utf-8-sig")
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go("/datasets/new?kind=routing")
+        page.get_by_label("Name", exact=True).fill("survey as it is")
+        page.get_by_text("As JSON", exact=True).click()
+        page.locator("#public").fill(json.dumps(public))
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(survey)
+        page.get_by_text("origin: “Mill” in line 2 is a name: list your zones above").wait_for()
+        page.get_by_label("destination", exact=True).select_option("went to")
+        page.get_by_label("period", exact=True).select_option("left at")
+        page.get_by_label("Your zones by name").fill("Harbour\nInn\n\nMill\n")
+        page.get_by_text("origin: “Moon” in line 5 is none of the zones that you listed.").wait_for()
+        page.get_by_text("“02.03.2026 07:10” in line 2 is a time: say above when period 0 begins").wait_for()
+        assert not page.get_by_label("In your file 01/02/2026 is").is_visible()
+        page.get_by_label("Period 0 begins").fill("2026-03-02T07:00")
+        page.get_by_text("period: “03.03.2026 09:00” in line 4 is in none of the periods 0 to 1.").wait_for()
+        assert not problems_of(seen, axe)
+        page.get_by_label("Leave out rows of other zones and other times").press("Space")
+        page.get_by_text("5 rows, and every cell is of the right form. 2 of them are left out by your rules").wait_for()
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        page.get_by_role("link", name="New job on it").wait_for()
+        dataset = page.url.partition("?")[0].rpartition("/")[2]
+    rows = [(0, 3, 2, 1), (1, 2, 1, 1), (1, 1, 3, 1)]
+    trips = [dict(zip(("period", "origin", "destination", "count"), row, strict=True)) for row in rows]
+    with people.running.client(people.keys["owner"]) as owner:
+        assert owner.register("routing", public, {"trips": trips}, cap=1, name="the same")["id"] == dataset
+
+
+def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path) -> None:
+    public = {
+        "unit": "participant",
+        "participants": 2,
+        "states": 2,
+        "edges": [0, 1, 9],
+        "steps": 2,
+        "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900},
+    }
+    file = tmp_path / "feeder.csv"
+    cells = [("a", "00:00", "0,5"), ("a", "00:15", "2,5"), ("b", "00:00", "0,1"), ("b", "00:15", "0,2")]
+    file.write_text("meter;when;kW\n" + "".join(f"{who};10/02/2026 {time};{kw}\n" for who, time, kw in cells))
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go("/datasets/new?kind=dr_ensemble")
+        page.get_by_label("Name", exact=True).fill("feeder as it is")
+        page.get_by_text("As JSON", exact=True).click()
+        page.locator("#public").fill(json.dumps(public))
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+        page.get_by_text("time: “10/02/2026 00:00” in line 2 is not a time such as").wait_for()
+        page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
+        page.get_by_text("has no time zone: say above how your clocks stand against UTC").first.wait_for()
+        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_text("4 rows, and every cell is of the right form.").wait_for()
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        page.get_by_role("link", name="New job on it").wait_for()
+        dataset = page.url.partition("?")[0].rpartition("/")[2]
+    readings = [
+        {"participant": who, "time": f"2026-02-10T{time}:00+01:00", "kw": float(kw.replace(",", "."))}
+        for who, time, kw in cells
+    ]
+    with people.running.client(people.keys["owner"]) as owner:
+        columns = {name: [one[name] for one in readings] for name in ("participant", "time", "kw")}
+        cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
+        assert owner.register("dr_ensemble", public, columns, cap=cap, name="the same")["id"] == dataset
 
 
 def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -> None:

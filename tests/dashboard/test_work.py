@@ -91,6 +91,30 @@ def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: st
         assert 0 < client.budget(own["account"])["reserved"]["epsilon"] <= body["cap"]["epsilon"] / 2
 
 
+METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "says"),
+    [
+        ("dr_ensemble", {"states": 2}, "Your file has kW at times? Change the public part"),
+        ("dr_ensemble", {"states": 2, **METERED}, None),
+        ("off_policy_evaluation", {}, "Of a file with one visit a row"),
+        ("routing", {}, None),
+    ],
+)
+def test_files_of_another_shape_are_told_where_to_go(
+    api_only: Installation, kind: str, changes: dict[str, Any], says: str | None
+) -> None:
+    public = {**KINDS[kind].example()["problem"]["dataset"]["public"], **changes}
+    with Browser.logged_in(api_only) as browser:
+        form = browser.get(f"/datasets/new?kind={kind}")
+        page = browser.submit(form, "/datasets/new", name="own", public=json.dumps(public), epsilon="1", delta="0")
+        assert "Step 2 of 2" in page.text
+        for sentence in ("Your file has kW", "Of a file with one visit"):
+            assert (sentence in page.text) == (says is not None and says.startswith(sentence))
+
+
 def next_month() -> str:
     return (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
 

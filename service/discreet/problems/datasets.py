@@ -69,6 +69,10 @@ class Column:
     """What other people's files call it, in small letters."""
     usual: str = ""
     """The value of every row of a file that lacks the column; empty where there is no such."""
+    named: bool = False
+    """Whether files have names in the place of its numbers, which count from 1 in a public order of the names."""
+    minutes: float | None = None
+    """Where its numbers are those of periods: how long one is, so that a file may say times."""
 
 
 class Dataset(DatasetSettings):
@@ -112,6 +116,11 @@ class Dataset(DatasetSettings):
     def columns(cls, public: Any) -> Sequence[Column]:
         """The columns that a table for this public part has; none where pages need not help to find them."""
         return ()
+
+    @classmethod
+    def other_files(cls, public: Any) -> str:
+        """What to do with a file of another shape, as people of the field have them; empty where there is no advice."""
+        return ""
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

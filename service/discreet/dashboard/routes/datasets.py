@@ -210,6 +210,7 @@ async def _content_page(
         metadata_text=text,
         public_text=public,
         columns=columns_of(kind, metadata.get("public")),
+        hint=hint_of(kind, metadata.get("public")),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
         content=content,
@@ -224,6 +225,14 @@ def columns_of(kind: str, public: Any) -> str:
     except (KeyError, ValueError):
         return "[]"
     return json.dumps([dataclasses.asdict(column) for column in DATASETS[kind].columns(read)])
+
+
+def hint_of(kind: str, public: Any) -> str:
+    """What to do with a file that is of another shape than these columns; empty where the kind has no advice."""
+    try:
+        return DATASETS[kind].other_files(DATASETS[kind].read_public(public))
+    except (KeyError, ValueError):
+        return ""
 
 
 def _registered(request: Request, dataset: dict[str, Any], *, new: bool) -> Response:

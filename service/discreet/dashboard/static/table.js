@@ -2,6 +2,8 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
+import { LEFT_OUT, Rules } from "./table_rules.js";
+
 const FIRST_BYTES = 1 << 18; // enough to show the first rows
 const SHOWN_ROWS = 6;
 const SHOWN_FAULTS = 12;
@@ -210,6 +212,7 @@ class Table {
     const { head } = this;
     const guesses = guess(this.columns, head.names);
     this.controls = this.columns.map((column, place) => this.control(column, place, guesses[place]));
+    this.rules = new Rules(() => this.check());
     this.status = made("p", { role: "status" });
     this.status.setAttribute("aria-live", "polite");
     this.faults = made("ul", { className: "faults" });
@@ -220,6 +223,7 @@ class Table {
       made("h3", {}, "Your file, as only this browser sees it"),
       made("p", { className: "note" }, "Nothing has been sent yet. Say which of its columns is which."),
       made("div", { className: "pair mapping" }, ...this.controls.map((one) => one.element)),
+      this.rules.element,
       this.status,
       this.faults,
       this.sent,
@@ -277,12 +281,18 @@ class Table {
     const isStale = () => turn !== this.turn;
     this.ready = null;
     const plan = this.plan();
+    this.rules.suit(
+      plan,
+      (place) => this.head.rows.map((row) => (cells(row, this.head.separator)[place] ?? "").trim()).filter(Boolean),
+      (text) => !Number.isNaN(number(text, this.head.separator)),
+    );
     const lacking = this.controls.filter(({ select, column }) => column.needed && select.value === "");
     const wrong = new Map(plan.map((one) => [one, { count: 0, zeros: 0, high: -Infinity, first: null }]));
     const marked = []; // [line, cells, faults by place] of the rows that are shown
     const ragged = { count: 0, line: 0, found: 0 };
     const width = this.head.names.length;
     let rows = 0;
+    let leftOut = 0;
     this.tell(plan, lacking);
     this.show([], plan);
     for (const one of plan.filter(({ place }) => place === null)) {
@@ -307,19 +317,24 @@ class Table {
             if (ragged.count === 0) Object.assign(ragged, { line, found: values.length });
             ragged.count += 1;
           }
-          for (const one of looked) {
-            const value = (values[one.place] ?? "").trim();
+          const read = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim())]);
+          if (read.some(([, value]) => value === LEFT_OUT)) {
+            leftOut += 1;
+            continue;
+          }
+          for (const [one, found] of read) {
+            const value = found.says ? (values[one.place] ?? "").trim() : found;
             const figure = Number(value);
             const state = wrong.get(one);
             if (figure > state.high) state.high = figure;
-            const says = fault(one.column, value, this.head.separator, one.shift);
+            const says = found.says ?? fault(one.column, value, this.head.separator, one.shift);
             if (says === null) continue;
             if (figure === 0 && value !== "") state.zeros += 1;
             state.count += 1;
             state.first ??= [line, value, says];
             faults.set(one.place, says);
           }
-          if (rows <= SHOWN_ROWS) marked.push([line, values, faults]);
+          if (rows - leftOut <= SHOWN_ROWS) marked.push([line, values, faults]);
           else if ((faults.size || values.length !== width) && marked.length < SHOWN_ROWS + SHOWN_FAULTS) marked.push([line, values, faults]);
         }
         if (isStale()) return;
@@ -333,12 +348,13 @@ class Table {
       return;
     }
     if (isStale()) return;
-    this.conclude(plan, wrong, ragged, lacking, rows);
+    this.conclude(plan, wrong, ragged, lacking, rows, leftOut);
     this.show(marked, plan);
   }
 
-  conclude(plan, wrong, ragged, lacking, rows) {
+  conclude(plan, wrong, ragged, lacking, rows, leftOut) {
     const sentences = lacking.map(({ column }) => `Choose the column that holds ${column.name}.`);
+    if (rows > 0 && leftOut === rows) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {
       const { column } = one;
       const based = column.low === 1 && zeros > 0 && (column.high === null || high < column.high);
@@ -363,7 +379,8 @@ class Table {
     const size = `${rows.toLocaleString("en")} row${rows === 1 ? "" : "s"}`;
     this.status.textContent = sentences.length
       ? `${size}; the server would refuse this file. Nothing has been sent.`
-      : `${size}, and every cell is of the right form.`;
+      : `${size}, and every cell is of the right form.` +
+        (leftOut ? ` ${leftOut.toLocaleString("en")} of them ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.` : "");
     this.status.className = sentences.length ? "notice refused" : "notice done";
     this.faults.replaceChildren(...sentences.map((text) => made("li", {}, text)));
     this.panel.dataset.checked = sentences.length ? "wrong" : "right";
@@ -391,6 +408,7 @@ class Table {
     return (
       !headless &&
       separator === "," &&
+      !this.rules.isNeeded &&
       plan.length === names.length &&
       plan.every(({ column, place, shift }) => place !== null && shift === 0 && names[place] === column.name)
     );
@@ -457,7 +475,8 @@ class Table {
           continue;
         }
         const values = cells(record, separator);
-        text += `${plan.map((one) => cell(one, values, separator)).join(",")}\n`;
+        const found = plan.map((one) => cell(one, values, separator, this.rules));
+        if (!found.includes(LEFT_OUT)) text += `${found.join(",")}\n`;
       }
       if (text.length > PIECE_CHARACTERS) {
         parts.push(new Blob([text]));
@@ -468,8 +487,11 @@ class Table {
   }
 }
 
-function cell({ column, place, value, shift }, values, separator) {
-  const text = place === null ? value : (values[place] ?? "").trim();
+function cell({ column, place, value, shift }, values, separator, rules) {
+  const own = place === null ? value : (values[place] ?? "").trim();
+  const read = place === null ? own : rules.value(column, own);
+  if (read === LEFT_OUT) return LEFT_OUT;
+  const text = read.says ? own : read;
   if (column.holds === "integers" || column.holds === "numbers") {
     const figure = number(text, separator);
     if (Number.isNaN(figure)) return quoted(text);

@@ -222,6 +222,10 @@ class DrEnsembleDataset(DatasetOfRows):
         return _trajectory_content(public, packed["trajectories"].pop("values"), start)  # the last reference
 
     @classmethod
+    def other_files(cls, public: DrEnsemblePublic) -> str:
+        return "" if public.meters is not None or public.row_change is not None else meters.OTHER_FILES
+
+    @classmethod
     def columns(cls, public: DrEnsemblePublic) -> list[Column]:
         last = public.states - 1
         owner = Column(

@@ -133,6 +133,13 @@ class OffPolicyDataset(DatasetOfRows):
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
+    def other_files(cls, public: OffPolicyPublic) -> str:
+        return (
+            "A row here is a step from one state to the next. Of a file with one visit a row, and its date, the command"
+            " `discreet dataset add visits.csv` makes such steps, on your machine; the help of this page says how."
+        )
+
+    @classmethod
     def columns(cls, public: OffPolicyPublic) -> list[Column]:
         bound = public.reward_bound
         if public.states is not None:

@@ -138,8 +138,8 @@ class RoutingDataset(DatasetOfRows):
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:
         words = {
-            "period": ("interval", "slot", "hour", "day", "time"),
-            "origin": ("from", "orig", "source", "start", "o"),
+            "period": ("interval", "slot", "hour", "day", "time", "departure", "left"),
+            "origin": ("from", "orig", "source", "start", "home", "o"),
             "destination": ("to", "dest", "target", "end", "d"),
             "count": ("trips", "demand", "flow", "volume", "number", "n"),
         }
@@ -159,6 +159,8 @@ class RoutingDataset(DatasetOfRows):
                 None if name == "count" else high,
                 words=words[name],
                 usual=usual.get(name, ""),
+                named=name in ("origin", "destination"),
+                minutes=public.period_minutes if name == "period" else None,
             )
             for name, (low, high) in _bounds(public).items()
         ]

@@ -1,0 +1,138 @@
+// Rules by which a file as people have it becomes what a dataset needs: zones by their names, times of the clock in the
+// place of periods, dates as spreadsheets write them. They are public choices, and what becomes of a row follows from it
+// alone: neighbouring datasets stay neighbours. Nothing here is sent but what the rules made.
+
+import { element } from "./fields.js";
+
+export const LEFT_OUT = Symbol("left out");
+
+const MINUTE = 60_000;
+const EVERY = { day: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
+const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
+const ZONED = /[T ]\d\d:\d\d\S* ?(Z|[+-]\d\d:?\d\d)$/;
+const WRITTEN = /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: *([ap])m)?)?$/i;
+
+// Milliseconds of a clock as if it stood in UTC; null for what is no time, and where slashes leave open which is the day.
+export function clock(text, dates) {
+  const [, first, mark, second, third, hours = "0", minutes = "0", seconds = "0", half] = WRITTEN.exec(text) ?? [];
+  if (!mark || (mark === "/" && !dates)) return null;
+  const [year, month, day] =
+    mark === "-" ? [first, second, third] : mark === "/" && dates === "month_first" ? [third, first, second] : [third, second, first];
+  const hour = half ? (Number(hours) % 12) + (half.toLowerCase() === "p" ? 12 : 0) : Number(hours);
+  if (year.length !== 4 || hour > 23 || Number(minutes) > 59 || Number(seconds) > 59) return null;
+  const found = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day), hour, Number(minutes), Number(seconds)));
+  return found.getUTCMonth() === Number(month) - 1 && found.getUTCDate() === Number(day) ? found.getTime() : null;
+}
+
+function labelled(text, control, note = "") {
+  const help = note ? [element("p", { className: "note", id: `${control.id}-note` }, note)] : [];
+  if (note) control.setAttribute("aria-describedby", `${control.id}-note`);
+  return element("div", {}, element("label", { htmlFor: control.id }, text), control, ...help);
+}
+
+function choice(id, options) {
+  return element("select", { id }, ...options.map(([value, text]) => element("option", { value }, text)));
+}
+
+export class Rules {
+  // `changed` is called after every change of a rule.
+  constructor(changed) {
+    this.ways = new Map(); // by column: how its cells are read; none where they are as the dataset needs them
+    this.numbers = new Map(); // of zones, by name
+    this.zones = element("textarea", { id: "rule-zones", rows: 6, spellcheck: false });
+    this.start = element("input", { id: "rule-start", type: "datetime-local" });
+    this.every = choice("rule-every", [
+      ["day", "each day at this time"],
+      ["week", "each week at this time"],
+      ["", "one after the other"],
+    ]);
+    this.dates = choice("rule-dates", [
+      ["", "choose …"],
+      ["day_first", "1 February: the day first"],
+      ["month_first", "January 2: the month first"],
+    ]);
+    this.offset = element("input", { id: "rule-offset", placeholder: "+01:00" });
+    this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
+    const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
+    this.parts = {
+      zones: [labelled("Your zones by name, one a line", this.zones, length)],
+      dates: [labelled("In your file 01/02/2026 is", this.dates)],
+      clock: [labelled("Period 0 begins", this.start), labelled("The others begin", this.every)],
+      offset: [labelled("Your clocks against UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York.")],
+      elsewhere: [
+        element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
+      ],
+    };
+    const note = "Choose these by what is known anyway, without looking at the data.";
+    this.element = element(
+      "fieldset",
+      { hidden: true },
+      element("legend", {}, "How your file is to be read"),
+      element("p", { className: "note" }, note),
+      element("div", { className: "pair mapping" }, ...Object.values(this.parts).flat()),
+    );
+    for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.elsewhere]) {
+      control.addEventListener(control.tagName === "SELECT" || control.type === "checkbox" ? "change" : "input", () => {
+        const names = this.zones.value.split("\n").map((one) => one.trim());
+        this.numbers = new Map(names.filter(Boolean).map((name, place) => [name, place + 1]));
+        changed();
+      });
+    }
+  }
+
+  // Shows the rules that these columns need: `first` has the first cells of each, by its place in the file.
+  suit(plan, first, isNumber) {
+    this.ways.clear();
+    let slashes = false;
+    for (const { column, place } of plan) {
+      const cells = place === null ? [] : first(place);
+      const areWords = cells.filter(isNumber).length < cells.length / 2; // one wrong number does not make names
+      if (column.named && areWords) this.ways.set(column, "zones");
+      else if (column.minutes !== null && areWords) this.ways.set(column, "clock");
+      else if (column.holds === "times" && !cells.every((cell) => ZONED.test(cell))) this.ways.set(column, "offset");
+      if (["clock", "offset"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
+    }
+    const ways = new Set(this.ways.values());
+    const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset") };
+    shown.elsewhere = shown.zones || shown.clock;
+    for (const [name, elements] of Object.entries(this.parts)) for (const one of elements) one.hidden = !shown[name];
+    this.element.hidden = ways.size === 0;
+  }
+
+  get isNeeded() {
+    return this.ways.size > 0;
+  }
+
+  // What is sent for a cell: a text, LEFT_OUT for its whole row, or {says} where a rule is missing or broken.
+  value(column, text) {
+    if (text === "" || !this.ways.has(column)) return text;
+    if (this.ways.get(column) === "zones") return this.zoneOf(text);
+    const time = clock(text, this.dates.value);
+    if (this.ways.get(column) === "offset") return this.momentOf(text, time);
+    return this.periodOf(column, time);
+  }
+
+  zoneOf(name) {
+    if (this.numbers.has(name)) return String(this.numbers.get(name));
+    if (!this.numbers.size) return { says: "is a name: list your zones above, one a line" };
+    return this.elsewhere.checked ? LEFT_OUT : { says: "is none of the zones that you listed" };
+  }
+
+  momentOf(text, time) {
+    if (ZONED.test(text)) return text;
+    if (time === null) return { says: "is not a time such as 2026-11-21 15:00 or 21.11.2026 15:00" };
+    const offset = this.offset.value.trim().replace("−", "-");
+    if (!OFFSET.test(offset)) return { says: "has no time zone: say above how your clocks stand against UTC" };
+    return `${new Date(time).toISOString().slice(0, 19)}${offset}`;
+  }
+
+  periodOf({ minutes, high }, time) {
+    if (time === null) return { says: "is not a time such as 2026-11-21 15:00 or 21.11.2026 15:00" };
+    const begin = clock(this.start.value, "");
+    if (begin === null) return { says: "is a time: say above when period 0 begins" };
+    const every = EVERY[this.every.value] ?? minutes * MINUTE;
+    const period = Math.floor((time - begin) / every);
+    if (period >= 0 && period <= high && time - begin - period * every < minutes * MINUTE) return String(period);
+    return this.elsewhere.checked ? LEFT_OUT : { says: `is in none of the periods 0 to ${high}` };
+  }
+}
