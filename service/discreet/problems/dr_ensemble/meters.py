@@ -30,7 +30,7 @@ YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
 OTHER_FILES = (
-    "Your file has kW at times? Change the public part: under More, `edges` are the kW between states, and `meters` says"
+    "Your file has kW at times? Change the public part: under More, `edges` are the kW between states, `meters` says"
     " when readings begin and how many seconds they are apart. Then time and kW are asked for here."
 )
 """Said where a dataset takes states and not readings."""
