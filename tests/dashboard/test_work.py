@@ -115,6 +115,14 @@ def test_files_of_another_shape_are_told_where_to_go(
             assert (sentence in page.text) == (says is not None and says.startswith(sentence))
 
 
+def test_what_to_expect_is_a_list_in_which_names_are_set_apart() -> None:
+    macro: Any = pages.environment.get_template("parts.html").module
+    said = macro.advice({"advice": ["within 5 %: give `return_bounds`", "<b>"]})
+    assert "<li>within 5\u00a0%: give <code>return_bounds</code></li><li>&lt;b&gt;</li>" in said
+    assert said.count("What to expect") == 1
+    assert "expect" not in macro.advice({"advice": []})
+
+
 def next_month() -> str:
     return (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
 
