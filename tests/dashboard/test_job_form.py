@@ -217,6 +217,8 @@ def test_a_stored_network_is_chosen_by_its_name(
         stored = owner.networks.add(bodies.network(), name="Roads <b>of</b> the form")
         seen.login(service.owner_key)
         page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
+        page.set_default_timeout(40000)
+        page.get_by_text(re.compile("stored can be chosen.*Roads <b>of</b> the form")).wait_for()
         page.get_by_label("Network: how").select_option("A stored one")
         label = f"Roads <b>of</b> the form, {stored['links']} links, {stored['nodes']} nodes"
         page.get_by_label("Network", exact=True).select_option(label=label)

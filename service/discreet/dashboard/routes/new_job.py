@@ -198,6 +198,7 @@ async def _form(
         **_names(rows),
         schema=job_forms.schema_of(kind) if known else None,
         choices=job_forms.choices(kind, rows, recent, stored, refused) if known else None,
+        stored=[row["name"] for rows_of in stored.values() for row in rows_of],
         leaves=leaves or [],
         live=False,
         text=text,
