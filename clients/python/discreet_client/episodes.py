@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client import reading
 from discreet_client.tables import Table, TableError, table_of
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -21,7 +22,7 @@ Policy = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 def table_of_episodes(episodes: Iterable[Any], public: Mapping[str, Any], policies: Mapping[str, Policy]) -> Table:
     """Visits, as `patients.transitions_of` takes them: every episode is a patient. policies: by column."""
-    names = [str(told["name"]) for told in public.get("ranges") or []]
+    names = [str(told["name"]) for told in reading.ranges_of(public)]
     parts: list[dict[str, NDArray[Any]]] = []
     for number, episode in enumerate(episodes):
         seen, actions, rewards = (_field(episode, name, number) for name in ("observations", "actions", "rewards"))
@@ -49,6 +50,8 @@ def table_of_episodes(episodes: Iterable[Any], public: Mapping[str, Any], polici
         parts.append(part)
     if not parts:
         raise TableError("no episode has a step")
+    if any(part.keys() != parts[0].keys() for part in parts):
+        raise TableError("some episodes have actions of one number, others of several")
     return table_of({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 

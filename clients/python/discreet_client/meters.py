@@ -19,6 +19,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet_client.names import blurred, names_of
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -189,7 +191,7 @@ def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: 
     Raises ValueError naming the first wrong row, and how many there are.
     """
     rule = MeterRule.of(public)
-    names, power = np.asarray(participant), np.asarray(kw, dtype=np.float64)
+    names, power = _names(participant), np.asarray(kw, dtype=np.float64)
     times = times_of(time, rule.offset)
     if not names.shape == power.shape == times.shape or names.ndim != 1:
         raise ValueError("participant, time and kw are columns of one length")
@@ -208,6 +210,19 @@ def states_of(public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: 
         "step": np.arange(found.states.size) - np.repeat(found.start[:-1], size),
         "state": found.states,
     }
+
+
+def _names(participant: ArrayLike) -> NDArray[Any]:
+    """Integers as they are, all else as texts."""
+    names = np.asarray(participant)
+    if names.dtype.kind in "biu":
+        return names
+    given = participant if isinstance(participant, list | tuple) else names
+    names = np.fromiter(given, dtype=object, count=len(given)) if names.ndim == 1 else names
+    if (blurs := blurred(names)).any():
+        says = "as a number with a point this stands for several: have participants as text or as integers"
+        raise ValueError(f"row {np.flatnonzero(blurs)[0]}, participant: {says}")
+    return names_of(names)
 
 
 def times_of(time: Any, offset: int | None = None) -> Ints:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,7 +44,7 @@ NOT_MODELLED = {
 KILOMETRES = {"km": 1.0, "kilometers": 1.0, "kilometres": 1.0, "mi": 1.609344, "miles": 1.609344, "m": 0.001}
 SPEEDS = {"kph": 1.0, "km/h": 1.0, "kmh": 1.0, "mph": 1.609344}
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
-_LINESTRING = re.compile(r"\s*LINESTRING\s*Z?\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,7 @@ def _geometries(table: Table) -> list[tuple[Point, ...]]:
 
 
 def _line(text: str) -> tuple[Point, ...] | None:
-    matched = _LINESTRING.fullmatch(text)
+    matched = _LINESTRING.fullmatch(text.strip())
     try:
         return None if matched is None else tuple(_point(one.split()) for one in matched[1].split(","))
     except (ValueError, TypeError, IndexError):
@@ -385,19 +386,18 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:
-        try:
-            whole = json.loads(path.read_text(encoding="utf-8-sig"))
-            features = whole["features"]
-        except (ValueError, KeyError, TypeError):
-            raise TableError(f"{path.name} is no GeoJSON FeatureCollection") from None
-        for position, feature in enumerate(features):
-            kind = (feature.get("geometry") or {}).get("type") if isinstance(feature, dict) else None
+        for position, feature in enumerate(_features(path)):
+            geometry = feature.get("geometry") if isinstance(feature, dict) else None
+            kind = geometry.get("type") if isinstance(geometry, dict) else None
             if kind not in ("LineString", "Point"):
-                raise TableError(f"{path.name}, feature {position}: {kind} is not modelled, LineString and Point are")
+                says = f"{str(kind)[:40]} is not modelled, LineString and Point are"
+                raise TableError(f"{path.name}, feature {position}: {says}")
+            if not isinstance(feature.get("properties") or {}, dict):
+                raise TableError(f"{path.name}, feature {position}: properties are an object")
             (lines if kind == "LineString" else points).append(feature)
     if not lines:
         raise TableError("GeoJSON: no LineString, and these are the links")
-    shapes = [_coordinates(one["geometry"]["coordinates"], position) for position, one in enumerate(lines)]
+    shapes = [_coordinates(one["geometry"].get("coordinates"), position) for position, one in enumerate(lines)]
     table = _properties(lines)
     roles = [role for role in (*LINK, *LINK_OPTIONAL) if role in options.columns or role in table.columns]
     chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL)}
@@ -425,10 +425,20 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     return network, notes, left_out
 
 
+def _features(path: Path) -> list[Any]:
+    try:
+        features = json.loads(path.read_text(encoding="utf-8-sig"))["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        features = None
+    if not isinstance(features, list):
+        raise TableError(f"{path.name} is no GeoJSON FeatureCollection")
+    return features
+
+
 def _coordinates(value: Any, position: int) -> tuple[Point, ...]:
     try:
         points = tuple(_point(one) for one in value)
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, LookupError, OverflowError):
         points = ()
     if len(points) < 2:
         raise TableError(f"line {position}: a LineString has two points [x, y] or more")
@@ -450,7 +460,10 @@ def _zones_of_points(
     found: dict[str, str] = {}
     for position, one in enumerate(points):
         said = one.get("properties") or {}
-        place = _point(one["geometry"]["coordinates"])
+        try:
+            place = _point(one["geometry"].get("coordinates"))
+        except (ValueError, TypeError, LookupError, OverflowError):
+            raise TableError(f"point {position}: coordinates [x, y] are needed") from None
         name = _text(said[node]) if said.get(node) is not None else at.get(place)
         if name not in places:
             raise TableError(f"point {position}: no line ends there, so it is no node")
@@ -464,9 +477,9 @@ def _zones_of_points(
 
 def _places(table: Table) -> dict[str, Point]:
     names = table.names("node").tolist()
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise TableError(f"node {twice} stands twice")
+    if len(counts := Counter(names)) < len(names):
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise TableError(f"node {twice[:40]} stands twice")
     x, y = table.numbers("x").tolist(), table.numbers("y").tolist()
     return dict(zip(names, zip(x, y, strict=True), strict=True))
 

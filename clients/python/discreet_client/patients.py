@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.reading import Reading, check_rules, counted, word
+from discreet_client.names import name_of
+from discreet_client.reading import Reading, bound, check_rules, count, counted, is_figure, ranges_of, word
 from discreet_client.tables import Floats, Ints, Table, TableError
 
 NEEDED = ("patient", "time", "reward")
@@ -49,8 +50,8 @@ def transitions_of(
     Raises TableError for what is wrong, naming place and column.
     """
     check_rules(rules, RULES, "patients")
-    ranges = public.get("ranges") or []
-    if not ranges and not isinstance(public.get("states"), int):
+    ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
+    if not ranges and states is None:
         raise TableError("public: states, a number, or ranges [{name, low, high}] say what patients are described by")
     features = [str(told["name"]) for told in ranges]
     table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
@@ -92,8 +93,8 @@ def transitions_of(
     _, begin, number = np.unique(owner[here], return_index=True, return_inverse=True)
     step = np.arange(here.size) - begin[number.ravel()]
     beyond = np.zeros(owner.size, dtype=bool)
-    beyond[here] = step >= public.get("horizon", here.size)
-    table.refuse(beyond, "time", f"this patient has more visits than the public horizon, {public.get('horizon')}")
+    beyond[here] = step >= (horizon or here.size)
+    table.refuse(beyond, "time", f"this patient has more visits than the public horizon, {horizon}")
 
     found: dict[str, NDArray[Any]] = {"trajectory": number.ravel(), "step": step}
     if ranges:
@@ -101,7 +102,7 @@ def transitions_of(
         for axis in range(len(ranges)):
             found |= {f"x_{axis}": x[here, axis], f"x_next_{axis}": x[there, axis]}
     else:
-        state = _numbered(table, public["states"])
+        state = _numbered(table, states or 0)
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
     found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
@@ -127,9 +128,10 @@ def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:
 def _gaps(table: Table, first: Truths, time: Floats, rules: Mapping[str, Any], unit: str) -> Truths:
     """Which visits come more than an interval after the same patient's visit before."""
     said, interval = word(rules, "gaps", ("refuse", "end")), rules["interval"]
-    if isinstance(interval, bool) or not isinstance(interval, int | float) or not interval > 0:
-        raise TableError(f"reader.interval is a number above 0, not {interval!r}")
-    steps = np.rint(np.diff(time, prepend=time[0]) / interval)
+    if not is_figure(interval) or not interval > 0:
+        raise TableError(f"reader.interval is a number above 0, not {str(interval)[:40]}")
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.diff(time, prepend=time[0]) / interval)
     than = f"an interval of {interval:g}{unit} after this patient's visit before"
     table.refuse(~first & (steps < 1), "time", f"less than {than}")
     gap: Truths = ~first & (steps > 1)
@@ -144,8 +146,8 @@ def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
 
 
 def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
-    reward, bound = table.numbers("reward"), float(public.get("reward_bound", np.inf))
-    table.refuse(np.abs(reward) > bound, "reward", f"the public reward_bound is {bound:g}", reward)
+    reward, most = table.numbers("reward"), bound(public, "reward_bound")
+    table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
     return reward
 
 
@@ -166,7 +168,7 @@ def _scaled(table: Table, ranges: Sequence[Mapping[str, Any]], first: Truths, ru
     begin = np.maximum.accumulate(np.where(first, rows, 0))
     for axis, told in enumerate(ranges):
         name, low, high = str(told["name"]), float(told["low"]), float(told["high"])
-        if not low < high:
+        if not (low < high and high - low < np.inf):
             raise TableError(f"public.ranges: low of {name} is to be below its high, not {low:g} and {high:g}")
         values = table.numbers(name, may_lack=True)
         if carry:
@@ -204,12 +206,12 @@ def _chances(table: Table, rules: Mapping[str, Any]) -> dict[str, Floats]:
 
 
 def _of_policy(table: Table, name: str, policy: Any) -> Floats:
-    if not isinstance(policy, Mapping) or not policy or not all(isinstance(p, int | float) for p in policy.values()):
+    if not isinstance(policy, Mapping) or not policy or not all(map(is_figure, policy.values())):
         raise TableError(
             f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, "wait": 0.5}}'
         )
-    chances = {str(action): float(chance) for action, chance in policy.items()}
-    if min(chances.values()) < 0 or abs(sum(chances.values()) - 1) > 1e-9:
+    chances = {name_of(str(action)): float(chance) for action, chance in policy.items()}
+    if not (min(chances.values()) >= 0 and abs(sum(chances.values()) - 1) <= 1e-9):
         raise TableError(f"reader.{name}: probabilities of all actions sum to 1, not {sum(chances.values()):g}")
     if "action" not in table.columns:
         table.named({}, ["action"])

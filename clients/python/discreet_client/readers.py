@@ -51,13 +51,13 @@ def readings_of(
         table, kw = table.ordered(np.flatnonzero(~lacks)), kw[~lacks]
     _, owner = np.unique(table.names("participant"), return_inverse=True)
     moments = np.array(table.moments("time"), dtype=object)
-    if place := rules.get("time_zone"):
+    if place := trips.place_of(rules.get("time_zone")):
         for rows in np.split(np.argsort(owner.ravel(), kind="stable"), np.cumsum(np.bincount(owner.ravel()))[:-1]):
             local = rows[[moment.tzinfo is None for moment in moments[rows]]]
             try:
-                moments[local] = in_zone(moments[local].tolist(), str(place))
-            except (KeyError, ValueError) as error:
-                name = table.columns["participant"][rows[0]]
+                moments[local] = in_zone(moments[local].tolist(), place.key)
+            except (ValueError, OverflowError) as error:
+                name = str(table.columns["participant"][rows[0]])[:40]
                 raise TableError(f"column time, of participant {name}, of whose readings {error}") from None
     times = np.array([moment.isoformat() for moment in moments])
     return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
@@ -96,11 +96,14 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     rules = told.pop("reader", None) or {}
     if not isinstance(rules, Mapping):
         raise TableError("public.reader: an object is needed")
-    names = {**(rules.get("columns") or {}), **(columns or {})}
+    said = rules.get("columns") or {}
+    if not isinstance(said, Mapping) or not all(isinstance(one, str) for one in said.values()):
+        raise TableError("reader.columns: an object is needed, the name of a column for each")
+    names = {**said, **(columns or {})}
     dates = rules.get("dates")
     if dates not in (None, *DATES):
         raise TableError(f"reader.dates is {' or '.join(DATES)}, not {dates!r}")
-    rules = {rule: said for rule, said in rules.items() if rule not in ("columns", "dates")}
+    rules = {rule: one for rule, one in rules.items() if rule not in ("columns", "dates")}
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules)
     elif episodes.are_episodes(source):

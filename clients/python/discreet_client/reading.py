@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,42 @@ def check_rules(rules: Mapping[str, Any], known: Sequence[str], of: str) -> None
     """TableError for a rule that there is not."""
     if unknown := sorted(set(rules) - set(known)):
         raise TableError(f"reader: there is no rule {unknown[0]!r} for {of}; there are {', '.join(known)}")
+
+
+def count(public: Mapping[str, Any], name: str) -> int | None:
+    """A public number of things; None where none is said."""
+    said = public.get(name)
+    if said is not None and (isinstance(said, bool) or not isinstance(said, int) or not 0 < said < 2**53):
+        raise TableError(f"public.{name} is an integer above 0, not {str(said)[:40]}")
+    return said
+
+
+def bound(public: Mapping[str, Any], name: str) -> float:
+    """A public finite figure above 0; infinite where none is said."""
+    said = public.get(name)
+    if said is None:
+        return math.inf
+    if not is_figure(said) or not said > 0:
+        raise TableError(f"public.{name} is a number above 0, not {str(said)[:40]}")
+    return float(said)
+
+
+def ranges_of(public: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What coordinates are made of; empty where nothing is said of it."""
+    ranges = public.get("ranges") or []
+    for told in ranges if isinstance(ranges, list | tuple) else [None]:
+        known = isinstance(told, Mapping) and {"name", "low", "high"} <= told.keys()
+        if not (known and is_figure(told["low"]) and is_figure(told["high"])):
+            raise TableError("public.ranges: [{name, low, high}] is needed, low and high finite numbers")
+    return list(ranges)
+
+
+def is_figure(said: Any) -> bool:
+    """Whether this is a number, and a finite one."""
+    try:
+        return isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said)
+    except OverflowError:
+        return False
 
 
 def word(rules: Mapping[str, Any], name: str, words: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.meters import microseconds
+from discreet_client.names import blurred, names_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -93,7 +95,7 @@ class Table:
             here = np.flatnonzero(~lacks)
             try:
                 found[here] = values[here].astype(np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 found[here] = [_number(value, self.separator) for value in values[here].tolist()]
         self.refuse(~lacks & ~np.isfinite(found), column, "a number is needed", values)
         return found
@@ -112,11 +114,14 @@ class Table:
         return np.asarray(found == 1, dtype=bool)
 
     def names(self, column: str) -> NDArray[Any]:
-        """Texts, as they are: two writings are two names. A whole number has one writing, with .0 or without."""
+        """Texts, of which spaces around and the `.0` of whole numbers are no part (`names.name_of`): two other writings
+        are two names."""
         values = self.values(column)
-        if values.dtype.kind == "f":
-            return np.array([str(int(one)) if one.is_integer() else str(one) for one in values.tolist()], dtype=object)
-        return np.array([str(one).strip() for one in values.tolist()], dtype=object)
+        says = "as a number with a point this stands for several: have the column as text or as integers"
+        self.refuse(blurred(values), column, says, values)
+        found = names_of(values)
+        self.refuse(np.array([not one for one in found], dtype=bool), column, "a value is missing")
+        return found
 
     def times(self, column: str) -> tuple[Floats, bool]:
         """When each row was, for its order and for intervals, and whether these are dates: float64[rows], plain numbers
@@ -169,21 +174,22 @@ class Table:
             if role not in known:
                 raise TableError(f"columns: nothing is called {role!r} here; there are {', '.join(known)}")
             if name not in self.columns:
-                raise TableError(f"no column {name}; columns are: {self._listed()}")
+                raise TableError(f"no column {name}; columns are: {self.listed()}")
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:
             role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
             raise TableError(
-                f"no column {role}{more}; columns are: {self._listed()}; say --columns {role}=…,"
+                f"no column {role}{more}; columns are: {self.listed()}; say --columns {role}=…,"
                 f" or columns={{{role!r}: …}} in Python"
             )
         names = {role: columns.get(role, role) for role in known}
         return replace(self, columns={role: self.columns[name] for role, name in names.items() if name in self.columns})
 
-    def _listed(self) -> str:
+    def listed(self) -> str:
+        """The names of the first columns, and how many more there are."""
         names = list(self.columns)
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        return ", ".join(names[:MOST_NAMED]) + more
+        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+        return ", ".join(name[:40] for name in names[:MOST_NAMED]) + more
 
 
 def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -234,8 +240,8 @@ def read_csv(content: bytes, name: str = "the file") -> Table:
     header = [column.strip() for column in next(reader, [])]
     if not any(header):
         raise TableError(f"{name} is empty" if not text.strip() else f"the first line of {name} names no columns")
-    if twice := sorted({column for column in header if header.count(column) > 1}):
-        raise TableError(f"column {twice[0]!r} stands twice in the first line of {name}")
+    if twice := sorted(column for column, count in Counter(header).items() if count > 1):
+        raise TableError(f"column {_shown(twice[0])} stands twice in the first line of {name}")
     rows, lines = [], []
     try:
         for row in reader:
@@ -282,7 +288,10 @@ def _array(column: Any) -> NDArray[Any]:
     if hasattr(column, "array") and not isinstance(kind, np.dtype):  # pandas' own types: Int64, string, category
         return np.asarray(column.to_numpy(dtype=object, na_value=None))
     values = np.asarray(column)
-    return values.astype(object) if values.dtype.kind in "US" else values
+    if values.dtype.kind not in "US":
+        return values
+    # Of a list made anew: an array of fixed-width text has dropped zero characters, and two names might be one.
+    return np.array(column, dtype=object) if isinstance(column, list | tuple) else values.astype(object)
 
 
 def _number(value: Any, separator: str) -> float:
@@ -295,7 +304,7 @@ def _number(value: Any, separator: str) -> float:
             value = value.replace(",", ".")
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

@@ -30,6 +30,8 @@ _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 _COLUMNS = ("tail", "head", "capacity", "length", "free flow time", "b", "power", "speed", "toll", "type")
 _NEEDED = 7
 _CAPACITY, _LENGTH, _FREE_FLOW_TIME, _B, _POWER, _TOLL = 2, 3, 4, 5, 6, 8
+MOST_NODES = 1_000_000
+"""Of a network of a job."""
 MOST_CAPACITY = 1e12
 """Of a link of a job; a larger one, infinity among them, is said by a smaller b."""
 
@@ -103,6 +105,8 @@ def read_network(text: str) -> NetworkFile:
     """The network file `text`. TableError names the line that is wrong."""
     file = _File("network file", text)
     nodes, zones = file.count("NUMBER OF NODES"), file.count("NUMBER OF ZONES")
+    if nodes > MOST_NODES:
+        raise file.wrong(f"{nodes:,} nodes, at most {MOST_NODES:,} are read", file.line_of("NUMBER OF NODES"))
     if zones > nodes:
         raise file.wrong(f"{zones} zones do not fit into {nodes} nodes", file.line_of("NUMBER OF ZONES"))
     first = file.count("FIRST THRU NODE", default=1)

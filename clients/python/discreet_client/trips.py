@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
-from discreet_client.reading import Reading, check_rules, counted, word
+from discreet_client.names import name_of
+from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
 from discreet_client.tables import Ints, Table, TableError, table_of
 
 RULES = ("every", "matrix", "other_zones", "outside", "round_trips", "start", "time_zone", "zones")
 MINUTE = 60_000_000
+SHOWN_TWICE = int(np.iinfo(np.int64).min)
+"""No instant: of a time that clocks skip or show twice."""
 EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 
 
@@ -45,11 +48,12 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
     """
     check_rules(rules, [rule for rule in RULES if rule != "matrix"], "trips")
     when = "time" if "time" in columns or ("time" in table.columns and "start" in rules) else "period"
-    single = public.get("periods") == 1 and when == "period"
+    periods, most = count(public, "periods"), count(public, "zones")
+    single = periods == 1 and when == "period"
     person = public.get("unit") == "person"
     if person and columns.get("person", "person") not in table.columns:
         raise TableError(
-            f"public.unit is person, so a column person is needed; columns are: {', '.join(table.columns)}; say"
+            f"public.unit is person, so a column person is needed; columns are: {table.listed()}; say"
             " --columns person=…, or unit request where trips themselves are protected and not persons"
         )
     if "person" in columns and not person:
@@ -66,9 +70,9 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
     found: dict[str, NDArray[Any]] = {}
     if when == "time":
         period = _periods(table, public, rules)
-        inside = (period >= 0) & (period < public.get("periods", np.inf))
+        inside = (period >= 0) & (period < (periods or np.inf))
         if word(rules, "outside", ("refuse", "leave_out")) == "refuse":
-            says = f"outside of the {public.get('periods')} public periods (reader.outside: leave_out takes the others)"
+            says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
             table.refuse(~inside, "time", says, table.columns["time"])
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
@@ -77,11 +81,11 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
             raise TableError("no trip lies in the public periods")
         table, found["period"] = table.ordered(np.flatnonzero(inside)), period[inside]
     elif "period" in table.columns:
-        found["period"] = _counted(table, "period", 0, public.get("periods"))
+        found["period"] = _counted(table, "period", 0, periods)
     else:
         found["period"] = np.zeros(table.rows, dtype=np.int64)
     for end in ("origin", "destination"):
-        found[end] = _zones(table, end, zones, public.get("zones"))
+        found[end] = _zones(table, end, zones, most)
     found["count"] = np.ones(table.rows, dtype=np.int64)
     if "count" in table.columns:
         found["count"] = _counts(table, bool(rules.get("round_trips")), notes)
@@ -136,9 +140,17 @@ def _zone_numbers(told: Any, notes: list[str]) -> dict[str, int] | None:
                 f"zones are those of column {own} of {Path(told).name}: {listed}; they are the first nodes of a network"
             )
         return found
-    if isinstance(told, Mapping):
-        return {str(one): int(number) for one, number in told.items()}
-    return {str(one): number for number, one in enumerate(told, start=1)}
+    if not isinstance(told, Mapping | list | tuple):
+        raise TableError("reader.zones: {id: number}, a list of ids or a CSV file is needed")
+    given = list(told.items()) if isinstance(told, Mapping) else [(one, place) for place, one in enumerate(told, 1)]
+    found = {}
+    for one, number in given:
+        if isinstance(number, bool) or not isinstance(number, int) or not abs(number) < 2**53:
+            raise TableError(f"reader.zones: the number of zone {str(one)[:40]} is an integer, not {str(number)[:40]}")
+        found[name_of(str(one))] = number
+    if len(found) < len(given):
+        raise TableError(f"reader.zones: {len(given)} ids name {len(found)} zones; an id stands twice")
+    return found
 
 
 def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -> Table:
@@ -186,6 +198,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
 def _counts(table: Table, rounding: bool, notes: list[str]) -> Ints:
     trips = table.numbers("count")
     table.refuse(trips < 0, "count", "a number of trips is not negative", trips)
+    table.refuse(trips > 2**53, "count", "these are too many trips", trips)
     whole = np.rint(trips)
     if not rounding:
         says = "a number of trips is an integer (reader.round_trips: true rounds)"
@@ -197,14 +210,14 @@ def _counts(table: Table, rounding: bool, notes: list[str]) -> Ints:
 
 def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> Ints:
     """The period of each row, -1 where the time is in none."""
-    place, every = _place(rules.get("time_zone")), rules.get("every")
+    place, every = place_of(rules.get("time_zone")), rules.get("every")
     if every is not None:
         word(rules, "every", tuple(EVERY))
     try:
         start = datetime.fromisoformat(str(rules["start"]))
     except (KeyError, ValueError):
         raise TableError("reader.start is needed, the time at which period 0 begins, as 2026-11-02T07:00") from None
-    length = round(float(public["period_minutes"]) * MINUTE)
+    length = _length(public)
     moments = table.moments("time")
     if place is None:
         naive = np.array([moment.tzinfo is None for moment in moments])
@@ -215,17 +228,28 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     if every is None:
         stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)
         says = f"clocks in {place} skip this time or show it twice: write the offset"
-        table.refuse(stamps == np.iinfo(np.int64).min, "time", says, table.columns["time"])
-        return (stamps - _instant(start, place)) // length
+        table.refuse(stamps == SHOWN_TWICE, "time", says, table.columns["time"])
+        begins = _instant(start, place)
+        if begins == SHOWN_TWICE:
+            raise TableError(f"reader.start: clocks in {place} skip this time or show it twice: write the offset")
+        return (stamps - begins) // length
     # By the clock of the place: seven in the morning stays seven in the morning when clocks change.
     zone = place or start.tzinfo
-    clock = [moment if moment.tzinfo is None else moment.astimezone(zone).replace(tzinfo=None) for moment in moments]
-    begin = start if start.tzinfo is None else start.astimezone(zone).replace(tzinfo=None)
+    clock = [_clock(moment, zone) for moment in moments]
+    begin = _clock(start, zone)
     since = np.array([round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64)
     return np.where(since % EVERY[every] < length, since // EVERY[every], -1)
 
 
-def _place(name: Any) -> ZoneInfo | None:
+def _length(public: Mapping[str, Any]) -> int:
+    """Of a period, in microseconds."""
+    minutes = public.get("period_minutes")
+    if minutes is None or not is_figure(minutes) or not 1 <= minutes * MINUTE < 2**62:
+        raise TableError(f"public.period_minutes is the minutes of a period, not {str(minutes)[:40]}")
+    return round(float(minutes) * MINUTE)
+
+
+def place_of(name: Any) -> ZoneInfo | None:
     if name is None:
         return None
     try:
@@ -234,10 +258,18 @@ def _place(name: Any) -> ZoneInfo | None:
         raise TableError(f"reader.time_zone: there is no time zone {name!r}; one is Europe/Berlin") from None
 
 
+def _clock(moment: datetime, zone: tzinfo | None) -> datetime:
+    """What clocks of the zone show then."""
+    try:
+        return moment if moment.tzinfo is None else moment.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:  # of the first or last day that there is, which is in no period
+        return moment.replace(tzinfo=None)
+
+
 def _instant(moment: datetime, place: ZoneInfo | None) -> int:
     """Microseconds since 1970; the least integer for a time that clocks of the place skip or show twice."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=place)
         if moment.utcoffset() != moment.replace(fold=1).utcoffset():
-            return int(np.iinfo(np.int64).min)
+            return SHOWN_TWICE
     return microseconds(moment)

@@ -108,7 +108,7 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
         raise _refused("it is empty")
     file.seek(0)
     try:
-        schema, rows, batches = (_csv if job["format"] == "csv" else _parquet)(file)
+        schema, rows, batches = _csv(file, kind.OWNER) if job["format"] == "csv" else _parquet(file)
         _check_rows(kind, rows, job["content_bytes"])
         return kind.read_batches(public, _guarded(batches, name), schema)
     except (pa.ArrowMemoryError, MemoryError):
@@ -237,8 +237,9 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
-    """Types are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
+def _csv(file: BinaryIO, owner: str) -> tuple[Any, int, Iterator[Any]]:
+    """The column `owner` is text, whatever stands in it: names that look like numbers are not always told apart as
+    such. All other types are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
     The separator is that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
 
     Arrow's reader of streams fixes types by the first block, so a file that it stumbles on is read whole.
@@ -256,7 +257,11 @@ def _csv(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     options = {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
-        "convert_options": pc.ConvertOptions(null_values=MISSING, decimal_point="," if commas else "."),
+        "convert_options": pc.ConvertOptions(
+            null_values=MISSING,
+            decimal_point="," if commas else ".",
+            **({"column_types": {owner: pa.string()}, "strings_can_be_null": True} if owner else {}),
+        ),
     }
     try:
         with pc.open_csv(file, **options) as reader:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import and_more
+from discreet_client.names import blurred, name_of
 
 ROWS_AT_ONCE = 1 << 16
 MAX_ISSUES = 20
@@ -142,10 +143,24 @@ def _is_number(text: str) -> bool:
 
 
 def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:
-    """Whose row each is, as numbers in the order of first appearance; names of any type, none missing."""
+    """Whose row each is, as numbers in the order of first appearance; names of any type, none missing.
+
+    Of texts each person has one writing (`discreet_client.names`). Floats that stand for several whole numbers are
+    refused: two people would be one, and what hides one would hide neither.
+    """
     column = table.column(name)
-    if column.null_count or (pa.types.is_floating(column.type) and np.isnan(column.to_numpy()).any()):
+    if pa.types.is_dictionary(column.type):  # which may hold a name twice
+        column = column.cast(column.type.value_type)
+    if column.null_count:
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy()
+        if np.isnan(values).any():
+            raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
+        issues = Issues(prefix)
+        issues.where(blurred(values), name, "this float stands for several numbers: have names as text or integers")
+        issues.check()
+        column = pa.chunked_array([values + 0.0])  # one zero
     if pa.types.is_integer(column.type):
         values = column.to_numpy()
         if (values[1:] >= values[:-1]).all():  # as a file in order has them: no need to look any up
@@ -153,8 +168,19 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
             np.cumsum(values[1:] != values[:-1], out=owner[1:])
             return owner
     encoded = column.dictionary_encode().combine_chunks()
-    indices = encoded.indices if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0).indices
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    encoded = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0)
+    indices = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    texts = encoded.dictionary
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return indices
+    parts = (texts.slice(first, ROWS_AT_ONCE).to_pylist() for first in range(0, len(texts), ROWS_AT_ONCE))
+    if all(text and name_of(text) == text for part in parts for text in part):
+        return indices
+    number: dict[str, int] = {}
+    person = [number.setdefault(name_of(text), len(number)) for text in texts.to_pylist()]
+    if "" in number:
+        raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
+    return np.array(person, dtype=np.int64)[indices]
 
 
 def check_bounds(

@@ -81,6 +81,10 @@ class Dataset(DatasetSettings):
     ROW_BYTES: ClassVar[int] = 0
     """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is refused unread."""
 
+    OWNER: ClassVar[str] = ""
+    """The column of an uploaded table that says whose a row is. In CSV it is text, or Arrow would make people whose
+    numbers have more digits than a float one person."""
+
     ROWS: ClassVar[Mapping[str, Any]] = {}
     """Arrays of a JSON content that are read in pieces, by name with the type of an item: see `DatasetOfRows`."""
 

@@ -31,7 +31,7 @@ async def add(services: Services, principal: Principal, name: str, made: PublicO
     """The stored object and whether it is new. The same content of the same tenant is the same object, and keeps the
     name that it had. Conflict when the tenant has as many, or as much, as it may."""
     require(principal, "owner")
-    if issues := made.own_issues():
+    if issues := await anyio.to_thread.run_sync(made.own_issues):
         raise InvalidInput(issues)
     content = await anyio.to_thread.run_sync(made.content)
     object_id = id_of(made.prefix, hashlib.sha256(content).digest())

@@ -173,6 +173,7 @@ class DrEnsembleDataset(DatasetOfRows):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
+    OWNER: ClassVar[str] = "participant"
     ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row, "power": Reading}
 
     kind: Literal["dr_ensemble"]

@@ -65,6 +65,7 @@ class OffPolicyDataset(DatasetOfRows):
     """Trajectories of people under a behaviour policy."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
+    OWNER: ClassVar[str] = "trajectory"
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 
     kind: Literal["off_policy_evaluation"]

@@ -90,6 +90,7 @@ class RoutingDataset(DatasetOfRows):
     """Trips of the users of a network."""
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
+    OWNER: ClassVar[str] = "person"
 
     kind: Literal["routing"]
     public: RoutingPublic
