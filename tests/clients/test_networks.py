@@ -19,6 +19,7 @@ from discreet_client.flows import NotWritten, link_flows
 from discreet_client.networks import read
 from discreet_client.tables import TableError
 from tests import bodies
+from tests.growth import LINEAR, growth
 from tests.problems.test_tntp import NETWORK, NODES
 
 NODE_CSV = "node_id,x_coord,y_coord,zone_id\n10,0,0,2\n20,1,0,\n30,1,1,1\n"
@@ -196,3 +197,73 @@ def test_geojson_there_and_back(tmp_path: Path) -> None:
     path.write_text(json.dumps(broken))
     with pytest.raises(TableError, match="feature 0: Polygon is not modelled"):
         read(path)
+
+
+CSV = "tail,head,free_flow_time,capacity\n1,2,1,1\n"
+LINE = {**LINES[0], "properties": {"free_flow_time": 1, "capacity": 1}}
+
+
+def collection(*features: Any) -> str:
+    return json.dumps({"type": "FeatureCollection", "features": features})
+
+
+def line(coordinates: Any) -> str:
+    return collection({**LINE, "geometry": {"type": "LineString", "coordinates": coordinates}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.geojson", "[" * 100_000),
+        ("a.geojson", '{"features": 5}'),
+        ("a.geojson", '{"features": "abc"}'),
+        ("a.geojson", "\ud800"),
+        ("a.geojson", collection({**LINE, "geometry": [1]})),
+        ("a.geojson", collection({**LINE, "geometry": {"type": ["LineString"]}})),
+        ("a.geojson", collection({**LINE, "properties": [1]})),
+        ("a.geojson", collection({**LINE, "properties": {"free_flow_time": 10**400, "capacity": 1}})),
+        ("a.geojson", collection(LINE, {"type": "Feature", "geometry": {"type": "Point"}, "properties": {"zone": 1}})),
+        ("a.geojson", line([[float("nan"), 0], [1, 1]])),
+        ("a.geojson", line([[10**400, 0], [1, 1]])),
+        ("a.geojson", line({"a": 1})),
+        ("a.geojson", line(None)),
+        ("a.csv", CSV.replace("1,2,1,1", "1,2,nan,1")),
+        ("a.csv", CSV.replace("1,2,1,1", "1,2,inf,1")),
+        ("a.csv", CSV.replace("1,2,1,1", f"1,2,1,{'9' * 200_000}")),
+        ("a.csv", CSV.replace("1,2,1,1", "1,1,1,1")),
+        ("a_net.tntp", "<NUMBER OF NODES> 900000000\n<NUMBER OF ZONES> 1\n<END OF METADATA>\n1 2 1 1 1 1 1 ;\n"),
+        ("a_net.tntp", "<" * 100_000),
+    ],
+)
+def test_hostile_files_are_one_sentence(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, errors="surrogatepass")
+    with pytest.raises(TableError) as refused:
+        read(tmp_path / name)
+    assert len(str(refused.value)) < 500
+
+
+def test_refusals_cost_in_proportion(tmp_path: Path) -> None:
+    (tmp_path / "links.csv").write_text(CSV)
+
+    def nodes(size: int) -> Path:
+        file = tmp_path / f"nodes{size}.csv"
+        file.write_text("node,x,y\n" + "".join(f"{node},0,0\n" for node in range(size)) + f"{size - 1},0,0\n")
+        return file
+
+    def twice(file: Path) -> None:
+        with pytest.raises(TableError, match="stands twice"):
+            read(tmp_path / "links.csv", file)
+
+    def geometry(size: int) -> Path:
+        file = tmp_path / f"lines{size}.csv"
+        file.write_text(LINK_CSV.replace("LINESTRING (0 0, 0.5 0.2, 1 0)", f"LINESTRING{' ' * size}"))
+        return file
+
+    (tmp_path / "node.csv").write_text(NODE_CSV)
+
+    def unreadable(file: Path) -> None:
+        with pytest.raises(TableError, match="LINESTRING"):
+            read(file, tmp_path / "node.csv", units="mi,mph")
+
+    assert growth(nodes, twice, 4000) < LINEAR
+    assert growth(geometry, unreadable, 8000) < LINEAR

@@ -19,7 +19,9 @@ from minari.data_collector import EpisodeBuffer
 
 from discreet_client import LeftOut, calls, flows, readers
 from discreet_client.episodes import ranges_of
-from discreet_client.tables import TableError
+from discreet_client.meters import states_of
+from discreet_client.tables import TableError, read_csv
+from tests.growth import LINEAR, growth
 
 VISITS = {
     "unit": "trajectory",
@@ -110,8 +112,6 @@ def test_gaps_missing_values_and_ends() -> None:
 
 
 def read_text(header: str, rows: Any) -> Any:
-    from discreet_client.tables import read_csv
-
     return read_csv((header + "\n".join(",".join(map(str, row)) for row in rows)).encode())
 
 
@@ -332,6 +332,110 @@ def test_meters_in_local_time() -> None:
     assert found.columns["participant"].tolist() == [1, 0] * 4
     offsets = [time[-6:] for time in found.columns["time"].tolist()]
     assert offsets == ["+02:00"] * 4 + ["+01:00"] * 4
+
+
+PERSONS = TRIPS | {"unit": "person"}
+LONG = "8949020000123456789"
+
+
+@pytest.mark.parametrize(
+    ("names", "people"),
+    [
+        ([LONG + "0", LONG + "1"], 2),  # no float tells them apart
+        (["a\0", "a"], 2),  # nor does an array of fixed width
+        (["007", "7"], 2),
+        (["1e5", "100000"], 2),
+        ([" ann", "ann "], 1),
+        (["7", "7.0"], 1),
+        (np.array([7, 7.0, "7"], dtype=object), 1),
+        (["\u00e9", "e\u0301"], 1),
+        (np.array([2**63, 2**63 + 1], dtype=np.uint64), 2),
+    ],
+)
+def test_nobody_is_two_people_and_no_two_are_one(names: Any, people: int) -> None:
+    same = {name: [1] * len(names) for name in ("origin", "destination", "count")} | {"period": [0] * len(names)}
+    found = readers.read("routing", {**same, "person": names}, PERSONS)
+    assert len(set(found.columns["person"].tolist())) == people
+    rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600, "gaps": "leave_out"}
+    clock = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(len(names))]
+    made = states_of({"edges": [0, 1, 2], "meters": rule}, names, clock, [0.5] * len(names))
+    assert made["state"].size == (len(names) if people == 1 else 0)  # one reading alone is no trajectory
+
+
+@pytest.mark.parametrize("names", [[2.0**60, 1.0], np.array([2**24, 1], dtype=np.float32), [float("inf"), 1.0]])
+def test_floats_that_stand_for_several_people_are_refused(names: Any) -> None:
+    same = {name: [1] * 2 for name in ("origin", "destination", "count")} | {"period": [0] * 2}
+    with pytest.raises(TableError, match="stands for several"):
+        readers.read("routing", {**same, "person": names}, PERSONS)
+    with pytest.raises(ValueError, match="stands for several"):
+        states_of(
+            {"edges": [0, 1, 2], "meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 60}}, names, [], []
+        )
+
+
+def trips_with(public: dict[str, Any] | None = None, row: str = "2026-11-02T07:30,1,2,1", **rules: Any) -> Any:
+    rules = {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin"} | rules
+    table = read_text("time,origin,destination,count\n", [row.split(",")])
+    return lambda: readers.read("routing", table, {**TRIPS, **(public or {}), "reader": rules})
+
+
+def visits_with(reader: dict[str, Any] | None = None, **public: Any) -> Any:
+    frame = {
+        "patient": ["a", "a"],
+        "time": [0, 1],
+        "state": [0, 1],
+        "reward": [0, 1],
+        "action": ["x", "x"],
+        "age": [1, 2],
+    }
+    told = {"unit": "trajectory", "states": 3, "reward_bound": 5, "horizon": 12, **public}
+    return lambda: readers.read("off_policy_evaluation", frame, told | ({"reader": reader} if reader else {}))
+
+
+NAN, INF, HUGE = float("nan"), float("inf"), 10**400
+HOSTILE = [
+    *(trips_with({"period_minutes": wrong}) for wrong in (0, 1e-12, NAN, INF, None, "60", 1e300, HUGE, True)),
+    *(trips_with({"periods": wrong}) for wrong in ("2", 0, -1, 1.5, True, HUGE)),
+    *(trips_with({"zones": wrong}) for wrong in ("3", 0, -1, 1.5, HUGE)),
+    *(trips_with(zones=wrong) for wrong in ([1, 1], ["1", 1.0], {"1": 1.9}, {"1": "x"}, {"1": HUGE}, 5)),
+    *(trips_with(start=wrong) for wrong in ("2026-10-25T02:30", "2026-03-29T02:30", "", None, 5)),
+    *(trips_with(time_zone=wrong) for wrong in ("../../../etc/passwd", "", "No/Where", 5)),
+    *(trips_with(row=f"{time},1,2,1", every="day") for time in ("9999-12-31T23:59-12:00", "0001-01-01T00:00+14:00")),
+    *(trips_with(row=f"2026-11-02T07:30,1,2,{count}") for count in ("nan", "inf", "1e300", "9300000000000000000")),
+    *(visits_with(horizon=wrong) for wrong in ("12", 1.5, True, 0, -3, HUGE)),
+    *(visits_with(reward_bound=wrong) for wrong in ("5", NAN, 0, -1, HUGE)),
+    *(visits_with(states=wrong) for wrong in (True, 0, -1, 1.5, HUGE)),
+    *(visits_with({"interval": wrong}) for wrong in (0, -1, NAN, INF, 1e-320, "1", True, HUGE)),
+    *(visits_with({"behaviour": {"x": wrong}, "target": {"x": 1}}) for wrong in (NAN, INF, -1, True, "1", HUGE)),
+    *(visits_with(ranges=wrong) for wrong in ("x", {"age": 1}, [1], [{"name": "age"}])),
+    *(
+        visits_with(ranges=[{"name": "age", "low": low, "high": high}])
+        for low, high in ((-INF, 1), (0, INF), (NAN, 1), (-1e308, 1e308), ("0", 1), (1, 1), (HUGE, 1))
+    ),
+    lambda: readers.read("routing", {"a": [1]}, {"reader": {"columns": ["a"]}}),
+    lambda: readers.read("routing", {"a": [1]}, {"reader": {"columns": {"origin": ["a"]}}}),
+    lambda: readers.read("routing", {f"c{number}": [1] for number in range(1000)}, PERSONS),
+]
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+@pytest.mark.filterwarnings("error")
+def test_hostile_figures_are_one_sentence(attack: Any) -> None:
+    """Nothing overflows, wraps around or ends in a stack trace."""
+    with pytest.raises(TableError) as refused:
+        attack()
+    assert len(str(refused.value)) < 1500
+
+
+def test_header_lines_cost_in_proportion() -> None:
+    def header(columns: int) -> bytes:
+        return (",".join(f"c{number}" for number in range(columns)) + ",c0\n1\n").encode()
+
+    def refused(content: bytes) -> None:
+        with pytest.raises(TableError, match="stands twice"):
+            read_csv(content)
+
+    assert growth(header, refused, 4000) < LINEAR
 
 
 def test_what_is_left_out_is_a_warning() -> None:

@@ -267,6 +267,34 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         assert owner.register("dr_ensemble", public, columns, cap=cap, name="the same")["id"] == dataset
 
 
+def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(people: Tenant, tmp_path: Path) -> None:
+    """Were the number of a row taken for its person, each row would be hidden for itself, and nobody's together."""
+    public = {"unit": "person", "zones": 3, "periods": 2, "period_minutes": 60}
+    header = ["id", "person_id", "period", "origin", "destination", "count", EVIL]
+    rows = [[n, f'"p{n // 2}\n{EVIL.replace(chr(34), "")}"', 0, 1, 2, 1, ""] for n in range(8)]
+    file = tmp_path / "trips.csv"
+    file.write_text("\n".join(";".join(map(str, row)) for row in [[one.replace(";", "") for one in header], *rows]))
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go("/datasets/new?kind=routing")
+        page.get_by_label("Name", exact=True).fill("persons")
+        page.get_by_text("As JSON", exact=True).click()
+        page.locator("#public").fill(json.dumps(public))
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        choose = page.get_by_label("Parquet, CSV or JSON")
+        choose.wait_for()
+        choose.set_input_files(file)
+        page.locator("[data-checked=right]").wait_for()
+        person = page.get_by_label("person", exact=True)
+        assert person.locator("option:checked").inner_text() == "person_id"
+        assert "the same in every row" not in person.inner_text()
+        assert "Every row has another" not in page.locator("[data-columns]").inner_text()
+        person.select_option("id")
+        page.get_by_text("Every row has another person in id.").wait_for()
+        assert page.locator("img").count() == 0
+
+
 def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -> None:
     """Beside a price: a job on synthetic data, whose page draws the errors; and a number with its interval."""
     with people.running.client(people.keys["owner"]) as owner:

@@ -113,3 +113,59 @@ def test_naming_wrong_columns_takes_time_in_proportion() -> None:
         return best
 
     assert seconds(40_000) < 4 * 1.8 * seconds(10_000)
+
+
+PERSONS = KIND.read_public({"unit": "person", "zones": 3, "periods": 1, "period_minutes": 60})
+
+
+def people(names: list[Any], form: str) -> int:
+    """How many the content of a trip of each has."""
+    if form == "csv":
+        rows = "".join(f"{name},0,1,2,1\n" for name in names)
+        content = ("person,period,origin,destination,count\n" + rows).encode()
+    else:
+        same = {name: [place] * len(names) for place, name in enumerate(("period", "origin", "destination"))}
+        content = parquet(pa.table({"person": names, **same, "count": [1] * len(names)}))
+    job = {"format": form, "content_bytes": 1 << 30}
+    return len(reading._content(KIND, PERSONS, io.BytesIO(content), job)["person_start"]) - 1
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["89490200001234567890", "89490200001234567891"], 2),  # Arrow reads them as one float
+        (["007", "7"], 2),
+        (["1e5", "100000"], 2),
+        (["true", "True"], 2),
+        ([" 7", "7"], 1),
+        (["7", "7.0"], 1),
+        (["\u00e9", "e\u0301"], 1),
+    ],
+)
+def test_nobody_is_two_people_and_no_two_are_one(names: list[Any], found: int) -> None:
+    """What hides one person hides all of one person's rows, and no sum of two people's."""
+    assert people(names, "csv") == people(names, "parquet") == found
+
+
+def test_one_later_name_changes_nobody_before() -> None:
+    """Types of a CSV file come from all of it: a later name must not change who the earlier ones are."""
+    names = ["89490200001234567890", "89490200001234567891"] * 60_000 + ["ann"]
+    assert people(names, "csv") == 3
+
+
+@pytest.mark.parametrize(
+    "names", [np.array([2.0**60, 1]), np.array([2**24, 1], dtype=np.float32), np.array([np.inf, 1])]
+)
+def test_floats_that_stand_for_several_people_are_refused(names: Any) -> None:
+    with pytest.raises(InvalidInput, match="stands for several"):
+        people(names, "parquet")
+
+
+def test_columns_of_people_in_other_types() -> None:
+    assert people(np.array([0.0, -0.0]), "parquet") == 1
+    assert people(np.array([2**63, 2**63 + 1], dtype=np.uint64), "parquet") == 2
+    encoded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["ann", "ann ", "ben"]))
+    assert people(encoded, "parquet") == 2
+    for names, form in ((["NA", "x"], "csv"), (["  ", "x"], "csv"), ([" ", "x"], "parquet"), ([None, "x"], "parquet")):
+        with pytest.raises(InvalidInput, match="has missing values"):
+            people(names, form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
 from discreet.problems.routing.problem import Routing
@@ -417,3 +419,14 @@ def test_large_fields_become_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.allclose(pairs["share_sum"], 1)
     assert tables["demand"].num_rows == 9
     assert tables["link_flows"].num_rows == 12
+
+
+def test_refusing_zones_that_nothing_joins_takes_no_memory() -> None:
+    """1,000 zones have a million pairs, and 3,000 nine: a body of a hundred bytes would have had the API list them."""
+    roads = RoadNetwork(nodes=1000, links=())
+    tracemalloc.start()
+    found = roads.issues(1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0 < len(found) <= 20
+    assert peak < 8 << 20

@@ -474,7 +474,7 @@ def test_free_links_and_parallel_ones() -> None:
 
 def test_pairs_that_no_path_joins() -> None:
     network = network_of(3, 3, [(0, 1, 1.0, 1.0), (1, 0, 1.0, 1.0), (2, 1, 1.0, 1.0)])
-    assert unreachable_pairs(network) == [(0, 2), (1, 2)]
+    assert list(unreachable_pairs(network)) == [(0, 2), (1, 2)]
     served = assign(network, AFFINE, np.array([[0, 1.0, 0], [0, 0, 0], [1.0, 0, 0]]), "user_equilibrium")
     assert np.diff(served.paths.pair_start).tolist() == [1, 0, 1, 0, 1, 1]
     with pytest.raises(ValueError, match="from zone 1 to zone 2"):
@@ -486,7 +486,7 @@ def test_networks_without_pairs(zones: int) -> None:
     network = network_of(2, zones, [(0, 1, 1.0, 1.0)])
     found = assign(network, AFFINE, np.ones((zones, zones)), "system_optimum")
     assert (found.status, found.paths.origin.size, found.link_flows.tolist()) == ("converged", 0, [0.0])
-    assert unreachable_pairs(network) == []
+    assert list(unreachable_pairs(network)) == []
 
 
 def test_iteration_limit_leaves_a_feasible_assignment(sioux_falls: tuple[Network, Floats]) -> None:

@@ -35,16 +35,20 @@ def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
     """bool[n]: which of these are floats that may stand for several whole numbers, or for none: two people might have
     become one."""
     if values.dtype.kind == "f":
-        return np.asarray(~(np.abs(values) < _first_blurred(values.dtype.type)), dtype=bool)
+        beyond: NDArray[np.bool_] = ~(np.abs(values) < _first_blurred(values.dtype))
+        return beyond
     if values.dtype.kind != "O":
-        return np.zeros(values.size, dtype=bool)
-    floats = (isinstance(one, float | np.floating) and not abs(one) < _first_blurred(type(one)) for one in values)
-    return np.fromiter(floats, dtype=bool, count=values.size)
+        return np.zeros(values.size, dtype=np.bool_)
+    return np.fromiter(map(_is_blurred, values.tolist()), dtype=np.bool_, count=values.size)
 
 
-@lru_cache
-def _first_blurred(kind: type) -> float:
-    return 2.0 ** (np.finfo(kind).nmant + 1)
+def _is_blurred(value: Any) -> bool:
+    """Of a Python number, or a scalar of NumPy."""
+    return isinstance(value, float | np.floating) and not abs(float(value)) < _first_blurred(np.dtype(type(value)))
+
+
+def _first_blurred(kind: np.dtype[Any]) -> float:
+    return float(2.0 ** (np.finfo(kind).nmant + 1))
 
 
 def _text(value: Any) -> str:

@@ -54,10 +54,9 @@ def bound(public: Mapping[str, Any], name: str) -> float:
 def ranges_of(public: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What coordinates are made of; empty where nothing is said of it."""
     ranges = public.get("ranges") or []
-    for told in ranges if isinstance(ranges, list | tuple) else [None]:
-        known = isinstance(told, Mapping) and {"name", "low", "high"} <= told.keys()
-        if not (known and is_figure(told["low"]) and is_figure(told["high"])):
-            raise TableError("public.ranges: [{name, low, high}] is needed, low and high finite numbers")
+    known = isinstance(ranges, list | tuple) and all(isinstance(told, Mapping) and "name" in told for told in ranges)
+    if not known or not all(is_figure(told.get(end)) for told in ranges for end in ("low", "high")):
+        raise TableError("public.ranges: [{name, low, high}] is needed, low and high finite numbers")
     return list(ranges)
 
 

@@ -238,8 +238,8 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
 
 
 def _csv(file: BinaryIO, owner: str) -> tuple[Any, int, Iterator[Any]]:
-    """The column `owner` is text, whatever stands in it: names that look like numbers are not always told apart as
-    such. All other types are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
+    """The column `owner` is text, whatever stands in it: as numbers names are not always told apart. All other types
+    are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
     The separator is that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
 
     Arrow's reader of streams fixes types by the first block, so a file that it stumbles on is read whole.

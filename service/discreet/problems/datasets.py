@@ -73,6 +73,8 @@ class Column:
     """Whether files have names in the place of its numbers, which count from 1 in a public order of the names."""
     minutes: float | None = None
     """Where its numbers are those of periods: how long one is, so that a file may say times."""
+    owner: bool = False
+    """Whether it says whose a row is: what hides one value of it hides all its rows."""
 
 
 class Dataset(DatasetSettings):

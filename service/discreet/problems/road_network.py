@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ from pydantic.dataclasses import dataclass
 from discreet.errors import FieldIssue
 from discreet.intake.field_issues import WHY, and_more
 from discreet.intake.items import InPieces
+from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.objects import PublicObject
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
@@ -112,7 +115,7 @@ class RoadNetwork(PublicObject):
         return {"nodes": 3, "links": links, "nodes_xy": [[0, 0], [2, 0], [1, 1]]}
 
     def issues(self, zones: int) -> list[FieldIssue]:
-        """What keeps this from being a network that joins all ordered pairs of zones."""
+        """What keeps this from being a network that joins all ordered pairs of zones; of pairs the first few."""
         found = []
         if self.nodes < zones:
             says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
@@ -120,29 +123,25 @@ class RoadNetwork(PublicObject):
         found += self.own_issues()
         return found or [
             FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
-            for origin, destination in unreachable_pairs(self.arrays(zones))
+            for origin, destination in islice(unreachable_pairs(self.arrays(zones)), MAX_ISSUES)
         ]
 
     def own_issues(self) -> list[FieldIssue]:
         found = []
         if self.first_through_node > self.nodes:
             found.append(FieldIssue("/first_through_node", f"the network has {self.nodes} nodes"))
-        unknown = [
-            (f"/links/{position}/{end}", node)
-            for position, link in enumerate(self.links)
-            for end, node in (("tail", link.tail), ("head", link.head))
-            if node > self.nodes
-        ]
-        if unknown:
-            (first, node), (last, _) = unknown[0], unknown[-1]
-            more = and_more(len(unknown) - 1, last)
-            found.append(FieldIssue(first, f"node {node} of {self.nodes} nodes{more}"))
-        for position, link in enumerate(self.links):
-            if link.power is not None and 0 < link.power < 1:
-                says = f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an infinite slope"
-                found.append(FieldIssue(f"/links/{position}/power", says))
-            if link.tail == link.head:
-                found.append(FieldIssue(f"/links/{position}", f"a link from node {link.tail} to itself"))
+        links = self.links
+        mistakes: Sequence[tuple[str, Callable[[Link], bool], Callable[[Link], str]]] = (
+            ("/tail", lambda link: link.tail > self.nodes, lambda link: f"node {link.tail} of {self.nodes} nodes"),
+            ("/head", lambda link: link.head > self.nodes, lambda link: f"node {link.head} of {self.nodes} nodes"),
+            ("/power", lambda link: link.power is not None and 0 < link.power < 1, _below_one),
+            ("", lambda link: link.tail == link.head, lambda link: f"a link from node {link.tail} to itself"),
+        )
+        for field, wrong, says in mistakes:
+            # One sentence a mistake, or refusing a million links would be an answer of a million sentences.
+            if places := [position for position, link in enumerate(links) if wrong(link)]:
+                more = and_more(len(places) - 1, f"/links/{places[-1]}{field}")
+                found.append(FieldIssue(f"/links/{places[0]}{field}", says(links[places[0]]) + more))
         for field, names, size, what in (
             ("nodes_xy", self.nodes_xy, self.nodes, "nodes"),
             ("node_names", self.node_names, self.nodes, "nodes"),
@@ -189,6 +188,10 @@ class RoadNetwork(PublicObject):
             power=np.array([common.power if link.power is None else link.power for link in links]),
             fixed_cost=np.array([link.fixed_cost for link in links]),
         )
+
+
+def _below_one(link: Link) -> str:
+    return f"0 or at least 1, not {link.power:g}: below 1 the first vehicle would meet an infinite slope"
 
 
 def _named_or_whole(value: Any) -> str:

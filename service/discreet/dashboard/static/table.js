@@ -8,6 +8,8 @@ const FIRST_BYTES = 1 << 18; // enough to show the first rows
 const SHOWN_ROWS = 6;
 const SHOWN_FAULTS = 12;
 const LONGEST_RECORD = 1 << 20;
+const REMEMBERED = 100_000; // names of people, until one comes again
+const MOST_COLUMNS = 1000; // as the server reads them
 const PIECE_CHARACTERS = 1 << 22; // of what is written anew
 const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
 const ABSENT = "absent";
@@ -26,15 +28,21 @@ function cut(text, isLast) {
   const lines = text.split("\n");
   const tail = isLast ? null : lines.pop();
   const records = [];
-  let open = null;
+  let parts = []; // lines of a record that is open; each is looked at once
+  let length = 0;
   for (const line of lines) {
-    const whole = open === null ? line : `${open}\n${line}`;
-    open = isOpen(whole) ? whole : null;
-    if (open === null) records.push(whole.endsWith("\r") ? whole.slice(0, -1) : whole);
-    else if (open.length > LONGEST_RECORD) throw new Error("a quotation mark is never closed");
+    const open = (parts.length > 0) !== isOpen(line);
+    parts.push(line);
+    length += line.length + 1;
+    if (open && length > LONGEST_RECORD) throw new Error("a quotation mark is never closed");
+    if (open) continue;
+    const whole = parts.join("\n");
+    records.push(whole.endsWith("\r") ? whole.slice(0, -1) : whole);
+    parts = [];
+    length = 0;
   }
-  if (isLast && open !== null) throw new Error("a quotation mark is never closed");
-  return [records, open === null ? (tail ?? "") : `${open}\n${tail ?? ""}`];
+  if (isLast && parts.length) throw new Error("a quotation mark is never closed");
+  return [records, parts.length ? `${parts.join("\n")}\n${tail ?? ""}` : (tail ?? "")];
 }
 
 function cells(record, separator) {
@@ -92,6 +100,7 @@ async function beginning(file) {
     .map((one) => [cells(header, one).length, one])
     .reduce((best, one) => (one[0] > best[0] ? one : best))[1];
   const names = cells(header, separator).map((name) => name.trim());
+  if (names.length > MOST_COLUMNS) throw new Error(`it has ${names.length} columns, at most ${MOST_COLUMNS} are read`);
   const headless = names.every((name) => name !== "" && !Number.isNaN(number(name, separator)));
   return {
     separator,
@@ -138,15 +147,18 @@ function plain(name) {
   return name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "");
 }
 
-// The likeliest column of a file for each that is needed: by its very name, by another word for it, by a part of it.
+// The likeliest column of a file for each that is needed: by its very name, by another word for it, by a part of it. A
+// plain `id` is taken for a person's last of all: where rows have numbers of their own, each would be another person.
 function guess(columns, names) {
   const plains = names.map(plain);
   const taken = new Set();
   const chosen = new Map();
   const rounds = [
     (column, name) => name === plain(column.name),
+    (column, name) => name !== "id" && column.words.includes(name),
+    (column, name) => [plain(column.name), ...column.words].some((word) => word.length > 1 && word !== "id" && name.split("_").includes(word)),
     (column, name) => column.words.includes(name),
-    (column, name) => [plain(column.name), ...column.words].some((word) => word.length > 1 && name.split("_").includes(word)),
+    (column, name) => column.words.includes("id") && name.split("_").includes("id"),
   ];
   for (const fits of rounds) {
     for (const column of columns) {
@@ -239,7 +251,7 @@ class Table {
       { id, required: column.needed },
       option("", "choose …"),
       ...this.head.names.map((name, at) => option(String(at), name)),
-      option(FIXED, "the same in every row"),
+      ...(column.owner ? [] : [option(FIXED, "the same in every row")]), // all would be one person
       ...(column.needed ? [] : [option(ABSENT, "not in my file")]),
     );
     select.value = guessed;
@@ -288,6 +300,7 @@ class Table {
     );
     const lacking = this.controls.filter(({ select, column }) => column.needed && select.value === "");
     const wrong = new Map(plan.map((one) => [one, { count: 0, zeros: 0, high: -Infinity, first: null }]));
+    const owners = new Map(plan.filter(({ column }) => column.owner).map((one) => [one, new Set()])); // until a name comes again
     const marked = []; // [line, cells, faults by place] of the rows that are shown
     const ragged = { count: 0, line: 0, found: 0 };
     const width = this.head.names.length;
@@ -326,6 +339,9 @@ class Table {
             const value = found.says ? (values[one.place] ?? "").trim() : found;
             const figure = Number(value);
             const state = wrong.get(one);
+            const seen = owners.get(one);
+            if (seen?.has(value)) owners.delete(one);
+            else if (seen?.size < REMEMBERED) seen.add(value);
             if (figure > state.high) state.high = figure;
             const says = found.says ?? fault(one.column, value, this.head.separator, one.shift);
             if (says === null) continue;
@@ -348,11 +364,11 @@ class Table {
       return;
     }
     if (isStale()) return;
-    this.conclude(plan, wrong, ragged, lacking, rows, leftOut);
+    this.conclude(plan, wrong, ragged, lacking, rows, leftOut, [...owners.keys()]);
     this.show(marked, plan);
   }
 
-  conclude(plan, wrong, ragged, lacking, rows, leftOut) {
+  conclude(plan, wrong, ragged, lacking, rows, leftOut, alone) {
     const sentences = lacking.map(({ column }) => `Choose the column that holds ${column.name}.`);
     if (rows > 0 && leftOut === rows) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {
@@ -383,6 +399,12 @@ class Table {
         (leftOut ? ` ${leftOut.toLocaleString("en")} of them ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.` : "");
     this.status.className = sentences.length ? "notice refused" : "notice done";
     this.faults.replaceChildren(...sentences.map((text) => made("li", {}, text)));
+    for (const { column, label } of rows > 1 ? alone : []) {
+      const says =
+        `Every row has another ${column.name} in ${label}. Where people have several rows, another column says whose they are: ` +
+        "by this one each row would be hidden for itself, and nobody’s rows together.";
+      this.faults.append(made("li", {}, says));
+    }
     this.panel.dataset.checked = sentences.length ? "wrong" : "right";
   }
 

@@ -230,7 +230,11 @@ class DrEnsembleDataset(DatasetOfRows):
     def columns(cls, public: DrEnsemblePublic) -> list[Column]:
         last = public.states - 1
         owner = Column(
-            "participant", "names", "Whose row it is", words=("meter", "customer", "household", "user", "id")
+            "participant",
+            "names",
+            "Whose row it is",
+            words=("meter", "customer", "household", "user", "id"),
+            owner=True,
         )
         if public.row_change is not None:
             return [

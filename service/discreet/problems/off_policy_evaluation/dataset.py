@@ -156,7 +156,13 @@ class OffPolicyDataset(DatasetOfRows):
             ]
         chances = () if public.off_policy is False else ("behaviour", "target")
         return [
-            Column("trajectory", "names", "Whose row it is", words=("patient", "person", "subject", "episode", "id")),
+            Column(
+                "trajectory",
+                "names",
+                "Whose row it is",
+                words=("patient", "person", "subject", "episode", "id"),
+                owner=True,
+            ),
             Column("step", "integers", "Place in the trajectory, counted from 0", 0, public.horizon - 1, words=("t",)),
             *places,
             Column("reward", "numbers", "Reward of the step", -bound, bound, words=("r", "outcome", "score")),

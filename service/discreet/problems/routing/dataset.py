@@ -166,7 +166,11 @@ class RoutingDataset(DatasetOfRows):
             for name, (low, high) in _bounds(public).items()
         ]
         if public.unit == "person":
-            found.append(Column("person", "names", "Whose trips they are", words=("user", "traveller", "id", "device")))
+            found.append(
+                Column(
+                    "person", "names", "Whose trips they are", words=("user", "traveller", "id", "device"), owner=True
+                )
+            )
         return found
 
     @classmethod

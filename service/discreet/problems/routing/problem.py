@@ -24,7 +24,6 @@ from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Flag, Real
 from discreet.problems.objects import PublicObject
@@ -182,10 +181,8 @@ class Routing(ProblemOnData):
         return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
 
     def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
-        issues = [
-            FieldIssue("/problem/network" + issue.pointer, issue.detail)
-            for issue in self.roads.issues(public.zones)[:MAX_ISSUES]
-        ]
+        found = self.roads.issues(public.zones)
+        issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
         if public.zones < 2:
             issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
         if public.unit == "person" and self.max_trips_per_person is None and self.method != "gradient":

@@ -15,7 +15,7 @@ zone pairs without a path are found by `unreachable_pairs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -246,8 +246,9 @@ def link_flows_of(policy: Policy, demand: Floats) -> Floats:
     return carried
 
 
-def unreachable_pairs(network: Network) -> list[tuple[int, int]]:
-    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins.
+def unreachable_pairs(network: Network) -> Iterator[tuple[int, int]]:
+    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins, as they are found: there
+    may be millions.
 
     By SciPy, so that who only plans loads no compiled kernel. A centroid is two nodes, one that is entered and one that
     is left, which nothing joins.
@@ -256,14 +257,12 @@ def unreachable_pairs(network: Network) -> list[tuple[int, int]]:
     leaves = np.where(network.tail < centroids, network.tail + nodes, network.tail)
     size = nodes + centroids
     roads = csr_array((np.ones(leaves.size), (leaves, network.head)), shape=(size, size))
-    missing = []
     for origin in range(network.zones):
         reached = np.zeros(size, dtype=np.bool_)
         start = origin + nodes if origin < centroids else origin
         reached[breadth_first_order(roads, start, return_predecessors=False)] = True
         reached[origin] = True
-        missing += [(origin, int(zone)) for zone in np.flatnonzero(~reached[: network.zones])]
-    return missing
+        yield from ((origin, int(zone)) for zone in np.flatnonzero(~reached[: network.zones]))
 
 
 def graph_of(network: Network) -> Graph:
