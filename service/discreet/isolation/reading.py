@@ -254,14 +254,11 @@ def _csv(file: BinaryIO, owner: str) -> tuple[Any, int, Iterator[Any]]:
     _check_columns(1 + line.count(separator.encode()))
     commas = separator != "," and DECIMAL_COMMA.search(separator.encode() + file.read(DECIMAL_BYTES))
     file.seek(0)
+    texts: dict[str, Any] = {"column_types": {owner: pa.string()}, "strings_can_be_null": True} if owner else {}
     options = {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
-        "convert_options": pc.ConvertOptions(
-            null_values=MISSING,
-            decimal_point="," if commas else ".",
-            **({"column_types": {owner: pa.string()}, "strings_can_be_null": True} if owner else {}),
-        ),
+        "convert_options": pc.ConvertOptions(null_values=MISSING, decimal_point="," if commas else ".", **texts),
     }
     try:
         with pc.open_csv(file, **options) as reader:

@@ -229,13 +229,8 @@ class DrEnsembleDataset(DatasetOfRows):
     @classmethod
     def columns(cls, public: DrEnsemblePublic) -> list[Column]:
         last = public.states - 1
-        owner = Column(
-            "participant",
-            "names",
-            "Whose row it is",
-            words=("meter", "customer", "household", "user", "id"),
-            owner=True,
-        )
+        words = ("meter", "customer", "household", "user", "id")
+        owner = Column("participant", "names", "Whose row it is", words=words, owner=True)
         if public.row_change is not None:
             return [
                 Column("from", "integers", "State before, counted from 0", 0, last, words=("origin", "state")),
