@@ -71,6 +71,7 @@ async def fill(database: Database) -> None:
             await public_objects.add(connection, tenant_id=name, id="net_one", **content)
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
+            await connection.execute(text(ASKED.format(name=name)))
             await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
             await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
             await add_session(connection, name)
@@ -86,6 +87,10 @@ async def fill(database: Database) -> None:
             await webhooks.announce(connection, name, "job.finished", "job", {})
             for add in (logins.add_session, logins.add_link):
                 await add(connection, mac=name.encode(), tenant_id=name, key_id=f"key_{name}", expires_at=LATER)
+
+
+ASKED = """INSERT INTO budget_requests (id, tenant_id, account_id, principal, more, reason)
+    VALUES ('req_{name}', '{name}', 'acc_{name}', 'p', '{{}}', 'r')"""
 
 
 async def add_session(connection: Any, name: str) -> None:

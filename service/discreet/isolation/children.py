@@ -79,15 +79,12 @@ START_SECONDS = 600.0
 """A zygote that is not warm by then hangs, also where everything is compiled anew on a busy machine: it is ended."""
 FORK_SECONDS = 60.0
 """A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
-
 END_SECONDS = 10.0
 """Wait for the end of a zygote that was killed."""
-
-OnProgress = Callable[[int, int], Awaitable[None]]
-
-
 REPORT_SECONDS = 10.0
 """How long to wait for the word how a child ended, whose stream has ended already."""
+
+OnProgress = Callable[[int, int], Awaitable[None]]
 
 
 @dataclass

@@ -240,11 +240,9 @@ async def publish(
     assumptions: Sequence[str] | None = None,
     federation: Mapping[str, Any] | None = None,
 ) -> None:
-    """Result, certificate and ledger commit in one transaction. `result` is canonical JSON (RFC 8785), `tables` are
-    Parquet: the certificate binds the digests of these very bytes. `headline`: the result's answer in a sentence, for
-    lists, at most 200 characters. `assumptions` stand in for those of a `release`,
-    `federation` is what the certificate of a session says of it. CancelRequested when the job shall be
-    cancelled."""
+    """Result, certificate and ledger commit in one transaction; the certificate binds the very bytes of `result`,
+    canonical JSON (RFC 8785), and `tables`, Parquet. `headline` is for lists. `assumptions` stand in for a `release`'s,
+    `federation` is a session's part of the certificate. CancelRequested when the job shall be cancelled."""
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
     release_digest = await anyio.to_thread.run_sync(_release_digest, held)
     async with services.database.transaction(SYSTEM) as connection:
@@ -276,8 +274,7 @@ async def publish(
         )
         await jobs.publish(connection, held.job_id, result, sign(body, services.secrets.signer), tables)
         faults.point("publish.written")
-        noise = _MOSTLY_NOISE in result
-        await jobs.end(connection, held.job_id, "succeeded", mostly_noise=noise, headline=headline)
+        await jobs.end(connection, held.job_id, "succeeded", mostly_noise=_MOSTLY_NOISE in result, headline=headline)
         faults.point("publish.ended")
     faults.point("publish.committed")
 
