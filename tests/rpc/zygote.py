@@ -18,10 +18,10 @@ def warm_up() -> None:
     from discreet.problems.kind_modules import module_of
     from discreet_client import canonical  # noqa: F401
 
-    for kind in KINDS.values():
+    for name, kind in KINDS.items():
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
-            module_of(kind.model_fields["kind"].default, "headline")
+            module_of(name, "headline")
 
 
 if __name__ == "__main__":
