@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app, beginning
+from discreet.cli.beginning import value
 from discreet.cli.files import read_body
 from discreet.errors import InvalidInput
 from discreet.installation import local
@@ -90,3 +91,43 @@ def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -
     file.write_text("[privacy]\nepsilon = \n")
     with pytest.raises(InvalidInput, match=r"job\.toml: not TOML: .*line 2"):
         read_body(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deep"),
+        ("a" + ".a" * 20_000 + " = 1", "nested too deep"),
+        ("[problem]\nstart = 2026-01-01", "write it in quotes"),
+        ("a = [{b = 07:00:00}]", "write it in quotes"),
+        ("a = " + "9" * 5000, "not TOML"),
+        ("a = 1\na = 2", "not TOML"),
+    ],
+)
+def test_hostile_toml_is_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=says):
+        read_body(file)
+
+
+def test_toml_of_other_editors(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('name = "x"\n', encoding="utf-8-sig")
+    assert read_body(file) == {"name": "x"}
+
+
+@pytest.mark.parametrize("name", ['a"\n[problem]\nkind = "x', "\x7f\x1b", "\u2028\u0085", "'''", "\u00e9\\", "# x"])
+def test_a_name_is_only_a_name_in_toml(name: str) -> None:
+    assert tomllib.loads(f"name = {value(name)}") == {"name": name}
+    assert tomllib.loads(f"told = {value({name: name})}") == {"told": {name: name}}
+
+
+def test_privacy_without_end_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TOML has no Infinity as it would be written, and no job an epsilon of it."""
+    said = iter(["inf", "nan", "1e999", "-1", "0.5"])
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(said))
+    assert beginning._privacy() == {"epsilon": 0.5, "delta": "auto"}
+    figures = iter([float("inf"), float("nan"), 2.5])
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(figures))
+    assert beginning._number("How many?", 1.0) == 2.5

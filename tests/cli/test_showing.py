@@ -112,3 +112,24 @@ def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
     assert re.fullmatch(r"discreet \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+
+
+def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever may name a dataset, a job or a network writes on the screens of all who list them."""
+    evil = "a\x1b[31m\x1b]0;title\x07\u202e [/red] [link=http://evil.example]b[/link]"
+    at = "2026-11-21T18:00:00.000000Z"
+    one = {"id": DATASET, "name": evil, "kind": "routing", "mode": "private", "created_at": at, "account": ACCOUNT}
+    showing.show_datasets([one])
+    showing.show_dataset({**one, "public": {"ranges": evil}, "expires_at": None, "delete_after_job": False})
+    network = {"id": "net_1", "name": evil, "nodes": 1, "links": 1, "created_at": at, "created_by": evil}
+    showing.show_stored([network])
+    showing.show_network(network, [evil])
+    job = {"id": JOB, "kind": "routing", "state": "succeeded", "price": {"epsilon": 0.1}, "created_at": at}
+    showing.show_jobs([{**job, "name": evil, "headline": evil}])
+    key = dict.fromkeys(("created_at", "expires_at", "last_used_at", "revoked_at"))
+    showing.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
+    figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
+    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": evil}], "unit": "request", **figures}])
+    shown = capsys.readouterr().out
+    assert not [letter for letter in shown if letter != "\n" and not letter.isprintable()]
+    assert shown.count("[/red]") >= 5

@@ -6,13 +6,19 @@ import gzip
 import io
 import json
 import re
+import threading
+import time
+from collections import OrderedDict
 from importlib import resources
+from pathlib import Path
+from typing import Any
 
+import anyio
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.dashboard import results, words
+from discreet.dashboard import results, submissions, words
 from discreet.dashboard.answers import _read
 from discreet.dashboard.pages import environment
 from discreet.dashboard.routes.jobs import _row
@@ -244,3 +250,51 @@ def test_plotly_is_the_installed_one_kept_for_ever_under_its_digest(service: Ins
         assert nobody.http.get("/plotly.js?v=old").headers["cache-control"] == "no-cache"
         again = nobody.http.get("/plotly.js", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
+
+
+def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drawing takes many times its result in memory: a hundred requests for one that is not kept yet make it once,
+    and of others two are made at a time."""
+    busy, most, made, counting = 0, 0, list[str](), threading.Lock()
+
+    async def result(services: Any, principal: Any, job_id: str) -> Any:
+        return {"id": job_id, "kind": "routing", "problem": {"kind": "routing"}, "plan": {}}, b"{}", {}
+
+    async def whole(services: Any, principal: Any, stored: Any) -> Any:
+        return stored
+
+    def draw(row: Any, text: bytes) -> drawings.Drawn:
+        nonlocal busy, most
+        with counting:
+            busy, most = busy + 1, max(most, busy + 1)
+            made.append(row["id"])
+        time.sleep(0.05)
+        with counting:
+            busy -= 1
+        return drawings.Drawn(row, {}, ())
+
+    monkeypatch.setattr(drawings.jobs, "result", result)
+    monkeypatch.setattr(drawings.objects, "filled_text", whole)
+    monkeypatch.setattr(drawings, "_draw", draw)
+    monkeypatch.setattr(drawings, "_kept", OrderedDict())
+    nobody: Any = None
+
+    async def ask() -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(40):
+                group.start_soon(drawings.drawn, nobody, nobody, f"job_{number % 4}")
+
+    anyio.run(ask)
+    assert sorted(made) == [f"job_{number}" for number in range(4)]
+    assert most == drawings.DRAWN_AT_ONCE
+
+
+def test_long_problems_are_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the text of somebody's hundred thousand links."""
+    threads = set()
+    monkeypatch.setattr(submissions, "as_text", lambda value: str(threads.add(threading.get_ident())))
+    anyio.run(submissions.shown, {})
+    assert threads
+    assert threading.get_ident() not in threads
+    pages = (Path(submissions.__file__).parent / "routes" / name for name in ("jobs.py", "compare.py", "datasets.py"))
+    assert not [page.name for page in pages if "_text=submissions.as_text(" in page.read_text()]

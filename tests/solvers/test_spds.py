@@ -303,3 +303,10 @@ def test_a_trend_goes_on_in_another_process_and_ignores_rounding() -> None:
     assert (second.moving, second.violation) == (first.moving, first.violation)
     still = trend_of([3.0 + 2.0**-32 * (round_ % 2), -1.0] for round_ in range(20))  # begins where it ends
     assert still.moving == 0
+
+
+def test_one_number_far_beyond_the_others_hides_what_comes_after_it() -> None:
+    """A limit that `docs/problems/coupled_qp.md` states: whoever finds a way around it may turn this around."""
+    swings = [[math.cos(round_ / 5), -1.0 + round_ % 2] for round_ in range(1000)]
+    assert not trend_of(swings).settled(1e-3)
+    assert trend_of([*swings[:2], [1e6, -1.0], *swings[2:]]).settled(1e-3)

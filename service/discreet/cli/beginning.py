@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ import typer
 
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
+from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 from discreet_client.errors import ApiError, Unreachable
 
@@ -60,7 +62,7 @@ def init(
     path = file or Path(typer.prompt("Into which file?", default="job.toml"))
     if path.exists() and not typer.confirm(f"{path} exists. Write over it?"):
         raise typer.Exit(1)
-    path.write_text("\n".join(lines(kind, body)) + "\n")
+    path.write_text("\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
 
@@ -159,7 +161,7 @@ def _body(name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]])
     """The example of the kind, or one that fits the dataset that is chosen."""
     from discreet.problems import DATASETS  # noqa: PLC0415
 
-    offered = {one["id"]: f"{one['name']} ({one['id']})" for one in datasets}
+    offered = {one["id"]: printable(f"{one['name']} ({one['id']})") for one in datasets}
     found = _chosen("Of which data?", {**offered, "": EXAMPLE}) if name in DATASETS else ""
     if not found:
         return {**kind.example()}
@@ -176,7 +178,11 @@ def _numbers(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(question: str, default: float) -> float:
-    return float(typer.prompt(question, default=default, type=float))
+    while True:
+        number = float(typer.prompt(question, default=default, type=float))
+        if math.isfinite(number):
+            return number
+        print("A finite number is needed.")
 
 
 def _privacy() -> dict[str, Any]:
@@ -188,6 +194,6 @@ def _privacy() -> dict[str, Any]:
             epsilon = float(said)
         except ValueError:
             epsilon = 0.0
-        if epsilon > 0:
+        if 0 < epsilon < math.inf:
             return {"epsilon": epsilon, "delta": "auto"}
         print("One of the three words, or a number above 0, is needed.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,21 @@ def _toml(file: Path) -> dict[str, Any]:
     from discreet.intake.strict_json import Number  # noqa: PLC0415 - as above
 
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Number)
+        body = tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Number)
+        _refuse_dates(body, "")
     except ValueError as error:
         raise InvalidInput(f"{file}: not TOML: {error}") from error
+    except RecursionError:
+        raise InvalidInput(f"{file}: not TOML: it is nested too deep") from None
+    return body
+
+
+def _refuse_dates(value: Any, pointer: str) -> None:
+    if isinstance(value, date | time):
+        raise InvalidInput(f'a date as TOML has it; write it in quotes: "{value.isoformat()}"', pointer=pointer)
+    if isinstance(value, dict | list):
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            _refuse_dates(one, f"{pointer}/{name}")
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 from discreet_client.servers import found
 
@@ -50,7 +51,7 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
         return str(ids[0])
     if ids:
         raise InvalidInput(f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id")
-    names = ", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES]) or "none"
+    names = printable(", ".join(f"{one['name']} ({one['id']})" for one in everything[:MOST_NAMES])) or "none"
     raise InvalidInput(f"no {what} is called {given}. There are: {names}")
 
 

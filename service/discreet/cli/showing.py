@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 from discreet_client import intervals
 
@@ -222,6 +223,11 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None) -> None:
         screen.print(f"written to {out}")
 
 
+def _said(text: str) -> Text:
+    """A text of others: no markup, and nothing that a terminal obeys."""
+    return Text(printable(text))
+
+
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
     """Under its id when it was made, under its kind its name, or that of its dataset, and below both what it answers.
     What a simulation would cost is no price."""
@@ -233,20 +239,20 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
         name = job.get("name") or job.get("dataset_name")
         table.add_row(
             f"{job['id']}\n{_minute(job['created_at'])}",
-            Text(job["kind"] if name is None else f"{job['kind']}\n{name}"),
+            _said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
             job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
         screen.print(table)
         if headline := job.get("headline"):
-            screen.print(Padding(Text(headline), (0, 0, 0, 2)))
+            screen.print(Padding(_said(headline), (0, 0, 0, 2)))
 
 
 def show_datasets(found: Sequence[Mapping[str, Any]]) -> None:
     """Two lines each: under its id when it was made, under its name its kind."""
     table = _narrow(_whole("id"), Column("name and kind", overflow="fold"), "mode")
     for one in found:
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", f"{one['name']}\n{one['kind']}", one["mode"])
+        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(f"{one['name']}\n{one['kind']}"), one["mode"])
     Console().print(table)
 
 
@@ -254,10 +260,10 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
     for name in ("id", "name", "kind", "mode", "account", "created_at", "expires_at"):
         if one[name] is not None:
-            table.add_row(name, str(one[name]))
+            table.add_row(name, _said(str(one[name])))
     if one["delete_after_job"]:
         table.add_row("erased", "after the first job that succeeds on it")
-    table.add_row("public", json.dumps(one["public"], ensure_ascii=False, default=str))
+    table.add_row("public", _said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
 
 
@@ -266,7 +272,7 @@ def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
     table = _narrow(_whole("id"), Column("name and size", overflow="fold"))
     for one in found:
         size = f"{one['nodes']:,} nodes, {one['links']:,} links"
-        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", f"{one['name']}\n{size}")
+        table.add_row(f"{one['id']}\n{_minute(one['created_at'])}", _said(f"{one['name']}\n{size}"))
     Console().print(table)
 
 
@@ -274,11 +280,11 @@ def show_network(one: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
     table = Table(Column("field", no_wrap=True), Column("value", overflow="fold", min_width=ID_LETTERS))
     for name in ("id", "name", "nodes", "links", "coordinates", "sha256", "created_by", "created_at"):
         if one.get(name) is not None:
-            table.add_row(name, str(one[name]))
+            table.add_row(name, _said(str(one[name])))
     output = Console()
     output.print(table)
     for note in notes:
-        output.print(note, markup=False)
+        output.print(_said(note))
 
 
 def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
@@ -287,7 +293,7 @@ def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
     for one in keys:
         state = "revoked" if one["revoked_at"] else "expired" if (one["expires_at"] or "9") < now else "good"
         times = [(one[name] or "")[:16].replace("T", " ") for name in ("created_at", "expires_at", "last_used_at")]
-        table.add_row(one["id"], one["principal"], one["role"], *times, state)
+        table.add_row(one["id"], _said(one["principal"]), one["role"], *times, state)
     Console().print(table)
 
 
@@ -297,7 +303,7 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
     for budget in budgets:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
-        table.add_row(budget["id"], names, budget["unit"], *(f"{figure:.9g}" for figure in figures))
+        table.add_row(budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures))
     Console().print(table)
 
 
@@ -316,7 +322,7 @@ def show_session(found: Mapping[str, Any]) -> None:
     table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
     for one in found["agents"]:
         table.add_row(
-            "".join(letter if letter.isprintable() else "?" for letter in one["name"]),
+            _said(one["name"]),
             one["fingerprint"],
             *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
         )

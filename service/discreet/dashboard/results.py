@@ -57,9 +57,10 @@ async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -
     return session_chart(shown, row, getattr(KINDS.get(row["kind"]), "seen_by_the_server", ""))
 
 
-def chart_answer(chart: Chart) -> Response:
+async def chart_answer(chart: Chart) -> Response:
     """A chart for the page's script."""
-    return Response(json.dumps(chart.to_json(), allow_nan=False), media_type="application/json", headers=HEADERS)
+    text = await anyio.to_thread.run_sync(lambda: json.dumps(chart.to_json(), allow_nan=False))
+    return Response(text, media_type="application/json", headers=HEADERS)
 
 
 @router.get("/jobs/{job_id}/charts/{name}.json")
@@ -74,15 +75,15 @@ async def show_chart(
     """One chart as plotly reads it. A map also with the paths of one pair above it."""
     row = await jobs.find(services, viewer.principal, job_id)
     if name == "session" and _is_federated(row):
-        return chart_answer(await _session(services, viewer, row))
+        return await chart_answer(await _session(services, viewer, row))
     found = await drawn(services, viewer.principal, job_id)
     has_map = any(chart.name == "network" for chart in found.charts)
     if name == "network" and has_map and origin is not None and destination is not None:
         chosen = await _paths(services, viewer, found, origin, destination)
-        return chart_answer(await anyio.to_thread.run_sync(_pair_map, found, chosen))
+        return await chart_answer(await anyio.to_thread.run_sync(_pair_map, found, chosen))
     for chart in found.charts:
         if chart.name == name:
-            return chart_answer(chart)
+            return await chart_answer(chart)
     raise NotFound("there is no such chart")
 
 

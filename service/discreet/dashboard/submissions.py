@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import anyio.to_thread
 from pydantic import TypeAdapter
 
 from discreet.dashboard import rounding
@@ -82,6 +83,11 @@ def as_text(value: Any, indent: int = 0) -> str:
         parts = [as_text(item, indent + 2) for item in value]
         opening, closing = "[", "]"
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * indent}{closing}"
+
+
+async def shown(value: Any) -> str:
+    """`as_text` in a thread: a problem may have a hundred thousand links, and other requests do not wait for them."""
+    return await anyio.to_thread.run_sync(as_text, value)
 
 
 def in_figures(text: str, figures: Mapping[str, Any]) -> str:

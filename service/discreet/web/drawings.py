@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
+import anyio
 import anyio.to_thread
 import structlog
+from anyio.lowlevel import RunVar
 
 from discreet.figures.charts import Chart
 from discreet.problems.charts import result_charts
@@ -18,10 +22,15 @@ from discreet.usecases.services import Services
 
 log = structlog.get_logger()
 
+DRAWN_AT_ONCE = 2
+"""Results of which one process makes charts at once: each takes many times its size in memory."""
 KEPT_RESULTS = 8
 """Results whose charts stay in memory: a published result never changes."""
 
 _kept: OrderedDict[str, Drawn] = OrderedDict()
+_asked: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+"""By job, while somebody waits for its charts."""
+_LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("drawings")
 
 
 @dataclass(frozen=True)
@@ -42,16 +51,35 @@ async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
     """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not see results,
     Conflict when there is none yet."""
     row, text, _ = await jobs.result(services, principal, job_id)
-    known = _kept.get(job_id)
-    if known is None:
-        problem = await objects.filled_text(services, principal, row["problem"])
-        known = await anyio.to_thread.run_sync(_draw, {**row, "problem": problem}, text)
-        _kept[job_id] = known
-        while len(_kept) > KEPT_RESULTS:
-            _kept.popitem(last=False)
-    if job_id in _kept:
-        _kept.move_to_end(job_id)
+    if job_id not in _kept:
+        async with _asked.setdefault(job_id, anyio.Lock()):
+            if job_id not in _kept:  # nobody has drawn it while this one waited
+                problem = await objects.filled_text(services, principal, row["problem"])
+                stored = {**row, "problem": problem}
+                _kept[job_id] = await anyio.to_thread.run_sync(_draw, stored, text, limiter=_turns())
+    known = _kept[job_id]
+    _kept.move_to_end(job_id)
+    while len(_kept) > KEPT_RESULTS:
+        _kept.popitem(last=False)
     return known
+
+
+def charts_text(charts: Sequence[Chart]) -> bytes:
+    """Charts as clients of the API read them, JSON."""
+    listed = [
+        {"name": one.name, "title": one.title, "caption": one.caption, "figure": one.standalone()} for one in charts
+    ]
+    return json.dumps({"charts": listed}, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _turns() -> anyio.CapacityLimiter:
+    """Of this event loop."""
+    try:
+        return _LIMITER.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(DRAWN_AT_ONCE)
+        _LIMITER.set(limiter)
+        return limiter
 
 
 def _draw(row: dict[str, Any], text: bytes) -> Drawn:

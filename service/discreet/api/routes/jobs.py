@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
@@ -19,7 +20,7 @@ from discreet.usecases import jobs, rehearsals
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
-from discreet.web.drawings import drawn
+from discreet.web.drawings import charts_text, drawn
 from discreet.web.job_events import job_events
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.results import result_text
@@ -225,11 +226,7 @@ async def get_charts(job_id: str, request: Request, services: CurrentServices, p
     """The pictures of a result as figures of plotly, those of its page; 409 until there is one. Fields that are named
     in `result.tables` are not drawn."""
     found = await drawn(services, principal, job_id)
-    charts = [
-        {"name": one.name, "title": one.title, "caption": one.caption, "figure": one.standalone()}
-        for one in found.charts
-    ]
-    return resource(request, {"charts": charts})
+    return resource(request, await anyio.to_thread.run_sync(charts_text, found.charts))
 
 
 @router.post(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -39,8 +40,7 @@ async def show_comparison(
     if len(chosen) != 2:
         return render(request, "compare_choose.html", status=422, count=len(chosen))
     both = [await answers.of_job(services, viewer, one) for one in chosen]
-    asked = [_flat(one.problem) for one in both]
-    lines = [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
+    lines = await anyio.to_thread.run_sync(_asked, both)
     headlines = [_headlines(one) for one in both]
     charts = [{chart.name: chart for chart in one.charts} for one in both]
     return render(
@@ -52,6 +52,11 @@ async def show_comparison(
         answers=[_said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])],
         noise=_noise(both),
     )
+
+
+def _asked(both: list[Answer]) -> list[Line]:
+    asked = [_flat(one.problem) for one in both]
+    return [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
 
 
 def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -301,7 +301,7 @@ async def show_dataset(dataset_id: str, request: Request, services: CurrentServi
         request,
         "dataset.html",
         dataset=dataset,
-        public_text=submissions.as_text(dataset["public"]),
+        public_text=await submissions.shown(dataset["public"]),
         budget=budget,
         fields=described(dataset["kind"]),
         registered=request.query_params.get("registered") is not None,

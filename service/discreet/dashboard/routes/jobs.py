@@ -177,7 +177,7 @@ async def _job_page(
         job=found.job,
         problem=row["problem"],
         objects=await objects.of_job(services, viewer.principal, job_id),
-        problem_text=submissions.as_text(found.problem),
+        problem_text=await submissions.shown(found.problem),
         plan=row["plan"],
         result=found.result,
         certificate=found.certificate,

@@ -46,11 +46,13 @@ async def show_form(
     show = partial(_form, request, services, viewer, rows=rows)
     if release is not None:
         row = await jobs.find(services, viewer.principal, release)
-        text = submissions.again_text(jobs.problem_view(row, viewer.principal), release)
+        problem = jobs.problem_view(row, viewer.principal)
+        text = await anyio.to_thread.run_sync(submissions.again_text, problem, release)
         return await show(kind=row["kind"], dataset=None, text=text, again=release)
     if around is not None:
         row = await jobs.find(services, viewer.principal, around)
-        text = submissions.around_text(jobs.problem_view(row, viewer.principal), around)
+        problem = jobs.problem_view(row, viewer.principal)
+        text = await anyio.to_thread.run_sync(submissions.around_text, problem, around)
         offered = next((one for one in rows if one["id"] == row["dataset_id"]), None)
         return await show(kind=row["kind"], dataset=offered, text=text, around=around)
     chosen = next((row for row in rows if row["id"] == dataset), None)

@@ -56,7 +56,7 @@ function isDark() {
 }
 
 function themed(value, colours) {
-  if (typeof value === "string") return colours[value] ?? value;
+  if (typeof value === "string") return Object.hasOwn(colours, value) ? colours[value] : value;
   if (Array.isArray(value)) {
     // Numbers are most of a figure, and no colours.
     return typeof value[0] === "number" && typeof value.at(-1) === "number" ? value : value.map((one) => themed(one, colours));

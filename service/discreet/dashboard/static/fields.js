@@ -558,13 +558,13 @@ function listOf(text) {
 // Rows of comma separated values whose first line names the columns, and what is wrong with them.
 export function fromCsv(text, properties, numeric) {
   const lines = text.split(/\r?\n/).map((one) => one.trim()).filter(Boolean);
-  const split = (line) => line.split(/\s*[,;\t]\s*/);
+  const split = (line) => line.split(/[,;\t]/).map((cell) => cell.trim());
   const columns = split(lines.shift() ?? "");
-  const unknown = columns.filter((one) => !(one in properties));
+  const unknown = columns.filter((one) => !Object.hasOwn(properties, one));
   const rows = lines.map((line) => {
     const cells = split(line);
     const given = columns.map((name, place) => [name, cells[place] ?? ""]).filter(([, cell]) => cell !== "");
-    return Object.fromEntries(given.map(([name, cell]) => [name, properties[name] && numeric(properties[name]) ? numberOf(cell) : cell]));
+    return Object.fromEntries(given.map(([name, cell]) => [name, Object.hasOwn(properties, name) && numeric(properties[name]) ? numberOf(cell) : cell]));
   });
   return [rows, unknown.length ? `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}` : ""];
 }

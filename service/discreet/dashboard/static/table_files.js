@@ -22,10 +22,12 @@ export function read(text, { schema, table, item, numeric }) {
 
 function separated(text, layout, item, numeric) {
   const [first, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((one) => one.trim());
-  const names = (first ?? "").split(/\s*[,;\t]\s*/).map((one) => one.trim().replace(/^"|"$/g, ""));
-  const known = names.map((one) => (one in item.properties ? one : (layout.columns?.[one.toLowerCase()] ?? one)));
+  const names = (first ?? "").split(/[,;\t]/).map((one) => one.trim().replace(/^"|"$/g, ""));
+  const other = layout.columns ?? {};
+  const meant = (one) => (Object.hasOwn(other, one.toLowerCase()) ? other[one.toLowerCase()] : one);
+  const known = names.map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
   const [rows] = fromCsv([known.join(","), ...lines].join("\n"), item.properties, numeric);
-  const left = known.filter((one) => !(one in item.properties));
+  const left = known.filter((one) => !Object.hasOwn(item.properties, one));
   for (const row of rows) for (const name of left) delete row[name];
   return [rows, left.length ? `Columns left out: ${left.join(", ")}.` : ""];
 }
@@ -39,7 +41,7 @@ function marked(text, layout, item, said) {
     const cells = line.split(/\s+/).map(Number);
     if (cells.some((one) => !Number.isFinite(one))) throw new Error(`row ${place + 1} holds what is no number`);
     const all = Object.fromEntries((layout.positions ?? []).map((name, column) => [name, cells[column]]));
-    const row = Object.fromEntries(Object.entries(all).filter(([name, value]) => name in item.properties && value !== undefined));
+    const row = Object.fromEntries(Object.entries(all).filter(([name, value]) => Object.hasOwn(item.properties, name) && value !== undefined));
     for (const [name, weights] of Object.entries(layout.sums ?? {})) {
       let sum = 0;
       for (const [column, heading] of Object.entries(weights)) {
