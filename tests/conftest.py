@@ -196,6 +196,12 @@ class Installation:
         with self.client(self.operator_key) as operator:
             return str(operator.create_key(role=role, principal=role, tenant=tenant)["key"])
 
+    def owner_of(self, tenant: str) -> str:
+        """The key of an owner of a new tenant: what happens there binds no other test, and is seen by none."""
+        with self.client(self.operator_key) as operator:
+            operator.create_tenant(tenant)
+        return self.key_of("owner", tenant)
+
     def stop_workers(self) -> None:
         _end(self.workers)
         self.workers.clear()

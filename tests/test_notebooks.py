@@ -56,9 +56,7 @@ def test_a_notebook_is_short_and_carries_what_it_showed(name: str) -> None:
 @pytest.mark.parametrize("name", notebooks.FILES)
 def test_a_notebook_runs_and_shows_what_it_showed(name: str, service: Installation, tmp_path: Path) -> None:
     """In a tenant of its own: what these cells spend binds nobody else."""
-    with service.client(service.operator_key) as operator:
-        operator.create_tenant(f"notebook {name}")
-        key = operator.create_key(role="owner", principal="reader", tenant=f"notebook {name}")["key"]
+    key = service.owner_of(f"notebook {name}")
     with notebooks.at_service(tmp_path, service.url, key):
         notebooks.make_files(name)
         shown, made = notebooks.execute(notebooks.code(notebooks.read(name)))

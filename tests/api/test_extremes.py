@@ -91,9 +91,7 @@ FIELDS = list(fields())
 @pytest.fixture(scope="module")
 def owner_key(api_only: Installation) -> str:
     """Of a tenant of its own: caps and grants that are accepted bind no other test."""
-    with api_only.client(api_only.operator_key) as operator:
-        operator.create_tenant("extremes")
-    return api_only.key_of("owner", "extremes")
+    return api_only.owner_of("extremes")
 
 
 @pytest.fixture(scope="module")

@@ -110,9 +110,7 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
 
 
 def test_of_one_tenant_and_its_roles(service: Installation) -> None:
-    with service.client(service.operator_key) as operator:
-        operator.create_tenant("far roads")
-    stranger = service.key_of("owner", tenant="far roads")
+    stranger = service.owner_of("far roads")
     with service.client() as client, service.client(stranger) as other:
         made = add(client, node_names=NAMES)
         for call in (operations.get_network, operations.delete_network):

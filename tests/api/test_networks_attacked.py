@@ -33,9 +33,7 @@ HOSTILE_IDS = [
 @pytest.fixture(scope="module")
 def owner(api_only: Installation) -> str:
     """The key of an owner of a tenant of its own."""
-    with api_only.client(api_only.operator_key) as operator:
-        operator.create_tenant("attacked networks")
-    return api_only.key_of("owner", tenant="attacked networks")
+    return api_only.owner_of("attacked networks")
 
 
 @pytest.fixture

@@ -119,8 +119,6 @@ def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> 
     """As it is packed, without a bundler: a File is sent, events come, errors have their types."""
     if chromium_path() is None:
         missing("chromium")
-    with service.client(service.operator_key) as operator:
-        operator.create_tenant("a browser")
     modules = user / "node_modules"
     imports = {
         "discreet-client": "/sdk/discreet-client/dist/src/index.js",
@@ -136,7 +134,7 @@ def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> 
             ),
         )
         seen.go("/sdk/page.html")
-        key = service.key_of("owner", "a browser")
+        key = service.owner_of("a browser")
         csv = "period,origin,destination,count\n0,1,2,940\n1,1,2,1010\n"
         found = seen.page.evaluate(IN_A_BROWSER, [key, csv])
     assert found["flows"] == 2

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ from discreet import cli
 from discreet.problems import DATASETS, KINDS
 from tests import bodies
 from tests.conftest import Installation, eventually
-from tests.dashboard.chromium import Watched, chromium, chromium_path, missing, tab
+from tests.dashboard.chromium import Watched, missing, tab
 from tests.dashboard.seed import tenant
 
 EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
@@ -34,14 +33,6 @@ WIDE = """() => [...document.querySelectorAll("main *")]
     .slice(0, 3).map((one) => one.outerHTML.slice(0, 120))"""
 """The first elements that reach out of a phone's window."""
 LIGHT_WITHOUT_CHARTS = ("/", "/jobs", "/jobs/new", "/datasets", "/datasets/new", "/ledger", "/audit", "/admin")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium_path() is None:
-        missing("chromium")
-    with chromium() as started:
-        yield started
 
 
 @dataclass

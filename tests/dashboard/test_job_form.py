@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,13 @@ from playwright.sync_api import Browser, Page
 from discreet.problems import DATASETS, KINDS
 from tests import bodies
 from tests.conftest import Installation
-from tests.dashboard.chromium import Watched, chromium, chromium_path, missing, tab
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium_path() is None:
-        missing("chromium")
-    with chromium() as started:
-        yield started
+from tests.dashboard.chromium import Watched, tab
 
 
 @pytest.fixture(scope="module")
 def owner_key(service: Installation) -> str:
     """Of a tenant of its own: elsewhere the same content may be there already, under another name and cap."""
-    with service.client(service.operator_key) as operator:
-        operator.create_tenant("forms")
-    return service.key_of("owner", "forms")
+    return service.owner_of("forms")
 
 
 @pytest.fixture(scope="module")

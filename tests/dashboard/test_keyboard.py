@@ -6,7 +6,7 @@ What people have to do is counted, and compared with the table of docs/dashboard
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 
 from discreet.dashboard import words
 from tests.conftest import Installation
-from tests.dashboard.chromium import chromium, chromium_path, missing, tab
+from tests.dashboard.chromium import tab
 
 MOST_TABS = 120
 MOST_FIELDS, MOST_REFUSALS = 12, 1
@@ -30,14 +30,6 @@ NAME = """() => {
   const labels = [...(one.labels ?? [])].map((label) => label.innerText).join(" ");
   return (one.getAttribute("aria-label") || labels || one.innerText || "").replace(/\\s+/g, " ").trim();
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if chromium_path() is None:
-        missing("chromium")
-    with chromium() as started:
-        yield started
 
 
 @dataclass
@@ -239,9 +231,7 @@ WAYS: dict[str, Callable[[Hands, Path], None]] = {"roads": of_roads, "meters": o
 def test_from_login_to_an_answer_of_ones_own_with_the_keyboard(
     service: Installation, browser: Browser, tmp_path: Path, way: str
 ) -> None:
-    with service.client(service.operator_key) as operator:
-        operator.create_tenant(f"keyboard of {way}")  # nothing is there yet, as for who comes for the first time
-    key = service.key_of("owner", f"keyboard of {way}")
+    key = service.owner_of(f"keyboard of {way}")  # nothing is there yet, as for who comes for the first time
     with tab(browser, service.url) as seen:
         hands = Hands(seen.page)
         seen.go("/login")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from discreet.errors import InvalidInput
 from discreet.figures.style import ON_DARK
-from discreet.privacy.units import Price
+from discreet.privacy.units import EPSILON_UNIT, Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.budgets import budgeted
 from discreet.problems.contents import canonical_bytes
@@ -188,9 +189,17 @@ def test_a_kind_without_datasets_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", DATASETS)
 def test_an_example_fits_every_public_part(kind: str) -> None:
-    """A plan is made of it, and another one where less is left to spend."""
+    """A plan is made of it, and another one where half is left to spend: each spends what it says, and no more."""
+    planned = 0
     for public in publics(kind):
         body = KINDS[kind].example_for(public)
         problem = KINDS[kind].model_validate({**body["problem"], "dataset": "example"})
         if getattr(public, "zones", 2) > 1:  # trips within one zone use no link
-            budgeted(problem, public, Privacy.model_validate(body["privacy"]))
+            for part in (1, Fraction(1, 2)):
+                epsilon = float(part * Fraction(str(body["privacy"]["epsilon"])))
+                made = budgeted(problem, public, Privacy.model_validate({**body["privacy"], "epsilon": epsilon}))
+                assert 0.9 * made.budget.epsilon < made.plan.total.epsilon <= made.budget.epsilon
+                assert made.budget.epsilon == round(epsilon * EPSILON_UNIT)
+                assert made.plan.total.delta <= made.budget.delta
+                planned += 1
+    assert planned >= 2
