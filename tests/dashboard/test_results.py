@@ -25,6 +25,7 @@ from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
+from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
 from tests.dashboard.seed import tenant
@@ -298,3 +299,82 @@ def test_long_problems_are_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     assert threading.get_ident() not in threads
     pages = (Path(submissions.__file__).parent / "routes" / name for name in ("jobs.py", "compare.py", "datasets.py"))
     assert not [page.name for page in pages if "_text=submissions.as_text(" in page.read_text()]
+
+
+HOSTILE = '</script><!--<script><a href="javascript:alert(1)">x</a><img src=y onerror=alert(2)></head></body>\' {{7*7}}'
+
+
+@pytest.fixture(scope="module")
+def hostile(service: Installation) -> tuple[dict[str, str], str]:
+    """Keys of a tenant by role, and a job whose every name is hostile: its own, its dataset's, nodes', links'."""
+    with service.client(service.operator_key) as operator:
+        operator.create_tenant("hostile names")
+        keys = {
+            role: operator.create_key(role=role, principal=role, tenant="hostile names")["key"]
+            for role in ("owner", "analyst", "auditor", "operator")
+        }
+    names = [f"{place}{HOSTILE}" for place in range(4)]
+    network = {**bodies.network(), "nodes_xy": [[0, 0], [4, 0], [4, 3], [0, 3]], "node_names": names}
+    with service.client(keys["owner"]) as owner:
+        stored = owner.networks.add(network, name=HOSTILE)["id"]
+        dataset = owner.register(bodies.dataset(name=HOSTILE, epsilon=10))["id"]
+        job = owner.submit({**bodies.job(dataset, 5, network=stored), "name": HOSTILE})["id"]
+        assert owner.wait(job)["state"] == "succeeded"
+    return keys, job
+
+
+def test_a_saved_page_runs_and_asks_for_nothing_of_names(
+    service: Installation, hostile: tuple[dict[str, str], str]
+) -> None:
+    keys, job = hostile
+    with Browser.logged_in(service, keys["analyst"]) as visitor:
+        page = visitor.get(f"/jobs/{job}/page.html")
+        assert page.response.headers["content-disposition"] == f'attachment; filename="{job}.html"'
+        csrf = visitor.get("/").form("/logout")["fields"]["csrf"]
+        cookies = [cookie.value for cookie in visitor.http.cookies.jar]
+        for address in (f"/jobs/{job}", "/jobs", "/jobs/new", f"/jobs/{job}/policy"):
+            shown = visitor.get(address)
+            assert not [tag for tag, values in shown.tags if tag == "img" or "onerror" in values], address
+            assert not [link for link in shown.links if not link.startswith(("/", "#"))], address
+        for name in ("network", "loads", "demand"):
+            chart = visitor.http.get(f"/jobs/{job}/charts/{name}.json").text
+            assert "<a" not in chart
+            assert "<img" not in chart
+    text = page.response.text
+    assert page.status == 200
+    kinds = [values.get("type") for values in page.scripts]
+    assert kinds == ["application/json"] * 3 + [None, "module"]
+    assert not [tag for tag, values in page.tags if tag in ("img", "form", "iframe", "object", "base", "a")]
+    assert not [values for _, values in page.tags if {"onerror", "onload", "onclick", "src", "action"} & values.keys()]
+    assert text.count("</body>") == text.count("</head>") == 1
+    policy = next(str(values["content"]) for tag, values in page.tags if tag == "meta" and "http-equiv" in values)
+    assert policy.startswith("default-src 'none'; ")
+    assert not [secret for secret in (csrf, *cookies, *keys.values()) if secret and secret in text]
+
+
+def test_what_is_taken_from_a_job_is_for_who_may(service: Installation, hostile: tuple[dict[str, str], str]) -> None:
+    """Saved pages, problems, and forms that begin with a job: for owners and analysts of its own tenant."""
+    keys, job = hostile
+    parts = (
+        f"/jobs/{job}/page.html",
+        f"/jobs/{job}/problem.json",
+        f"/jobs/new?release={job}",
+        f"/jobs/new?around={job}",
+    )
+    expected = {keys["owner"]: 200, keys["analyst"]: 200, keys["auditor"]: 403, keys["operator"]: 403}
+    for key, status in (*expected.items(), (service.owner_key, 404)):
+        with Browser.logged_in(service, key) as visitor:
+            assert [visitor.get(part).status for part in parts] == [status] * len(parts)
+            if status == 404:
+                token = visitor.get("/").form("/logout")["fields"]["csrf"]
+                asked: Any = {"problem": {"kind": "routing", "release": job, "network": bodies.network()}}
+                form = {"csrf": token, "body": json.dumps(asked), "around": job}
+                priced = visitor.http.post("/jobs/new/price", data=form, headers={"Origin": visitor.origin})
+                assert priced.status_code == 404
+                assert HOSTILE not in priced.text
+    with Browser(service) as nobody:
+        for part in parts:
+            assert nobody.get(part, follow=False).status in (303, 401)
+    for key, status in (*expected.items(), (service.owner_key, 404)):
+        with service.http(key) as api:
+            assert api.get(f"/v1/jobs/{job}/charts").status_code == status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from discreet.problems.charts import charts_module
 from discreet.problems.headlines import Headline
 from discreet.usecases import jobs, objects
 from discreet.usecases.services import Services
+from discreet.web import drawings
 from discreet_client import intervals
 
 log = structlog.get_logger()
@@ -80,8 +82,10 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         try:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
-            problem = await objects.filled_text(services, viewer.principal, row["problem"])
-            result, told, headlines = await anyio.to_thread.run_sync(_read, text, problem)
+            async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
+                problem = await objects.filled_text(services, viewer.principal, row["problem"])
+                result, told, headlines = await anyio.to_thread.run_sync(_read, text, problem)
+                del problem
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise

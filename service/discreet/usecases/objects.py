@@ -113,10 +113,16 @@ async def of_job(services: Services, principal: Principal, job_id: str) -> list[
         return await public_objects.of_job(connection, principal.tenant_id, job_id)
 
 
+def names_any(stored: Mapping[str, Any]) -> bool:
+    """Whether a problem, as it is stored with its job, names a public object."""
+    kind = JOBS.get(stored["kind"])
+    return kind is not None and any(isinstance(stored.get(field), str) for field in kind.objects)
+
+
 async def filled_text(services: Services, principal: Principal, stored: dict[str, Any]) -> dict[str, Any]:
     """A problem as it is stored with its job, with what it names in the place of the ids: what draws it needs it so."""
     kind = JOBS.get(stored["kind"])
-    if kind is None or not any(isinstance(stored.get(field), str) for field in kind.objects):
+    if kind is None or not names_any(stored):
         return stored
     problem = await filled(services.database, principal.tenant_id, kind.model_validate(stored))
     return {**stored, **{field: one.model_dump(mode="json") for field, one in problem.held().items()}}

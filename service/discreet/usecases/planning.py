@@ -170,8 +170,9 @@ class Planner:
             return await self._federation(database, principal, problem, privacy, seed, large)
         if isinstance(problem, ProblemOnData) and problem.first_jobs:
             asked = await asking.find(database, principal, problem, privacy, seed)
-            whole = await naming.filled(database, principal.tenant_id, asked.problem)
-            texts = await anyio.to_thread.run_sync(_make_asked, asked, whole, limiter=self._turns)
+            async with self._turns:
+                whole = await naming.filled(database, principal.tenant_id, asked.problem)
+                texts = await anyio.to_thread.run_sync(_make_asked, asked, whole)
             return Planned(asked.problem, None, texts, None)
         problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
@@ -253,10 +254,12 @@ class Planner:
         key = (principal.tenant_id, name, digest, asked)
         texts = self._texts.get(key)
         if texts is None:
-            whole = await naming.filled(database, principal.tenant_id, problem)
             searched = asked is not None and asked.accuracy is not None
-            limiter = self._searches if searched else self._turns
-            texts = await anyio.to_thread.run_sync(_make, problem, whole, dataset, asked, text, around, limiter=limiter)
+            # What a problem names is opened when it is its turn: by a hundred bytes one asks for hundreds of megabytes.
+            async with self._searches if searched else self._turns:
+                whole = await naming.filled(database, principal.tenant_id, problem)
+                texts = await anyio.to_thread.run_sync(_make, problem, whole, dataset, asked, text, around)
+                del whole
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
         return texts

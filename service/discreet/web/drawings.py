@@ -54,9 +54,9 @@ async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
     if job_id not in _kept:
         async with _asked.setdefault(job_id, anyio.Lock()):
             if job_id not in _kept:  # nobody has drawn it while this one waited
-                problem = await objects.filled_text(services, principal, row["problem"])
-                stored = {**row, "problem": problem}
-                _kept[job_id] = await anyio.to_thread.run_sync(_draw, stored, text, limiter=_turns())
+                async with turns():
+                    problem = await objects.filled_text(services, principal, row["problem"])
+                    _kept[job_id] = await anyio.to_thread.run_sync(_draw, {**row, "problem": problem}, text)
     known = _kept[job_id]
     _kept.move_to_end(job_id)
     while len(_kept) > KEPT_RESULTS:
@@ -72,8 +72,8 @@ def charts_text(charts: Sequence[Chart]) -> bytes:
     return json.dumps({"charts": listed}, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _turns() -> anyio.CapacityLimiter:
-    """Of this event loop."""
+def turns() -> anyio.CapacityLimiter:
+    """Of those who draw, or open what a problem names, in this process."""
     try:
         return _LIMITER.get()
     except LookupError:
