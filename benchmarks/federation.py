@@ -241,12 +241,14 @@ class _Agent:
             content = pb.OperatorContent.FromString(message.content)
             kind = content.WhichOneof("kind")
             if kind == "start":
-                entry = bytes(32)
+                link, charge = bytes(32), signing.digest(content.start.charge)
+                booked = signing.booked(link, 1, charge)
                 accept = pb.Accept(
                     roster_digest=signing.digest(content.start.roster),
-                    charge_digest=signing.digest(content.start.charge),
-                    ledger_hash=entry,
-                    ledger_signature=self.identity.sign(signing.ledger_entry(entry)),
+                    charge_digest=charge,
+                    ledger_seq=1,
+                    ledger_link=link,
+                    ledger_signature=self.identity.sign(signing.ledger_entry(booked)),
                 )
                 await call.write(self._signed(0, accept=accept))
             elif kind == "round":

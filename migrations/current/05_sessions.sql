@@ -33,7 +33,8 @@ CREATE TABLE session_tokens (
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was made
   expires_at timestamptz NOT NULL,  -- when it counts no more
   used_by text,  -- fingerprint of the agent that used it; null: nobody
-  used_at timestamptz  -- when
+  used_at timestamptz,  -- when
+  name text  -- the name of the agent that it is for; null: of any
 );
 CREATE INDEX ix_session_tokens_job_id ON session_tokens (job_id);
 ALTER TABLE session_tokens ENABLE ROW LEVEL SECURITY;
@@ -59,7 +60,7 @@ ALTER TABLE session_agents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session_agents FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON session_agents
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
-GRANT SELECT, INSERT, UPDATE ON session_agents TO discreet_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON session_agents TO discreet_app;
 
 -- A member of a standing group of agents, which enrols in sessions without a token.
 CREATE TABLE group_members (

@@ -41,7 +41,7 @@ from tests.dashboard.browsing import Browser
 
 DOCUMENT: dict[str, Any] = json.loads(contract())
 SERVICE = Path(__file__).parents[2] / "service" / "discreet"
-FEDERATION_ONLY = {"token_used", "token_expired", "wrong_token", "not_enrolled"}
+FEDERATION_ONLY = {"token_used", "name_differs", "token_expired", "wrong_token", "not_enrolled"}
 """Codes of use cases that agents call over gRPC."""
 
 

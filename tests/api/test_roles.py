@@ -97,6 +97,7 @@ def tenants(api_only: Installation) -> Tenants:
         "table": "demand",
         "webhook_id": webhook(api_only),
         "request_id": request,
+        "fingerprint": "of nobody",
     }
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import reading
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.columns import check_names
+from tests.growth import LINEAR, growth
 
 KIND = DATASETS["routing"]
 PUBLIC = KIND.read_public(KINDS["routing"].example()["problem"]["dataset"]["public"])
@@ -102,17 +102,12 @@ def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_naming_wrong_columns_takes_time_in_proportion() -> None:
-    def seconds(columns: int) -> float:
-        table, best = wide(columns), float("inf")
-        for _ in range(3):
-            begun = time.process_time()
-            with pytest.raises(InvalidInput) as refused:
-                check_names(table, ["period"], [], "/content")
-            best = min(best, time.process_time() - begun)
-            assert len(refused.value.issues) == 20
-        return best
+    def refuse(table: pa.Table) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            check_names(table, ["period"], [], "/content")
+        assert len(refused.value.issues) == 20
 
-    assert seconds(40_000) < 4 * 1.8 * seconds(10_000)
+    assert growth(wide, refuse, 10_000) < LINEAR
 
 
 PERSONS = KIND.read_public({"unit": "person", "zones": 3, "periods": 1, "period_minutes": 60})

@@ -270,7 +270,9 @@ def test_filters_of_every_architecture(machine: str, files: bool) -> None:
 
 
 def _threads(wanted: int) -> int:
-    """How many of so many threads can be started and stay."""
+    """How many of so many threads can be started and stay. Their stacks are small: threads are to be counted, and not
+    what this process, with all that tests have loaded, has left of its memory."""
+    threading.stack_size(1 << 18)
     stay, started = threading.Event(), 0
     with contextlib.suppress(RuntimeError):
         for _ in range(wanted):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,10 @@ from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet_client.agent import multi_agent
-from discreet_client.agent.rounds import Round
+from discreet_client.agent.rounds import Outcome, Round, Step
+from discreet_client.federation import history, signing
+from discreet_client.federation.errors import NotTrusted
+from discreet_client.federation.identity import Identity
 
 EPSILON, DELTA = 10**9, 10**15
 SCHEDULE = {"gamma": 0.05, "alpha": 0.05, "c1": 0.34, "c2": 0.25, "iterations": 3000}
@@ -171,8 +177,13 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     terms = {"agents": 3, "quorum": 2, "on_missing": "finish"}
     asked = problem(dataset=None, protocol="federated", federation=terms, schedule=schedule)
     figures = [figure.model_dump() for figure in public().agents]
-    members = [Member(f"fingerprint {one['name']}", one.pop("name"), bytes(32), one) for one in figures]
+    keys = {one["name"]: Identity.generate() for one in figures}
+    members = [
+        Member(keys[name].fingerprint, name, keys[name].public_key, one)
+        for name, one in ((one.pop("name"), one) for one in figures)
+    ]
     plan = asked.plan_federation(members, Budget(epsilon=EPSILON, delta=DELTA))
+    assert plan.resources.steps == 201  # the agents sign at last what they were shown
     first = asked.plan_federation((), Budget(epsilon=EPSILON, delta=DELTA)).total
     assert (first.epsilon, first.delta) == (plan.total.epsilon, plan.total.delta)
     _, outputs = asked.solver_form(plan, {})
@@ -180,27 +191,26 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     drawn = np.random.default_rng(8).integers(-(2**20), 2**20, (200, width))
 
     session = asked.open_session(plan, members)
-    columns = ("fingerprint", "name", "announcement")
-    roster = {"agents": [{name: getattr(one, name) for name in columns} for one in members]}
+    agents = {one.name: InProcess(keys[one.name], roster_of(members), plan.parameters) for one in members}
     slopes = {"a": lambda x: 2 * (x - 3), "b": lambda x: 4 * (x - 4), "c": lambda x: 0.5 * math.exp(0.5 * x)}
+    steps = {name: multi_agent.step_of(slope, 1.0) for name, slope in slopes.items()}
     given_noise = Given(drawn)
     broadcast = session.opening(given_noise)
-    kept: dict[str, Any] = {}
-    for number in range(200):
+    for number in range(session.rounds):
+        messages = {}
         for one in members:
-            if number == 0:
-                current = Round(0, 200, broadcast, b"", 9.0, one.fingerprint, roster, plan.parameters, b"", b"")
-                kept[one.name] = multi_agent._begun(current, 1.0)
-            else:
-                kept[one.name] = multi_agent._moved(kept[one.name], slopes[one.name], number, broadcast)
-        messages = {one.fingerprint: STATE.pack(kept[one.name]["x"]) for one in members}
+            messages[one.fingerprint] = agents[one.name].answer(number, session.rounds, broadcast, steps[one.name])
+            assert session.accepts(number, one.fingerprint, messages[one.fingerprint])
         if missing and number == 5:  # the cloud goes on without its state
-            del messages["fingerprint a"]
+            del messages[members[0].fingerprint]
         broadcast = session.step(number, messages, given_noise)
         if number == 120:
             again = asked.open_session(plan, members)
             again.restore(session.state())
             session = again
+    found = {name: agents[name].ended(broadcast, slope) for name, slope in slopes.items()}
+    assert all(one.unsigned == () for one in found.values())
+    assert len({one.history for one in found.values()}) == 1
     released = session.released()
     assert "states" not in released
 
@@ -215,8 +225,142 @@ def test_federated_agents_go_the_same_way_for_the_same_noise(missing: bool) -> N
     else:
         for name, array in alone.items():
             assert released[name] == pytest.approx(array, abs=1e-9)
-    body = asked.finish(None, plan, released, lambda *_: None).to_json()
-    assert body["multipliers"] == kept["a"]["multipliers"] or len(body["multipliers"]) == 2
+    body = json.loads(json.dumps(asked.finish(None, plan, released, lambda *_: None).to_json()))
+    assert body["multipliers"] == list(found["a"].multipliers)
+    roster = json.dumps(roster_of(members), sort_keys=True).encode()
+    certificate = {"federation": {"roster": signing.digest(roster).hex()}}
+    assert history.unsigned_of_result(body["agreement"], certificate, roster) == []
+    for lie in ({"history": "00" * 32}, {"signatures": {}}):
+        signed = history.unsigned_of_result({**body["agreement"], **lie}, certificate, roster)
+        assert signed == [one.fingerprint for one in members]
+    with pytest.raises(NotTrusted, match="another roster"):
+        history.unsigned_of_result(body["agreement"], certificate, roster + b" ")
+
+
+def roster_of(members: list[Member]) -> dict[str, Any]:
+    return {
+        "agents": [
+            {
+                "fingerprint": one.fingerprint,
+                "name": one.name,
+                "key": base64.b64encode(one.key).decode(),
+                "announcement": one.announcement,
+            }
+            for one in members
+        ]
+    }
+
+
+class InProcess:
+    """An agent that is handed its rounds one by one."""
+
+    journal_path = None
+
+    def __init__(self, identity: Identity, roster: dict[str, Any], parameters: dict[str, Any]) -> None:
+        self.identity, self.roster, self._parameters = identity, roster, parameters
+        self.roster_digest = signing.digest(json.dumps(roster, sort_keys=True).encode())
+        self._state = b""
+
+    def answer(self, number: int, rounds: int, broadcast: bytes, step: Step) -> bytes:
+        current = Round(
+            number,
+            rounds,
+            broadcast,
+            self._state,
+            9.0,
+            self.identity.fingerprint,
+            self.roster,
+            self._parameters,
+            b"",
+            self.roster_digest,
+            identity=self.identity,
+        )
+        sent = step(current)
+        self._state = current.state
+        return sent
+
+    def participate(self, step: Step) -> Outcome:
+        return Outcome("succeeded", "", 0, self._last, b"", self._state)
+
+    def ended(self, broadcast: bytes, slope: Callable[[float], float]) -> multi_agent.Minimum:
+        self._last = broadcast
+        return multi_agent.minimize(self, slope)
+
+
+class Cloud:
+    """A small session, whose broadcasts may be told to each agent in another way."""
+
+    def __init__(self) -> None:
+        asked, plan, members, drawn = short_session()
+        self.keys = [Identity.generate() for _ in members]
+        pairs = zip(members, self.keys, strict=True)
+        self.members = [Member(key.fingerprint, one.name, key.public_key, one.announcement) for one, key in pairs]
+        self.session, self.noise = asked.open_session(plan, self.members), Given(drawn)
+        roster = roster_of(self.members)
+        self.agents = [InProcess(key, roster, plan.parameters) for key in self.keys]
+        self.step = multi_agent.step_of(lambda x: 2 * x)
+
+    def run(self, told: Callable[[int, int, bytes], bytes], absent: tuple[tuple[int, int], ...] = ()) -> bytes:
+        """The last broadcast. `told` makes of (agent, round, broadcast) what that agent hears."""
+        broadcast = self.session.opening(self.noise)
+        for number in range(self.session.rounds):
+            messages = {}
+            for place, agent in enumerate(self.agents):
+                if (place, number) not in absent:
+                    heard = told(place, number, broadcast)
+                    messages[agent.identity.fingerprint] = agent.answer(number, self.session.rounds, heard, self.step)
+            broadcast = self.session.step(number, messages, self.noise)
+        return broadcast
+
+
+def test_a_cloud_that_tells_agents_different_things_is_found_out() -> None:
+    """In the next round by the one that was told something else, unless it is told something else for ever; then by all
+    others at the end, and by itself."""
+
+    def once(agent: int, number: int, broadcast: bytes) -> bytes:
+        return broadcast[:-1] + bytes([broadcast[-1] ^ 1]) if (agent, number) == (0, 2) else broadcast
+
+    with pytest.raises(NotTrusted, match="does not follow"):
+        Cloud().run(once)
+
+    chain, heard = history.BEGINNING, b""
+
+    def always(agent: int, number: int, broadcast: bytes) -> bytes:
+        nonlocal chain, heard
+        if agent != 0:
+            return broadcast
+        heard = other = chain + broadcast[32:-1] + bytes([broadcast[-1] ^ (number == 2)])
+        chain = history.after(other)
+        return other
+
+    cloud = Cloud()
+    last = cloud.run(always)
+    deceived, *others = cloud.agents
+    with pytest.raises(NotTrusted, match="does not follow"):
+        deceived.ended(last, lambda x: 2 * x)
+    for one in others:
+        assert one.ended(last, lambda x: 2 * x).unsigned == (deceived.identity.fingerprint,)
+    shown = deceived.ended(heard + last[len(heard) :], lambda x: 2 * x)  # its own end, with the signatures of all
+    assert set(shown.unsigned) == {one.identity.fingerprint for one in others}
+
+
+def test_agents_that_missed_rounds_sign_what_all_were_shown() -> None:
+    cloud = Cloud()
+    absent = ((0, 1), (0, 2), (1, cloud.session.rounds - 1))
+    last = cloud.run(lambda agent, number, broadcast: broadcast, absent)
+    late = cloud.agents[1]
+    for one in cloud.agents:
+        found = one.ended(last, lambda x: 2 * x)
+        assert found.unsigned == (late.identity.fingerprint,)  # it was not there to sign, and knows the end
+        assert found.history == history.after(last[: len(last) - 2 * 96]).hex()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"short", bytes(40), bytes(32 + 8 * 3 + 95)])
+def test_a_last_broadcast_that_cannot_be_read_is_not_believed(garbage: bytes) -> None:
+    cloud = Cloud()
+    cloud.run(lambda agent, number, broadcast: broadcast)
+    with pytest.raises(NotTrusted):
+        cloud.agents[0].ended(garbage, lambda x: 2 * x)
 
 
 @pytest.mark.parametrize("restored", [False, True])
@@ -239,7 +383,7 @@ def test_a_missing_agent_shows_its_last_state_to_nobody(restored: bool) -> None:
             session = again
         others = {"b": STATE.pack(1.0), "c": STATE.pack(1.0)}
         # Behind the noised outputs an answer has the multipliers, which go on from those of round 0.
-        answers.append([session.step(number, others, noise)[: -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
+        answers.append([session.step(number, others, noise)[32 : -8 * len(CONSTRAINTS)] for number in (1, 2, 3)])
     assert answers[0] == answers[1]
 
 

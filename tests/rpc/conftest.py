@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -187,10 +187,10 @@ class Federation(Installation):
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
-    def invite(self, job: str, count: int) -> list[str]:
+    def invite(self, job: str, count: int = 1, names: Sequence[str] | None = None) -> list[str]:
         with self.client() as client:
             owner = Identity.open(self.owner_identity).fingerprint
-            return list(client.session_tokens(job, owner=owner, count=count)["links"])
+            return list(client.session_tokens(job, owner=owner, count=count, names=names)["links"])
 
     def agent(self, token: str, *options: str, name: str | None = None, **problem: Any) -> AgentProcess:
         """A new agent process; it sends `value` + round."""
@@ -205,13 +205,18 @@ class Federation(Installation):
             eventually(lambda: len(client.session(job)["agents"]) >= count, f"{count} agents have enrolled")
 
     def approve(self, job: str, **more: Any) -> dict[str, Any]:
-        from discreet_client.federation import signing
         from discreet_client.federation.rosters import roster_document
+
+        with self.client() as client:
+            found = client.session(job)
+        return self.hand_in(job, roster_document(found["id"], job, found["kind"], found["agents"]), **more)
+
+    def hand_in(self, job: str, document: bytes, **more: Any) -> dict[str, Any]:
+        """A roster, signed by the owner."""
+        from discreet_client.federation import signing
 
         owner = Identity.open(self.owner_identity)
         with self.client() as client:
-            found = client.session(job)
-            document = roster_document(found["id"], job, found["kind"], found["agents"])
             return client.approve_session(
                 job,
                 roster=document.decode(),

@@ -11,6 +11,7 @@ import pytest
 
 from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round
 from discreet_client.agent.multi_agent import minimize
+from discreet_client.federation import history
 from discreet_client.stubs import federation_pb2 as pb
 from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
 
@@ -220,15 +221,16 @@ def parameters(low: float, high: float) -> dict[str, Any]:
     return {"box": [["agent", low, high]], "layout": [[0, None], [0, "agent"]], "schedule": schedule}
 
 
-def cloud(server: Hostile, agent: Agent, low: float, high: float) -> None:
-    """Two rounds."""
+def cloud(server: Hostile, agent: Agent, low: float, high: float, other: bytes = b"") -> None:
+    """Two rounds, the second as if `other` had been the end of the first."""
 
     def script(server: Hostile, listener: Listener) -> Iterator[Any]:
         yield server.start("ses_1", agent.identity, parameters=parameters(low, high))
         listener.hear()
-        yield round_of(0, struct.pack("!d", 0.0))
+        opening = bytes(32) + struct.pack("!d", 0.0)
+        yield round_of(0, opening)
         listener.hear()
-        yield round_of(1, struct.pack("!ddd", 0.0, 0.0, 0.0))
+        yield round_of(1, (other or history.after(opening)) + struct.pack("!ddd", 0.0, 0.0, 0.0))
         listener.hear()
         yield end(charged=True)
 
@@ -254,16 +256,27 @@ def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(serve
     assert sent[1] == pytest.approx(1.5 - 0.1 * 0.1 * 1.5)  # without its own pull; the regularization remains
 
 
+def test_an_agent_answers_no_round_that_does_not_follow_from_what_it_was_shown(server: Hostile, tmp_path: Path) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+    cloud(server, agent, -1, 2.5, other=bytes(32))
+    with pytest.raises(NotTrusted, match="does not follow"):
+        minimize(agent, lambda x: 2 * x)
+    assert [said.DESCRIPTOR.name for said in server.heard] == ["Accept", "Contribution"]
+
+
 def test_an_agent_that_missed_the_first_rounds_comes_in_later(server: Hostile, tmp_path: Path) -> None:
     """Under `finish` the first round that it hears of need not be the first."""
     agent = agent_of(server, tmp_path, "ses_1")
 
     def script(server: Hostile, listener: Listener) -> Iterator[Any]:
-        yield server.start("ses_1", agent.identity, parameters=parameters(-1, 2.5))
+        yield server.start("ses_1", agent.identity, parameters=parameters(-1, 2.5), rounds=4)
         listener.hear()
+        before = b"b" * 32
         for number in (1, 2):
-            yield round_of(number, struct.pack("!ddd", 5.0, 1.0, 7.0))
+            broadcast = before + struct.pack("!ddd", 5.0, 1.0, 7.0)
+            yield round_of(number, broadcast)
             listener.hear()
+            before = history.after(broadcast)
         yield end(charged=True)
 
     server.script = script

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.multi_agent.problem import MultiAgent
+from discreet_client.federation import history
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
 from tests.rpc.helpers import entries, final
@@ -68,6 +69,11 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         with where.client() as client:
             answer = client.result(job)
         assert answer["result"]["multipliers"] == outcomes[0]["multipliers"]
+        assert {outcome["history"] for outcome in outcomes} == {answer["result"]["agreement"]["history"]}
+        assert all(outcome["unsigned"] == [] for outcome in outcomes)
+        with where.client() as client:
+            roster = client.session(job)["roster"].encode()
+        assert history.unsigned_of_result(answer["result"]["agreement"], answer["certificate"], roster) == []
         assert len(answer["result"]["multiplier_path"]) == ROUNDS
         assert "state" not in answer["result"]
         TypeAdapter(MultiAgent.Fields).validate_python(answer["result"], strict=True, extra="forbid")

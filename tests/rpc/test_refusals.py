@@ -14,9 +14,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from discreet_client.errors import Conflict, InvalidInput, NotFound
 from discreet_client.federation import signing
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
+from discreet_client.federation.rosters import roster_document
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 from tests.conftest import DEADLINE_SECONDS
@@ -123,19 +125,22 @@ class Stream:
         self.hello()
         while not isinstance(start := self.hear(), pb.Start):
             pass
-        entry = b"e" * 32
-        self.send(
-            accept=pb.Accept(
-                roster_digest=signing.digest(start.roster),
-                charge_digest=signing.digest(start.charge),
-                ledger_seq=1,
-                ledger_hash=entry,
-                ledger_signature=self.agent.identity.sign(signing.ledger_entry(entry)),
-            )
-        )
+        self.send(accept=self.receipt(start))
         while not isinstance(current := self.hear(), pb.Round):
             pass
         return current
+
+    def receipt(self, start: Any, **changed: Any) -> pb.Accept:
+        """What says that the charge is booked."""
+        fields = {
+            "roster_digest": signing.digest(start.roster),
+            "charge_digest": signing.digest(start.charge),
+            "ledger_seq": 1,
+            "ledger_link": b"l" * 32,
+        }
+        booked = signing.booked(fields["ledger_link"], 1, fields["charge_digest"])
+        fields["ledger_signature"] = self.agent.identity.sign(signing.ledger_entry(booked))
+        return pb.Accept(**{**fields, **changed})
 
     def refusal(self) -> tuple[Any, str]:
         """How the stream ends."""
@@ -231,6 +236,50 @@ def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> No
     shared.approve(job)
     (late,) = shared.invite(elsewhere, 1)
     assert refused(lambda: make(first).enroll(token=Link.parse(late).token)) == (Code.UNAUTHENTICATED, "wrong_token")
+
+
+def test_a_token_for_a_name_lets_in_nobody_else(shared: Federation, make: Callable[..., Raw], job: str) -> None:
+    ward, clinic = (make(link) for link in shared.invite(job, names=["Ward 3", "Clinic"]))
+    for name in ("Clinic", "ward 3", "Ward 3 ", "Ward 33"):
+        assert refused(lambda name=name: ward.enroll(name=name)) == (Code.PERMISSION_DENIED, "name_differs")
+    with shared.client() as client:
+        assert client.session(job)["tokens"] == {"used": 0, "open": 2}  # a refusal uses no token
+    ward.enroll(name="Ward 3")
+    assert refused(lambda: ward.enroll(name="Clinic")) == (Code.PERMISSION_DENIED, "name_differs")  # nor later
+    ward.enroll(name="Ward 3", announcement=b'{"zone": 3}')
+    clinic.enroll(name="Clinic")
+    shared.approve(job)
+    with shared.client() as client:
+        assert {one["name"] for one in client.session(job)["agents"]} == {"Ward 3", "Clinic"}
+
+
+def test_owners_send_agents_away_before_they_sign(shared: Federation, make: Callable[..., Raw], job: str) -> None:
+    first, second = (make(link) for link in shared.invite(job, 2))
+    first.enroll(name="first")
+    second.enroll(name="second")
+    gone = first.identity.fingerprint
+    waiting = first.open()
+    waiting.hello()
+    with shared.client() as client:
+        with pytest.raises(NotFound):
+            client.remove_agent(job, "0" * 64)
+        found = client.session(job)
+        before = roster_document(found["id"], job, found["kind"], found["agents"])
+        client.remove_agent(job, gone)
+        assert [one["name"] for one in client.session(job)["agents"]] == ["second"]
+        with pytest.raises(NotFound):
+            client.remove_agent(job, gone)
+    assert refused(first.enroll) == (Code.PERMISSION_DENIED, "token_used")
+    with pytest.raises(InvalidInput, match="did not enrol like this"):
+        shared.hand_in(job, before)
+    (link,) = shared.invite(job, names=["third"])
+    third = make(link)
+    third.enroll(name="third")
+    shared.approve(job)
+    assert waiting.refusal() == (Code.PERMISSION_DENIED, "not_on_roster")
+    with shared.client() as client, pytest.raises(Conflict) as signed:
+        client.remove_agent(job, third.identity.fingerprint)
+    assert signed.value.code == "roster_signed"
 
 
 def test_streams(pair: tuple[Raw, Raw], make: Callable[..., Raw]) -> None:
@@ -331,16 +380,7 @@ def test_a_flood_is_stopped(pair: tuple[Raw, Raw], shared: Federation) -> None:
     liar, honest = pair
     streams = [agent.open() for agent in (liar, honest)]
     streams[1].hello()
-    start = streams[1].hear()
-    entry = bytes(32)
-    streams[1].send(
-        accept=pb.Accept(
-            roster_digest=signing.digest(start.roster),
-            charge_digest=signing.digest(start.charge),
-            ledger_hash=entry,
-            ledger_signature=honest.identity.sign(signing.ledger_entry(entry)),
-        )
-    )
+    streams[1].send(accept=streams[1].receipt(streams[1].hear()))
     current = streams[0].accept()
     good = pb.Contribution(body=NUMBER.pack(1), answers=signing.digest(current.broadcast))
     for _ in range(1000):
@@ -349,22 +389,22 @@ def test_a_flood_is_stopped(pair: tuple[Raw, Raw], shared: Federation) -> None:
 
 
 def test_what_was_accepted_must_be_what_was_charged(pair: tuple[Raw, Raw]) -> None:
+    """A receipt is of an entry that holds the charge: a signed hash of anything else is none."""
     agent, _ = pair
+    another = signing.booked(b"l" * 32, 1, bytes(32))
     for change, code in (
         ({"roster_digest": bytes(32)}, "wrong_roster"),
         ({"charge_digest": bytes(32)}, "wrong_roster"),
         ({"ledger_signature": bytes(64)}, "bad_receipt"),
+        ({"ledger_seq": 2}, "bad_receipt"),
+        ({"ledger_link": bytes(32)}, "bad_receipt"),
+        ({"ledger_link": b"l" * 31}, "bad_receipt"),
+        ({"ledger_signature": agent.identity.sign(signing.ledger_entry(another))}, "bad_receipt"),
+        ({"ledger_signature": agent.identity.sign(signing.ledger_entry(b"h" * 32))}, "bad_receipt"),
     ):
         stream = agent.open()
         stream.hello()
-        start = stream.hear()
-        fields = {
-            "roster_digest": signing.digest(start.roster),
-            "charge_digest": signing.digest(start.charge),
-            "ledger_hash": bytes(32),
-            "ledger_signature": agent.identity.sign(signing.ledger_entry(bytes(32))),
-        }
-        stream.send(accept=pb.Accept(**{**fields, **change}))
+        stream.send(accept=stream.receipt(stream.hear(), **change))
         assert stream.refusal()[1] == code
 
 

@@ -75,6 +75,8 @@ def test_each_agent_is_charged_and_both_sides_can_prove_it(shared: Federation) -
         receipt = member["receipt"]
         assert receipt["hash"] == entry.hash.hex()
         assert receipt["charge"] == entry.body["charge"]
+        charged = signing.digest(receipt["charge"].encode())
+        assert signing.booked(bytes.fromhex(receipt["link"]), receipt["seq"], charged) == entry.hash
         assert signing.is_signed(
             base64.b64decode(member["key"]),
             signing.ledger_entry(entry.hash),

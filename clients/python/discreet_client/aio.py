@@ -322,10 +322,21 @@ class AsyncClient:
     # Sessions of federated jobs
 
     async def session_tokens(
-        self, job_id: str, *, owner: str, count: int = 1, group: str | None = None
+        self,
+        job_id: str,
+        *,
+        owner: str,
+        count: int = 1,
+        names: Sequence[str] | None = None,
+        group: str | None = None,
     ) -> models.SessionTokensAnswer:
-        """Links for agents; `owner` is the fingerprint of the key that will sign the roster."""
-        return await self._run(calls.session_tokens(job_id, owner, count, group))
+        """Links for agents; `owner` is the fingerprint of the key that will sign the roster. With `names` one link for
+        each name, in their order, which lets an agent of that name in and no other."""
+        return await self._run(calls.session_tokens(job_id, owner, count, names, group))
+
+    async def remove_agent(self, job_id: str, fingerprint: str) -> None:
+        """Send away an agent that has enrolled, before the roster is signed."""
+        await self._run(calls.remove_agent(job_id, fingerprint))
 
     async def session(self, job_id: str) -> models.SessionAnswer:
         """Who takes part in a federated job."""

@@ -117,6 +117,8 @@ class MultiAgentAnswer(Answer):
         "noisy_values": ("constraint",),
         "state_path": ("point", "agent"),
     }
+    agreement: models.Agreement
+    """How the chain of all broadcasts ends, and who signed it; of protocol federated"""
     average_multipliers: Floats
     """Averaged over the second half of the steps; [constraint]"""
     average_state: dict[str, float]

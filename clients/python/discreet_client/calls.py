@@ -458,13 +458,21 @@ def answer(job_id: str, *, tables: bool) -> Script[Answer]:
 # Sessions of federated jobs
 
 
-def session_tokens(job_id: str, owner: str, count: int, group: str | None) -> Call[models.SessionTokensAnswer]:
+def session_tokens(
+    job_id: str, owner: str, count: int, names: Sequence[str] | None, group: str | None
+) -> Call[models.SessionTokensAnswer]:
     body: models.SessionTokensRequest = {"owner": owner}
-    if group is None:
-        body["count"] = count
-    else:
+    if group is not None:
         body["group"] = group
+    elif names is not None:
+        body["names"] = list(names)
+    else:
+        body["count"] = count
     return call(operations.invite_agents(job_id, body))
+
+
+def remove_agent(job_id: str, fingerprint: str) -> Call[None]:
+    return call(operations.remove_agent(job_id, fingerprint))
 
 
 def session(job_id: str) -> Call[models.SessionAnswer]:

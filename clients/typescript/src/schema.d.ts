@@ -630,6 +630,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{job_id}/agents/{fingerprint}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove Agent
+         * @description Send away an agent that has enrolled, before the roster is signed; its token lets nobody in again.
+         */
+        delete: operations["remove_agent"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{job_id}/roster": {
         parameters: {
             query?: never;
@@ -824,6 +844,18 @@ export interface components {
             radius: number;
             /** Upper */
             upper: number;
+        };
+        /**
+         * Agreement
+         * @description What agents signed of all that was broadcast: `discreet_client.federation.history.unsigned_of_result`.
+         */
+        Agreement: {
+            /** History */
+            history: string;
+            /** Signatures */
+            signatures: {
+                [key: string]: string;
+            };
         };
         /**
          * Binding
@@ -2468,6 +2500,8 @@ export interface components {
          * @description Functions of the noised outputs alone.
          */
         MultiAgentResult: {
+            /** @description How the chain of all broadcasts ends, and who signed it; of protocol federated */
+            agreement?: components["schemas"]["Agreement"];
             /**
              * Average Multipliers
              * @description Averaged over the second half of the steps
@@ -3698,7 +3732,7 @@ export interface components {
             link: string | null;
             /**
              * Links
-             * @description One for each agent, good for one enrolment
+             * @description One for each agent, good for one enrolment; in the order of `names`
              */
             links: string[];
             /** Session */
@@ -3720,6 +3754,12 @@ export interface components {
              * @default null
              */
             group?: string | null;
+            /**
+             * Names
+             * @description One link for each, and for an agent of that name alone; instead of `count`
+             * @default null
+             */
+            names?: string[] | null;
             /**
              * Owner
              * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
@@ -7216,6 +7256,89 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    remove_agent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+                fingerprint: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

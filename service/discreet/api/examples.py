@@ -34,6 +34,7 @@ KEYS: dict[str, Any] = {
 }
 INVITATIONS: dict[str, Any] = {
     "two_agents": {"owner": "5f" * 32, "count": 2},
+    "named": {"owner": "5f" * 32, "names": ["Ward 3", "Ward 4"]},
     "group": {"owner": "5f" * 32, "group": "plants"},
 }
 ROSTERS: dict[str, Any] = {

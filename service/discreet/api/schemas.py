@@ -249,7 +249,7 @@ class SessionTokensAnswer(BaseModel):
     """Links for agents, shown this once."""
 
     session: str
-    links: list[str] = Field(description="One for each agent, good for one enrolment")
+    links: list[str] = Field(description="One for each agent, good for one enrolment; in the order of `names`")
     link: str | None = Field(description="The one link of a standing group, which holds no token")
     expires_at: datetime | None = None
 

@@ -15,6 +15,7 @@ from discreet.cli.files import read_body
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_session, tell
+from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ app = typer.Typer(no_args_is_help=True, help="Sessions of federated jobs.")
 def session_tokens(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
     count: Annotated[int, typer.Option(help="How many agents to invite")] = 1,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Instead of --count: a link for the agent of this name alone; may be repeated"),
+    ] = None,
     group: Annotated[str | None, typer.Option(help="Invite a standing group instead: no tokens")] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,
@@ -41,8 +46,11 @@ def session_tokens(
     """Links for agents, each good for one; printed this once."""
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
-        made = client.session_tokens(job_id, owner=owner.fingerprint, count=count, group=group)
-    tell(made, as_json, lambda: print("\n".join(made["links"] or [str(made["link"])])))
+        made = client.session_tokens(job_id, owner=owner.fingerprint, count=count, names=name, group=group)
+    lines = made["links"] or [str(made["link"])]
+    if name:
+        lines = [f"{printable(of)}: {link}" for of, link in zip(name, lines, strict=True)]
+    tell(made, as_json, lambda: print("\n".join(lines)))
 
 
 @app.command("show")
@@ -55,6 +63,23 @@ def session_show(
 ) -> None:
     """Who is there."""
     with client_of(state, server, key) as client:
+        found = client.session(job_id)
+    tell(found, as_json, lambda: show_session(found))
+
+
+@app.command("remove")
+def session_remove(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
+    agent: Annotated[list[str], typer.Argument(help="Fingerprints of those who shall go (16 digits or more)")],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Send away agents that have enrolled, before you sign. Their tokens let nobody in again."""
+    with client_of(state, server, key) as client:
+        for one in _chosen(client.session(job_id)["agents"], agent):
+            client.remove_agent(job_id, one["fingerprint"])
         found = client.session(job_id)
     tell(found, as_json, lambda: show_session(found))
 
@@ -83,15 +108,11 @@ def session_approve(
     With --job the server is not believed: problem, price and parameters must be what your own file gives.
     """
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
-    from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
 
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
         found = client.session(job_id)
-        try:
-            chosen = rosters.chosen(found["agents"], agent)
-        except NotTrusted as error:
-            raise DiscreetError(str(error)) from None
+        chosen = _chosen(found["agents"], agent)
         if job is not None:
             compare(job, client.job(job_id), found["parameters"], chosen)
         if not as_json:
@@ -108,6 +129,17 @@ def session_approve(
             save_as=save_as,
         )
     tell(done, as_json, lambda: show_session(done))
+
+
+def _chosen(agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None) -> list[Mapping[str, Any]]:
+    """As `rosters.chosen`, with an error for the command line."""
+    from discreet_client.federation import rosters  # noqa: PLC0415 - with the library of cryptography
+    from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
+
+    try:
+        return rosters.chosen(agents, beginnings)
+    except NotTrusted as error:
+        raise DiscreetError(str(error)) from None
 
 
 def compare(file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]) -> None:

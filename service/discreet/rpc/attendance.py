@@ -158,13 +158,17 @@ class Attendance:
         if (accept.roster_digest, accept.charge_digest) != digests:
             raise Conflict("another roster or another charge was accepted", code="wrong_roster")
         key = next(member.key for member in held.members if member.fingerprint == seat.fingerprint)
-        if not signing.is_signed(key, signing.ledger_entry(accept.ledger_hash), accept.ledger_signature):
-            raise Forbidden("the agent's ledger entry is not signed by it", code="bad_receipt")
+        booked = signing.booked(accept.ledger_link, accept.ledger_seq, accept.charge_digest)
+        if len(accept.ledger_link) != 32 or not signing.is_signed(
+            key, signing.ledger_entry(booked), accept.ledger_signature
+        ):
+            raise Forbidden("this is no signed entry of the agent's ledger that holds the charge", code="bad_receipt")
         if seat.fingerprint not in held.receipts:
             receipt = {
                 "charge": charge.decode(),
                 "seq": accept.ledger_seq,
-                "hash": accept.ledger_hash.hex(),
+                "link": accept.ledger_link.hex(),
+                "hash": booked.hex(),
                 "signature": base64.b64encode(accept.ledger_signature).decode(),
             }
             await rounds.keep_receipt(self._services, held, seat.fingerprint, receipt)

@@ -45,6 +45,7 @@ class SessionToken(Base):
     expires_at: Mapped[datetime]
     used_by: Mapped[str | None]
     used_at: Mapped[datetime | None]
+    name: Mapped[str | None]
 
 
 class SessionAgent(Base):

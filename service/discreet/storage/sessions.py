@@ -67,8 +67,11 @@ async def set_owner(connection: AsyncConnection, job_id: str, owner: str) -> Non
     await connection.execute(update(FederatedSession).where(FederatedSession.job_id == job_id).values(owner=owner))
 
 
-async def add_tokens(connection: AsyncConnection, job_id: str, macs: Iterable[bytes], expires_at: datetime) -> None:
-    rows = [{"mac": mac, "job_id": job_id, "expires_at": expires_at} for mac in macs]
+async def add_tokens(
+    connection: AsyncConnection, job_id: str, macs: Iterable[tuple[bytes, str | None]], expires_at: datetime
+) -> None:
+    """Tokens by their MAC, each with the name that it is for, or None."""
+    rows = [{"mac": mac, "job_id": job_id, "expires_at": expires_at, "name": name} for mac, name in macs]
     await connection.execute(insert(SessionToken), rows)
 
 
@@ -83,6 +86,20 @@ async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, finger
     free = update(SessionToken).where(SessionToken.mac == mac, SessionToken.expires_at > func.now())
     done = await connection.execute(free.values(used_by=fingerprint, used_at=func.now()))
     return "used" if done.rowcount else "expired"
+
+
+async def invited_as(connection: AsyncConnection, job_id: str, fingerprint: str) -> str | None:
+    """The name that this agent's token is for; None: any."""
+    statement = select(SessionToken.name).where(SessionToken.job_id == job_id, SessionToken.used_by == fingerprint)
+    return (await connection.execute(statement.limit(1))).scalar_one_or_none()
+
+
+async def remove_agent(connection: AsyncConnection, job_id: str, fingerprint: str) -> bool:
+    """Whether it was there. Its token lets nobody in again."""
+    mine = SessionToken.job_id == job_id, SessionToken.used_by == fingerprint
+    await connection.execute(update(SessionToken).where(*mine).values(used_by="removed"))
+    gone = delete(SessionAgent).where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+    return bool((await connection.execute(gone)).rowcount)
 
 
 async def put_agent(connection: AsyncConnection, **values: Any) -> None:

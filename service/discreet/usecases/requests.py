@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, RootModel, StringConstraints
+from pydantic import Field, RootModel, StringConstraints, model_validator
 
+from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, Name
@@ -152,7 +153,21 @@ class SessionTokensRequest(Frozen):
 
     owner: Fingerprint = Field(description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it")
     count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+    names: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="One link for each, and for an agent of that name alone; instead of `count`"
+    )
     group: Name | None = Field(default=None, description="A standing group instead: its members need no token")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if len({"count", "names", "group"} & self.model_fields_set) > 1:
+            raise FieldError("", "give one of `count`, `names` and `group`")
+        for place, name in enumerate(self.names or ()):
+            if not name.isprintable():
+                raise FieldError(f"names/{place}", "a name has printable characters: people compare it in a terminal")
+        if self.names is not None and len(set(self.names)) < len(self.names):
+            raise FieldError("names", "names differ from each other")
+        return self
 
 
 class RosterRequest(Frozen):

@@ -199,6 +199,11 @@ class Agent:
         return read
 
     @property
+    def roster_digest(self) -> bytes:
+        """SHA-256 of it, as it was signed."""
+        return signing.digest(self._memory.roster)
+
+    @property
     def journal_path(self) -> Path | None:
         """A file for what this session must never do twice; None where nothing is kept."""
         return self._memory.path.with_suffix(".journal") if self._memory.durable else None
@@ -340,7 +345,7 @@ class Agent:
                 roster_digest=signing.digest(start.roster),
                 charge_digest=signing.digest(start.charge),
                 ledger_seq=entry.seq,
-                ledger_hash=entry.hash,
+                ledger_link=entry.link,
                 ledger_signature=entry.signature,
             )
         )

@@ -1,8 +1,11 @@
 """An agent's own ledger: what it let itself be charged, in a file that it alone writes.
 
-One line an entry, JSON: `body`, `previous_hash`, `hash = SHA-256(previous hash || body)`, `signature` of the agent. The
-body of a charge holds the server's own words and signature, so each side can prove what the other agreed to; the server
-keeps hash and signature of the entry. The agent's limit is checked here, before anything is sent, whatever the server's
+One line an entry, JSON: `body`, `previous_hash`, `hash`, `signature` of the agent. With link = SHA-256(previous hash ||
+body) the hash of a charge is SHA-256(link || seq || digest of the charge), that of a release the link itself. The body
+of a charge holds the server's own words and signature; the server keeps link, seq and signature. So each side can prove
+what the other agreed to, and the server learns nothing else of this ledger (`blind` in the body is random: what was
+spent elsewhere cannot be guessed from the link). Charges without `blind` were written before 2026-11-23: their hash is
+the link. The agent's limit is checked here, before anything is sent, whatever the server's
 caps say. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and 1e-18.
 """
 
@@ -14,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +41,7 @@ class Entry:
     """One line of the ledger."""
 
     seq: int
+    link: bytes
     hash: bytes
     signature: bytes
     body: dict[str, Any]
@@ -95,6 +100,7 @@ class Ledger:
                 charge=document.decode(),
                 server_key=base64.b64encode(server_key).decode(),
                 server_signature=base64.b64encode(signature).decode(),
+                blind=secrets.token_hex(16),
             )
 
     def release(self, job: str) -> None:
@@ -144,7 +150,7 @@ class Ledger:
             **fields,
         }
         text = _canonical(body)
-        entry_hash = hashlib.sha256(previous + text).digest()
+        link, entry_hash = _hashes(previous, text, body)
         signature = self._identity.sign(signing.ledger_entry(entry_hash))
         line = {
             "body": text.decode(),
@@ -159,7 +165,15 @@ class Ledger:
         finally:
             os.close(file)
         sync_folder(self.path.parent)
-        return Entry(body["seq"], entry_hash, signature, body)
+        return Entry(body["seq"], link, entry_hash, signature, body)
+
+
+def _hashes(previous: bytes, text: bytes, body: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Link and hash of an entry."""
+    link = hashlib.sha256(previous + text).digest()
+    if "blind" not in body:
+        return link, link
+    return link, signing.booked(link, body["seq"], signing.digest(body["charge"].encode()))
 
 
 def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
@@ -171,7 +185,7 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
             read = json.loads(line)
             text = read["body"].encode()
             body = json.loads(text)
-            entry_hash = hashlib.sha256(previous + text).digest()
+            link, entry_hash = _hashes(previous, text, body)
             signature = base64.b64decode(read["signature"])
             sound = read["hash"] == entry_hash.hex() and read["previous_hash"] == previous.hex()
             sound = sound and body["seq"] == number
@@ -187,9 +201,9 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
             else:
                 price = charges[body["job"]]
                 spent = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
-            entry = Entry(number, entry_hash, signature, body)
+            entry = Entry(number, link, entry_hash, signature, body)
             sound = sound and entry.spent == spent
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             sound = False
         if not sound:
             raise LedgerBroken(f"entry {number} does not hold")

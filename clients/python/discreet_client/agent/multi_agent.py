@@ -6,6 +6,7 @@ found = minimize(agent, slope=lambda x: 2 * (x - 9) + 1)
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
@@ -15,8 +16,9 @@ from typing import Any
 from attrs import define
 
 from discreet_client.agent.agent import Agent
-from discreet_client.agent.rounds import Round
+from discreet_client.agent.rounds import Outcome, Party, Round, Step
 from discreet_client.expressions import derivative, parse, value
+from discreet_client.federation import history, signing
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.updates import agent_step, tikhonov_sizes
 
@@ -31,34 +33,77 @@ class Minimum:
     code: str
     x: float
     multipliers: tuple[float, ...]
+    history: str = ""
+    """Hex: how the chain of all broadcasts ends that this agent was shown; after success."""
+    unsigned: tuple[str, ...] = ()
+    """Fingerprints of the agents who have not signed the same end: were there any, the cloud may have told them
+    something else."""
 
 
-def minimize(agent: Agent, slope: Callable[[float], float], *, initial: float | None = None) -> Minimum:
+def minimize(agent: Party, slope: Callable[[float], float], *, initial: float | None = None) -> Minimum:
     """Take part with an objective whose derivative is `slope`.
 
     Starts at `initial`, or in the middle of the range; the range is the announced one, cut to what the constraints
     allow, which every agent is told. Errors as `Agent.participate`.
     """
+    outcome = agent.participate(step_of(slope, initial))
+    kept = json.loads(outcome.final_state or "{}")
+    if not outcome.succeeded or not kept:
+        return Minimum(outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ())))
+    return _ended(agent, kept, slope, outcome)
+
+
+def step_of(slope: Callable[[float], float], initial: float | None = None) -> Step:
+    """What an agent answers to each broadcast, see `minimize`."""
 
     def step(current: Round) -> bytes:
         try:
+            before, told = history.split(current.broadcast)
             if not current.state:
-                kept = _begun(current, initial)
+                kept = _begun(current, initial, told)
             else:
-                kept = _moved(json.loads(current.state), slope, current.number, current.broadcast)
+                kept = json.loads(current.state)
+                if kept["number"] == current.number - 1 and kept["history"] != before.hex():
+                    raise NotTrusted("the cloud's broadcast does not follow from the one that this agent was shown")
+                kept = _moved(kept, slope, current.number, told)
         except (struct.error, LookupError, TypeError, ValueError, StopIteration) as error:
             raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
+        end = history.after(current.broadcast)
+        kept |= {"number": current.number, "history": end.hex()}
+        if current.number < kept["steps"]:
+            answer = STATE.pack(kept["x"])
+        else:
+            assert current.identity is not None
+            answer = current.identity.sign(signing.history(current.roster_digest, end))
         current.state = json.dumps(kept).encode()
-        return STATE.pack(kept["x"])
+        return answer
 
-    outcome = agent.participate(step)
-    kept = json.loads(outcome.final_state or "{}")
-    if outcome.succeeded:
-        kept = _moved(kept, slope, outcome.rounds, outcome.broadcast)
-    return Minimum(outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ())))
+    return step
 
 
-def _begun(current: Round, initial: float | None) -> dict[str, Any]:
+def _ended(agent: Party, kept: dict[str, Any], slope: Callable[[float], float], outcome: Outcome) -> Minimum:
+    """After success: the last broadcast repeats the one before, which this agent may have missed, and has what the
+    others signed of it."""
+    try:
+        length = history.DIGEST_BYTES + 8 * (kept["outputs"] + len(kept["multipliers"]))
+        last, signed = outcome.broadcast[:length], history.unpacked(outcome.broadcast[length:])
+        before, told = history.split(last)
+        end = history.after(last).hex()
+        shown = {kept["steps"]: end, kept["steps"] - 1: before.hex()}.get(kept["number"], kept["history"])
+        if shown != kept["history"]:
+            raise NotTrusted("the cloud's last broadcast does not follow from the one that this agent was shown")
+        if kept["number"] < kept["steps"]:
+            kept = _moved(kept, slope, kept["steps"], told)
+    except (struct.error, LookupError, TypeError, ValueError) as error:
+        raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
+    listed = [
+        {"fingerprint": one["fingerprint"], "key": base64.b64decode(one["key"])} for one in agent.roster["agents"]
+    ]
+    missing = history.unsigned(agent.roster_digest, listed, bytes.fromhex(end), signed)
+    return Minimum(outcome.state, outcome.code, kept["x"], tuple(kept["multipliers"]), end, tuple(missing))
+
+
+def _begun(current: Round, initial: float | None, broadcast: bytes) -> dict[str, Any]:
     """What is kept from round to round: state, multipliers, and the public figures that steps need."""
     parameters = current.parameters
     signed = next(one for one in current.roster["agents"] if one["fingerprint"] == current.agent)
@@ -67,7 +112,7 @@ def _begun(current: Round, initial: float | None) -> dict[str, Any]:
     if not announced["lower"] <= low <= high <= announced["upper"]:
         raise NotTrusted(f"the cloud's range {low:g} to {high:g} is not within the one that this agent announced")
     x = min(max((low + high) / 2 if initial is None else initial, low), high)
-    told = _doubles(current.broadcast)
+    told = _doubles(broadcast)
     # An agent that missed the first rounds hears the outputs of the last one before the multipliers.
     multipliers = told[len(parameters["layout"]) :] if current.number else told
     own = [(place, constraint) for place, (constraint, of) in enumerate(parameters["layout"]) if of == name]
@@ -76,6 +121,7 @@ def _begun(current: Round, initial: float | None) -> dict[str, Any]:
         "multipliers": multipliers,
         "range": [low, high],
         "outputs": len(parameters["layout"]),
+        "steps": current.rounds - 1,  # the last round is that of signatures
         "own": own,
         "schedule": [parameters["schedule"][figure] for figure in ("gamma", "alpha", "c1", "c2")],
     }
@@ -110,7 +156,14 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise AgentError(f"the objective is no expression in {name}: {error}") from None
     found = minimize(agent, lambda x: value(slope, {name: x}), initial=problem.get("initial"))
-    return {"state": found.state, "code": found.code, "x": found.x, "multipliers": list(found.multipliers)}
+    return {
+        "state": found.state,
+        "code": found.code,
+        "x": found.x,
+        "multipliers": list(found.multipliers),
+        "history": found.history,
+        "unsigned": list(found.unsigned),
+    }
 
 
 def _doubles(data: bytes) -> list[float]:

@@ -85,9 +85,23 @@ def charge(document: bytes) -> bytes:
     return _statement(b"Charge", digest(document))
 
 
+def booked(link: bytes, seq: int, charge_digest: bytes) -> bytes:
+    """Hash of the entry by which an agent's ledger holds a charge.
+
+    `link` (32 bytes) stands for the entries before and the rest of this one. Who has it, and the agent's signature on
+    the hash, can prove what was booked, and learns nothing of what else the agent has spent.
+    """
+    return hashlib.sha256(link + seq.to_bytes(8, "big") + charge_digest).digest()
+
+
 def ledger_entry(entry_hash: bytes) -> bytes:
     """By the agent, of one entry of its own ledger."""
     return _statement(b"LedgerEntry", entry_hash)
+
+
+def history(roster_digest: bytes, end: bytes) -> bytes:
+    """By an agent, of how the chain of all broadcasts ends that it was shown in the session of this roster."""
+    return _statement(b"History", roster_digest, end)
 
 
 def _statement(purpose: bytes, *fields: str | bytes | int) -> bytes:

@@ -71,6 +71,16 @@ class AgentFigures(TypedDict):
     """>= -1e+06, <= 1e+06"""
 
 
+class Agreement(TypedDict):
+    """
+    What agents signed of all that was broadcast:
+    `discreet_client.federation.history.unsigned_of_result`.
+    """
+
+    history: str
+    signatures: dict[str, str]
+
+
 class Binding(TypedDict):
     """The cap that does not let a request pass. Figures are {epsilon, delta}."""
 
@@ -1032,7 +1042,7 @@ class SessionTokensAnswer(TypedDict):
     link: str | None
     """The one link of a standing group, which holds no token"""
     links: list[str]
-    """One for each agent, good for one enrolment"""
+    """One for each agent, good for one enrolment; in the order of `names`"""
     session: str
 
 
@@ -1043,6 +1053,11 @@ class SessionTokensRequest(TypedDict):
     """>= 1, <= 1000; default `1`"""
     group: NotRequired[str | None]
     """A standing group instead: its members need no token; length >= 1, length <= 200"""
+    names: NotRequired[list[str] | None]
+    """
+    One link for each, and for an agent of that name alone; instead of `count`; length >= 1,
+    length <= 1000, each length >= 1, length <= 200
+    """
     owner: str
     """
     SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
@@ -1472,6 +1487,8 @@ class MultiAgentDataset(TypedDict):
 class MultiAgentResult(TypedDict):
     """Functions of the noised outputs alone."""
 
+    agreement: NotRequired[Agreement]
+    """How the chain of all broadcasts ends, and who signed it; of protocol federated"""
     average_multipliers: NotRequired[list[float]]
     """Averaged over the second half of the steps"""
     average_state: NotRequired[dict[str, float]]

@@ -702,6 +702,24 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
 
+def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
+    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
+    again.
+
+    Answers 204. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, unauthenticated
+    403 forbidden
+    404 not_found
+    409 not_awaiting_agents, roster_signed
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("DELETE", f"/v1/sessions/{quoted(job_id)}/agents/{quoted(fingerprint)}")
+
+
 def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.SessionAnswer]:
     """Hand in the roster that the owner signed: the price is reserved on every agent's account or
     on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass;

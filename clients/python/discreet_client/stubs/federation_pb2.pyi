@@ -98,18 +98,18 @@ class Hello(_message.Message):
     def __init__(self, session: _Optional[str] = ..., public_key: _Optional[bytes] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class Accept(_message.Message):
-    __slots__ = ("roster_digest", "charge_digest", "ledger_seq", "ledger_hash", "ledger_signature")
+    __slots__ = ("roster_digest", "charge_digest", "ledger_seq", "ledger_signature", "ledger_link")
     ROSTER_DIGEST_FIELD_NUMBER: _ClassVar[int]
     CHARGE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     LEDGER_SEQ_FIELD_NUMBER: _ClassVar[int]
-    LEDGER_HASH_FIELD_NUMBER: _ClassVar[int]
     LEDGER_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_LINK_FIELD_NUMBER: _ClassVar[int]
     roster_digest: bytes
     charge_digest: bytes
     ledger_seq: int
-    ledger_hash: bytes
     ledger_signature: bytes
-    def __init__(self, roster_digest: _Optional[bytes] = ..., charge_digest: _Optional[bytes] = ..., ledger_seq: _Optional[int] = ..., ledger_hash: _Optional[bytes] = ..., ledger_signature: _Optional[bytes] = ...) -> None: ...
+    ledger_link: bytes
+    def __init__(self, roster_digest: _Optional[bytes] = ..., charge_digest: _Optional[bytes] = ..., ledger_seq: _Optional[int] = ..., ledger_signature: _Optional[bytes] = ..., ledger_link: _Optional[bytes] = ...) -> None: ...
 
 class Decline(_message.Message):
     __slots__ = ("code",)

@@ -41,7 +41,13 @@ async def invite_agents(
 ) -> Response:
     """Links that let agents join, one each; or the link of a standing group."""
     made = await enrolment.create_tokens(
-        services, principal, job_id, owner=request.owner, count=request.count, group=request.group
+        services,
+        principal,
+        job_id,
+        owner=request.owner,
+        count=request.count,
+        names=request.names,
+        group=request.group,
     )
     return answer(made, 201)
 
@@ -52,6 +58,23 @@ async def invite_agents(
 async def get_session(job_id: str, services: CurrentServices, principal: CurrentPrincipal) -> Response:
     """Who has joined a federated job, and how far it is."""
     return answer(await rosters.show(services, principal, job_id))
+
+
+@router.delete(
+    "/{job_id}/agents/{fingerprint}",
+    **operation(
+        "remove_agent",
+        roles=["owner"],
+        answers={204: None},
+        codes=["not_found", "not_awaiting_agents", "roster_signed"],
+    ),
+)
+async def remove_agent(
+    job_id: str, fingerprint: str, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in again."""
+    await rosters.remove(services, principal, job_id, fingerprint)
+    return Response(status_code=204)
 
 
 @router.put(

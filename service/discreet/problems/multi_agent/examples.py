@@ -14,6 +14,7 @@ from discreet.problems.multi_agent.dataset import MultiAgentPublic
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
+from discreet_client.federation import history, signing
 
 MADE_UP = (
     "The constraints are made up: put those that your agents share in their place, each an expression that is to be at "
@@ -92,12 +93,17 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
     schedule = {**body["schedule"], "iterations": 2}
     terms = {"agents": len(figures)}
     problem = kind.model_validate({**body, "schedule": schedule, "protocol": "federated", "federation": terms})
-    members = [Member(one["name"], one.pop("name"), bytes(32), one) for one in figures]
+    names = [one.pop("name") for one in figures]
+    members = [
+        Member(signing.fingerprint(name.encode()), name, bytes(32), one)
+        for name, one in zip(names, figures, strict=True)
+    ]
     plan = problem.plan_federation(members, Budget(epsilon=10**9, delta=10**15))
     session = problem.open_session(plan, members)
     session.opening(Noise.secure())
     for number in range(session.rounds):
-        session.step(number, {member.fingerprint: STATE.pack(1.0) for member in members}, Noise.secure())
+        answer = STATE.pack(1.0) if number < session.rounds - 1 else bytes(history.SIGNATURE_BYTES)
+        session.step(number, {member.fingerprint: answer for member in members}, Noise.secure())
         session.restore(session.state())
     released = unpack(pack(session.released()))
     problem.finish(None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None)

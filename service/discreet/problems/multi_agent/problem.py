@@ -9,6 +9,7 @@ every agent sees them all; see `docs/problems/multi_agent.md`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -53,6 +54,7 @@ from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.saddle.noise_split import split
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression, parse
+from discreet_client.federation import history
 
 MAX_STEPS = 1_000_000
 MAX_ROUNDS = 100_000
@@ -167,7 +169,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             work=steps * public.most_operations * OPERATION_SECONDS,
             content_bytes=4 * 4000.0 * n,  # texts
             memory_bytes=(1 << 28) + 8 * (PATH_POINTS + saddle_point.STEPS_AT_ONCE) * (width + m + n),
-            steps=1 if self.protocol == "job" else steps,
+            steps=1 if self.protocol == "job" else steps + 1,  # the agents sign at last what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = f"{steps} steps could take {resources.release_quantum_seconds:.3g} s, at most {LONGEST_SECONDS}"
@@ -336,6 +338,8 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         }
         if self.uncertainty:
             values["uncertainty"] = uncertainty_of(self.constraints, plan, released["mean_outputs"][:m])
+        if "agreement" in released:
+            values["agreement"] = json.loads(released["agreement"].tobytes())
         if "true_states" in released:
             states, mean = released["true_states"], released["true_mean_states"]
             values |= {
@@ -375,7 +379,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             [event],
             noise=(),
             iterations={"steps": steps},
-            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps),
+            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps + 1),
             unit="trajectory",
             neighbours=neighbours,
             assumptions=(ROUNDS_ARE_SEEN,),
@@ -390,7 +394,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             raise InvalidInput(sentence(error.errors(include_url=False)[0]), pointer="/roster/agents") from None
 
     def answer_bytes(self, plan: Plan, agents: int) -> int:
-        return STATE.size
+        return max(STATE.size, history.SIGNATURE_BYTES)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
         return CloudSession(*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)

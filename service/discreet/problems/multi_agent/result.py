@@ -24,6 +24,13 @@ class NoisyGradient(TypedDict):
     value: float
 
 
+class Agreement(TypedDict):
+    """What agents signed of all that was broadcast: `discreet_client.federation.history.unsigned_of_result`."""
+
+    history: str
+    signatures: dict[str, str]
+
+
 class MultiAgentResult(NoisedFields, total=False):
     """Functions of the noised outputs alone."""
 
@@ -41,6 +48,10 @@ class MultiAgentResult(NoisedFields, total=False):
     ]
     noisy_gradients: Required[
         Annotated[list[NoisyGradient], shown("Noised derivatives of the constraints, averaged over the second half")]
+    ]
+    agreement: Annotated[
+        Agreement,
+        shown("How the chain of all broadcasts ends, and who signed it; of protocol federated"),
     ]
     state: Annotated[dict[str, float], shown("Of each agent after the last step; of simulations")]
     average_state: Annotated[dict[str, float], shown("Averaged over the second half of the steps; of simulations")]

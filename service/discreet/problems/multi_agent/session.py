@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -18,22 +19,27 @@ from discreet.problems.multi_agent.dataset import Floats
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
+from discreet_client.federation import history
 
 PATH_POINTS = 100
 """Length of the multiplier path that is published; a public figure."""
 
 
 STATE = struct.Struct("!d")
-"""An agent's message: its state."""
+"""An agent's message: its state; after the last step its signature on how all broadcasts ended."""
 
 
 class CloudSession(Session):
     """The cloud of a federated run: it sees the states, and answers with noised outputs and multipliers.
 
     Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers of the next step, as
-    big-endian doubles. The opening has the first multipliers alone. Where rounds may lack agents, one that is missing
-    is taken to stand in the middle of its range, which is public. (Where it stood last is its secret: every round that
-    showed it again would add to what neighbours differ by, while the price is that of a state shown once.)
+    big-endian doubles. The opening has the first multipliers alone. Every broadcast begins with the digest of the one
+    before (`discreet_client.federation.history`). The round after the last step collects the agents' signatures on the
+    end of this chain; the last broadcast repeats the one before and has all of them, for all.
+
+    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range, which is public.
+    (Where it stood last is its secret: every round that showed it again would add to what neighbours differ by, while
+    the price is that of a state shown once.)
     """
 
     def __init__(
@@ -48,10 +54,11 @@ class CloudSession(Session):
         (event,) = plan.events
         assert isinstance(event, Gaussian)
         self._event = event
-        self.rounds = plan.iterations["steps"]
+        self._steps = plan.iterations["steps"]
+        self.rounds = self._steps + 1
         place = {name: position for position, name in enumerate(self._form.names)}
         self._place = {agent.fingerprint: place[agent.name] for agent in agents}
-        recorded = saddle_point.thinned(self.rounds, PATH_POINTS)
+        recorded = saddle_point.thinned(self._steps, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
             "current": np.zeros(m),
@@ -61,16 +68,24 @@ class CloudSession(Session):
             "mean_multipliers": np.zeros(m),
             "mean_outputs": np.zeros(o),
         }
+        self._told = b""
 
     def opening(self, noise: Noise) -> bytes:
-        return doubles(self._now["current"])
+        return self._tell(history.BEGINNING, self._now["current"])
 
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
+        if number == self._steps:
+            return len(message) == history.SIGNATURE_BYTES
         return len(message) == STATE.size and math.isfinite(STATE.unpack(message)[0])
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its range counts as its end."""
         now, k = self._now, number + 1
+        if k > self._steps:
+            signatures = {agent: message.hex() for agent, message in messages.items()}
+            agreement = {"history": history.after(self._told).hex(), "signatures": signatures}
+            now["agreement"] = np.frombuffer(json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8)
+            return self._told + history.packed(messages)
         states = (self._form.lower + self._form.upper) / 2
         for agent, message in messages.items():
             states[self._place[agent]] = STATE.unpack(message)[0]
@@ -83,20 +98,25 @@ class CloudSession(Session):
         row = np.searchsorted(now["steps"], k)
         if now["steps"][row] == k:
             now["multipliers"][row], now["outputs"][row] = now["current"], released
-        if k > self.rounds // 2:
-            share = 1 / (k - self.rounds // 2)
+        if k > self._steps // 2:
+            share = 1 / (k - self._steps // 2)
             now["mean_multipliers"] += share * (now["current"] - now["mean_multipliers"])
             now["mean_outputs"] += share * (released - now["mean_outputs"])
-        return doubles(np.concatenate([released, now["current"]]))
+        return self._tell(history.after(self._told), np.concatenate([released, now["current"]]))
+
+    def _tell(self, before: bytes, figures: Floats) -> bytes:
+        self._told = before + doubles(figures)
+        return self._told
 
     def state(self) -> bytes:
-        return pack(self._now)
+        return pack({**self._now, "told": np.frombuffer(self._told, dtype=np.uint8)})
 
     def restore(self, state: bytes) -> None:
         self._now = unpack(state)
+        self._told = self._now.pop("told").tobytes()
 
     def released(self) -> Released:
-        """Noised outputs and multipliers."""
+        """Noised outputs and multipliers, and what the agents signed of them."""
         return {name: array for name, array in self._now.items() if name not in ("states", "current")}
 
 

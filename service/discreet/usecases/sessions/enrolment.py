@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 import secrets as random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -35,9 +35,17 @@ _DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,30})?")
 
 
 async def create_tokens(
-    services: Services, principal: Principal, job_id: str, *, owner: str, count: int, group: str | None
+    services: Services,
+    principal: Principal,
+    job_id: str,
+    *,
+    owner: str,
+    count: int = 1,
+    names: Sequence[str] | None = None,
+    group: str | None = None,
 ) -> dict[str, Any]:
-    """Links for agents, shown this once; with `group` the one link of a standing group, whose members need no token.
+    """Links for agents, shown this once; with `names` each for an agent of that name alone, in their order; with
+    `group` the one link of a standing group, whose members need no token.
 
     `owner` is the fingerprint of the key that will sign the roster: every link of a session pins the same.
     """
@@ -59,10 +67,11 @@ async def create_tokens(
             for member in members:
                 await sessions.put_agent(connection, job_id=job_id, **{name: member[name] for name in columns})
             return {"session": session["id"], "link": str(link), "links": []}
-        tokens = [random.token_urlsafe(TOKEN_BYTES) for _ in range(count)]
+        of = [None] * count if names is None else list(names)
+        tokens = [random.token_urlsafe(TOKEN_BYTES) for _ in of]
         expires = datetime.now(UTC) + timedelta(hours=TOKEN_HOURS)
         macs = [_mac(services.secrets.pepper, session["id"], token) for token in tokens]
-        await sessions.add_tokens(connection, job_id, macs, expires)
+        await sessions.add_tokens(connection, job_id, zip(macs, of, strict=True), expires)
     links = [str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens]
     return {"session": session["id"], "links": links, "link": None, "expires_at": expires}
 
@@ -100,6 +109,9 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
         known = await sessions.agent(connection, session["job_id"], request.fingerprint)
         if known is None:
             await _use_token(services, connection, session, request)
+        invited = await sessions.invited_as(connection, session["job_id"], request.fingerprint)
+        if invited not in (None, request.name):
+            raise Forbidden("this token is for an agent of another name", code="name_differs")
         if session["roster"] is not None or job["state"] != "awaiting_agents":
             if known is not None:  # its first answer was lost, or it comes back with an empty memory
                 return {"job": job["id"], "account": known["account_id"]}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput
+from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound
 from discreet.observability import faults
 from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem, FederationTerms
@@ -25,6 +26,7 @@ from discreet.usecases.sessions import records
 from discreet_client.federation import signing
 from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
 
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
 READERS = ("owner", "analyst", "auditor")
 
 
@@ -82,8 +84,9 @@ async def approve(
         assert held is not None
         records.refuse_unless_awaiting(row, held)
         now = {one["fingerprint"]: one for one in await sessions.agents(connection, job_id)}
-        if any(now[one["fingerprint"]]["announcement"] != one["announcement"] for one in rows):
-            raise Conflict("an agent announced something else meanwhile", code="roster_stale")
+        if any(_announced(now.get(one["fingerprint"])) != _announced(one) for one in rows):
+            says = "an agent announced something else meanwhile, or was removed"
+            raise Conflict(says, code="roster_stale")
         if charges(problem, plan):
             accounts = [one["account_id"] for one in rows]
             caps = await ledger.caps(connection, principal.tenant_id, row["principal"])
@@ -112,6 +115,22 @@ async def approve(
         faults.point("approve.written")
         # Here, and not afterwards: a refusal of the database then says truly that nothing was changed.
         return await _show(connection, principal, job_id)
+
+
+def _announced(agent: Mapping[str, Any] | None) -> Any:
+    return None if agent is None else (agent["name"], agent["announcement"])
+
+
+async def remove(services: Services, principal: Principal, job_id: str, fingerprint: str) -> None:
+    """Send an agent away that has enrolled: before the roster is signed, and nothing was charged yet."""
+    require(principal, "owner")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        session, job = await records.find(connection, principal, job_id, hold=True)
+        records.refuse_unless_awaiting(job, session)
+        if not _FINGERPRINT.fullmatch(fingerprint):
+            raise InvalidInput("an agent is named by all 64 hexadecimal digits of it", pointer="/fingerprint")
+        if not await sessions.remove_agent(connection, job_id, fingerprint):
+            raise NotFound("no agent of this fingerprint has enrolled in this session")
 
 
 def charges(problem: FederatedProblem, plan: Plan) -> bool:

@@ -1,0 +1,77 @@
+"""What all agents of a session were shown, as one chain: each broadcast begins with the digest of the one before.
+
+Agents who sign the same last digest have seen the same broadcasts, whatever the server says: another broadcast for one
+of them would need another chain. An agent that missed a round takes the chain on from the next; it has not seen what it
+missed, and nobody can have been shown anything else under the same end.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from discreet_client.federation import signing
+from discreet_client.federation.errors import NotTrusted
+
+DIGEST_BYTES, SIGNATURE_BYTES = 32, 64
+BEGINNING = bytes(DIGEST_BYTES)
+"""Before the first broadcast."""
+_ENTRY = DIGEST_BYTES + SIGNATURE_BYTES
+
+
+def after(broadcast: bytes) -> bytes:
+    """The digest that the next broadcast begins with."""
+    return hashlib.sha256(broadcast).digest()
+
+
+def split(broadcast: bytes) -> tuple[bytes, bytes]:
+    """The digest before, and what is broadcast. ValueError when it is too short."""
+    if len(broadcast) < DIGEST_BYTES:
+        raise ValueError("a broadcast begins with the digest of the one before")
+    return broadcast[:DIGEST_BYTES], broadcast[DIGEST_BYTES:]
+
+
+def packed(signatures: Mapping[str, bytes]) -> bytes:
+    """Signatures by fingerprint (hex), as the last broadcast carries them."""
+    return b"".join(bytes.fromhex(agent) + signatures[agent] for agent in sorted(signatures))
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """What `packed` made. ValueError for anything else."""
+    if len(data) % _ENTRY:
+        raise ValueError("these are no signatures")
+    entries = [data[place : place + _ENTRY] for place in range(0, len(data), _ENTRY)]
+    return {entry[:DIGEST_BYTES].hex(): entry[DIGEST_BYTES:] for entry in entries}
+
+
+def unsigned(
+    roster_digest: bytes, agents: Iterable[Mapping[str, Any]], end: bytes, signatures: Mapping[str, bytes]
+) -> list[str]:
+    """Fingerprints of the agents (of a roster, with `fingerprint` and `key` as 32 raw bytes) who have not signed that
+    the chain of this session ends so."""
+    statement = signing.history(roster_digest, end)
+    return [
+        one["fingerprint"]
+        for one in agents
+        if not signing.is_signed(one["key"], statement, signatures.get(one["fingerprint"], b""))
+    ]
+
+
+def unsigned_of_result(agreement: Mapping[str, Any], certificate: Mapping[str, Any], roster: bytes) -> list[str]:
+    """The same from what was published: a result's `agreement`, its certificate, and the roster (`GET
+    /v1/sessions/{job}`), whose digest the certificate names. NotTrusted when they do not belong together."""
+    digest = signing.digest(roster)
+    try:
+        if certificate["federation"]["roster"] != digest.hex():
+            raise NotTrusted("the certificate names another roster")
+        agents = [
+            {"fingerprint": one["fingerprint"], "key": base64.b64decode(one["key"])}
+            for one in json.loads(roster)["agents"]
+        ]
+        signatures = {agent: bytes.fromhex(one) for agent, one in agreement["signatures"].items()}
+        return unsigned(digest, agents, bytes.fromhex(agreement["history"]), signatures)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NotTrusted(f"this is no agreement of agents: {error}") from error
