@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -277,6 +278,60 @@ def test_a_reading_without_a_value_is_none() -> None:
     assert reading.columns["kw"].tolist() == [1.5]
     assert reading.columns["time"].tolist() == ["2026-01-02T00:00:00+00:00"]
     assert reading.notes == ["1 reading without a value left out, as gaps (public.meters: carry, gaps)"]
+
+
+WIDE = """time;Home 1;Home 2;outside
+21.11.2026 15:00;1,5;;8
+21.11.2026 15:15;0,25;-2;7,5
+21.11.2026 15:30;NA;3;7
+"""
+
+
+def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(WIDE)
+    reader = {"time_zone": "Europe/Berlin", "participants": ["Home 2", "Home 1"]}
+    wide = readers.read("dr_ensemble", path, {"reader": reader})
+    long = tmp_path / "long.csv"
+    rows = [("Home 2", "15:15", "-2"), ("Home 2", "15:30", "3"), ("Home 1", "15:00", "1.5"), ("Home 1", "15:15", ".25")]
+    long.write_text("participant,time,kw\n" + "".join(f"{who},21.11.2026 {at},{kw}\n" for who, at, kw in rows))
+    expected = readers.read("dr_ensemble", long, {"reader": {"time_zone": "Europe/Berlin"}}).columns
+    for name, values in expected.items():
+        assert wide.columns[name].tolist() == values.tolist(), name
+    assert wide.notes == ["2 readings without a value left out, as gaps (public.meters: carry, gaps)"]
+    every = readers.read("dr_ensemble", path, {"reader": {**reader, "participants": "columns"}}).columns
+    assert len(set(every["participant"].tolist())) == 3
+    frame = pd.DataFrame({"when": pd.to_datetime(["2026-01-01", "2026-01-02"]), "a": [1.0, None], "b": [2.0, 3.0]})
+    found = readers.read("dr_ensemble", frame, {"reader": {"participants": "columns"}}, {"time": "when"}).columns
+    assert found["kw"].tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "columns", "says"),
+    [
+        ({}, {}, "Where each meter has a column, say"),
+        ({"participants": "rows"}, {}, 'is "columns", or a list'),
+        ({"participants": []}, {}, 'is "columns", or a list'),
+        ({"participants": [1]}, {}, 'is "columns", or a list'),
+        ({"participants": ["Home 1", "Home 1"]}, {}, "no column Home 1 of another meter"),
+        ({"participants": ["Home 3"]}, {}, "no column Home 3 of another meter; there are time, Home 1"),
+        ({"participants": ["time"]}, {}, "no column time of another meter"),
+        ({"participants": "columns"}, {"kw": "Home 1"}, "only that of the time can be called otherwise"),
+        ({"participants": "columns"}, {"time": "when"}, "no column when"),
+    ],
+)
+def test_what_is_wrong_with_columns_of_meters(tmp_path: Path, rules: Any, columns: Any, says: str) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(WIDE)
+    with pytest.raises(TableError, match=re.escape(says)):
+        readers.read("dr_ensemble", path, {"reader": rules}, columns)
+
+
+def test_a_wrong_cell_of_a_meter_s_column_is_found_there(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(WIDE.replace("-2;", "off;"))
+    with pytest.raises(TableError, match="line 3, column Home 2: a number is needed, not 'off'"):
+        readers.read("dr_ensemble", path, {"reader": {"participants": "columns"}})
 
 
 def test_omx_files(tmp_path: Path) -> None:

@@ -39,11 +39,21 @@ def readings_of(
     """Readings of meters, columns participant, time and kw, times with their offset. What becomes of them
     is said by `public.edges` and `public.meters`. A reading without a value is none: a gap, as one that is not there.
 
-    rules: time_zone, of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in
-    order, as a meter writes them, are understood (`meters.in_zone`).
+    rules:
+        time_zone: of local times, such as Europe/Berlin. A place's clocks show an hour twice a year; rows in order, as
+            a meter writes them, are understood (`meters.in_zone`)
+        participants: "columns", every column beside the time is a meter's and has its kW; or a list of those that are
     """
-    check_rules(rules, ["time_zone"], "meters")
-    table = table.named(columns, ["participant", "time", "kw"])
+    check_rules(rules, ["time_zone", "participants"], "meters")
+    if "participants" in rules:
+        table = _a_row_each(table, rules["participants"], columns)
+    else:
+        if len(table.columns) > 3 and not {"participant", "kw"} & {*columns, *table.columns}:
+            raise TableError(
+                f"no column participant, nor kw; columns are: {table.listed()}. Where each meter has a column, say"
+                ' "reader": {"participants": "columns"} in public'
+            )
+        table = table.named(columns, ["participant", "time", "kw"])
     kw, notes = table.numbers("kw", may_lack=True), list[str]()
     if (lacks := np.isnan(kw)).any():
         few = int(np.count_nonzero(lacks))
@@ -61,6 +71,31 @@ def readings_of(
                 raise TableError(f"column time, of participant {name}, of whose readings {error}") from None
     times = np.array([moment.isoformat() for moment in moments])
     return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
+
+
+def _a_row_each(table: Table, participants: Any, columns: Mapping[str, str]) -> Table:
+    """Of a table with a column for each meter one with a row for each reading, meter by meter."""
+    if not set(columns) <= {"time"}:
+        raise TableError("columns: where each meter has a column, only that of the time can be called otherwise")
+    moment = columns.get("time", "time")
+    if moment not in table.columns:
+        raise TableError(f"no column {moment}; columns are: {table.listed()}; say --columns time=…")
+    names = [name for name in table.columns if name != moment] if participants == "columns" else participants
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise TableError('reader.participants is "columns", or a list of the columns that are meters')
+    for place, name in enumerate(names):
+        if name not in table.columns or name == moment or name in names[:place]:
+            raise TableError(f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}")
+    kw = [table.numbers(name, may_lack=True) for name in names]
+    return replace(
+        table,
+        columns={
+            "participant": np.repeat(np.array(names, dtype=object), table.rows),
+            "time": np.tile(table.columns[moment], len(names)),
+            "kw": np.concatenate(kw),
+        },
+        places=np.tile(table.places, len(names)),
+    )
 
 
 READERS = {
