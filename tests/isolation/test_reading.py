@@ -49,6 +49,34 @@ def test_a_csv_file_that_is_one_line() -> None:
         read(b"x" * (1 << 21), "csv")
 
 
+@pytest.mark.parametrize("later", ["1.5", "1e3", "2.0", ""])
+@pytest.mark.parametrize("first", ["1", "1.0", ""])
+def test_types_are_those_of_the_whole_file(monkeypatch: pytest.MonkeyPatch, first: str, later: str) -> None:
+    """What a file says far below its first block is read, or refused, as if it were read at once."""
+    line = f"0,1,2,{first}\n".encode()
+    content = b"period,origin,destination,count\n" + 200 * line + f"0,1,2,{later}\n".encode() + 200 * line
+
+    def outcome() -> Any:
+        try:
+            return told(read(content, "csv"))
+        except InvalidInput as refused:
+            return [(issue.pointer, issue.detail) for issue in refused.issues]
+
+    whole = outcome()
+    monkeypatch.setattr(reading, "CSV_BLOCK_BYTES", 1 << 9)
+    assert outcome() == whole
+
+
+def test_text_far_below_the_first_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "CSV_BLOCK_BYTES", 1 << 9)
+    with pytest.raises(InvalidInput, match="'count' holds string, not integers"):
+        read(b"period,origin,destination,count\n" + 200 * b"0,1,2,1\n" + b"0,1,2,x\n", "csv")
+
+
+def told(content: Any) -> dict[str, Any]:
+    return {name: array.tolist() for name, array in content.items()}
+
+
 def test_a_later_line_that_is_too_long() -> None:
     with pytest.raises(InvalidInput, match="cannot be read as CSV"):
         read(b"period,origin,destination\n" + b"1" * (20 << 20), "csv")

@@ -10,12 +10,13 @@ given.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
@@ -108,9 +109,11 @@ def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any
         raise _refused("it is empty")
     file.seek(0)
     try:
-        schema, rows, batches = _csv(file, kind.OWNER) if job["format"] == "csv" else _parquet(file)
+        if job["format"] == "csv":
+            return _csv(file, kind, public, job["content_bytes"])
+        schema, rows, batches = _parquet(file)
         _check_rows(kind, rows, job["content_bytes"])
-        return kind.read_batches(public, _guarded(batches, name), schema)
+        return kind.read_batches(public, batches, schema)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -213,8 +216,7 @@ class Rows:
 
 def _check_rows(kind: Any, rows: int, most: int) -> None:
     if rows * kind.ROW_BYTES > most:
-        size = f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory"
-        raise PayloadTooLarge(f"{size}; a content may take {most}")
+        raise PayloadTooLarge(f"{rows} rows take at least {rows * kind.ROW_BYTES} bytes in memory, of at most {most}")
 
 
 def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
@@ -237,14 +239,25 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(file: BinaryIO, owner: str) -> tuple[Any, int, Iterator[Any]]:
-    """The column `owner` is text, whatever stands in it: as numbers names are not always told apart. All other types
-    are those that the whole file needs: `1` in the first block and `1.5` in a later one is a column of reals.
-    The separator is that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
-
-    Arrow's reader of streams fixes types by the first block, so a file that it stumbles on is read whole.
-    """
+def _csv(file: BinaryIO, kind: Any, public: Any, most: int) -> Any:
+    """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
+    that it stumbles on, as at `1.5` below a first block of integers, is read whole."""
     import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pc  # noqa: PLC0415
+
+    options = _csv_options(file, kind.OWNER)
+    with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(file, **options) as reader:
+        if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
+            return kind.read_batches(public, _counted(kind, reader, most), reader.schema)
+    file.seek(0)
+    table = pc.read_csv(file, **options)
+    return kind.read_batches(public, _counted(kind, table.to_batches(), most), table.schema)
+
+
+def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
+    """The column `owner` is text, whatever stands in it: as numbers names are not always told apart. The separator is
+    that of the line of names; where it is no comma, decimal commas in the next lines say that all are.
+    """
     import pyarrow.csv as pc  # noqa: PLC0415
 
     line = file.readline(FIRST_LINE_BYTES + 1)
@@ -254,34 +267,21 @@ def _csv(file: BinaryIO, owner: str) -> tuple[Any, int, Iterator[Any]]:
     _check_columns(1 + line.count(separator.encode()))
     commas = separator != "," and DECIMAL_COMMA.search(separator.encode() + file.read(DECIMAL_BYTES))
     file.seek(0)
-    texts: dict[str, Any] = {"column_types": {owner: pa.string()}, "strings_can_be_null": True} if owner else {}
-    options = {
+    texts: dict[str, Any] = {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
+    return {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
         "convert_options": pc.ConvertOptions(null_values=MISSING, decimal_point="," if commas else ".", **texts),
     }
-    try:
-        with pc.open_csv(file, **options) as reader:
-            schema = reader.schema
-            rows = sum(batch.num_rows for batch in reader)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        table = pc.read_csv(file, **options)
-        return table.schema, table.num_rows, iter(table.to_batches())
-    file.seek(0)
-    return schema, rows, iter(pc.open_csv(file, **options))
 
 
-def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
-    """The batches; what Arrow says of a file in the middle of it goes to the owner in one sentence of ours."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    try:
-        yield from batches
-    except pa.ArrowMemoryError:
-        raise MemoryError from None
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(name, error) from error
+def _counted(kind: Any, batches: Iterable[Any], most: int) -> Iterator[Any]:
+    """The batches, until their rows are too many."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        _check_rows(kind, rows, most)
+        yield batch
 
 
 def _check_columns(columns: int) -> None:
