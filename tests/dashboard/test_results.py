@@ -86,6 +86,7 @@ def test_jobs_side_by_side_say_what_differs(service: Installation, routed: tuple
         page = visitor.get(address)
         text = " ".join(re.sub("<[^>]+>", " ", page.response.text).split())
         assert "objective system_optimum user_equilibrium" in text
+        assert re.search(r"Of what a release of its own, of .+ asks .+ again objective", text)
         assert "network.nodes" in text.partition("What is the same in both")[2]
         assert "network.nodes" not in text.partition("What is the same in both")[0]
         told = re.search(r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text)
@@ -217,7 +218,7 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     """Simulations and rehearsals, which have no dataset; a job asked again costs 0, a private one its price."""
     job = {"id": "job_1", "kind": "routing", "state": "succeeded", "progress": {"step": 1, "total": 1}}
     job |= {"created_by": "owner", "created_at": None, "simulation": False, "mostly_noise": False, "release": []}
-    job |= {"name": None, "dataset_name": None, "headline": None}
+    job |= {"name": None, "dataset_name": None, "asked_name": None, "headline": None}
     for more, shown in (
         ({"dataset": None, "price": {"epsilon": 0}}, "\u2013</span>"),
         ({"dataset": "dst_1", "price": {"epsilon": 0.5}, "simulation": True}, "\u2013</span>"),

@@ -68,7 +68,7 @@ def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
         "headline": None,
         "release": [],
     }
-    return {**absent, **jobs.view(row, viewer.principal)}
+    return {**absent, **jobs.view(row, viewer.principal), "asked_name": row["asked_name"]}
 
 
 async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:

@@ -15,6 +15,7 @@ from discreet.dashboard import assets, results
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.routes import (
     admin,
+    ask,
     audit,
     budgets,
     compare,
@@ -55,6 +56,7 @@ def install(app: FastAPI) -> None:
         compare,
         export,
         new_job,
+        ask,
         jobs,
         results,
         datasets,

@@ -46,7 +46,7 @@ def choices(
             "kind": kind,
             "datasets": [{"value": row["id"], "label": row["name"]} for row in datasets if row["kind"] == kind],
             "jobs": [_named(row) for row in jobs if row["kind"] == kind][:MOST_JOBS],
-            "stored": {field: [_sized(row) for row in rows] for field, rows in stored.items()},
+            "stored": {field: [sized(row) for row in rows] for field, rows in stored.items()},
             "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
             "issues": issues_view(issues),
         }
@@ -57,7 +57,7 @@ def issues_view(issues: Sequence[Any]) -> list[dict[str, str]]:
     return [{"pointer": one.pointer, "detail": one.detail} for one in issues]
 
 
-def _sized(row: Mapping[str, Any]) -> dict[str, str]:
+def sized(row: Mapping[str, Any]) -> dict[str, str]:
     """A stored object as it is chosen: its name and how large it is."""
     sizes = (f"{size:,} {what}" for what, size in row["sizes"].items() if not isinstance(size, bool))
     return {"value": row["id"], "label": ", ".join([row["name"], *sizes])}

@@ -71,7 +71,10 @@ class Problem(Frozen):
     """The sentence of a plan's advice that says what data are taken to be; an earlier release replaces it."""
     asked_again: ClassVar[Mapping[str, str]] = {}
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
-    words (`free` then says it of one problem). All other fields were fixed at the release."""
+    words (`free` then says it of one problem). All other fields were fixed at the release. In the order in which people
+    turn them: pages show the first ones beside an answer, all others when asked."""
+    in_proportion: ClassVar[frozenset[str]] = frozenset()
+    """Lists of numbers that mean something when all of them are made larger or smaller together, such as a tariff."""
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {}
     """Fields that hold a public object, or as text the id of one that is stored. Whoever plans or runs the problem
     puts the objects in the place of their ids first (`with_objects`)."""
@@ -91,6 +94,11 @@ class Problem(Frozen):
     def held(self) -> dict[str, PublicObject]:
         """The public objects that it holds as a whole, by field."""
         return {field: value for field in self.objects if isinstance(value := getattr(self, field), PublicObject)}
+
+    @classmethod
+    def fits(cls, field: str, sizes: Mapping[str, Any], public: Any) -> bool:
+        """Whether a stored object of these `sizes` may stand in a field of `objects`, on data of this public part."""
+        return True
 
     def free(self, public: Any) -> frozenset[str]:
         """The fields that may have another value when what this problem released is finished again."""

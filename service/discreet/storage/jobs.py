@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.orm import aliased
 
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
@@ -49,7 +50,8 @@ _ended = Counter("discreet_jobs_ended_total", "Jobs that this process brought to
 
 
 async def find(connection: AsyncConnection, job_id: str, tenant_id: str | None = None) -> Row | None:
-    """The job, with `dataset_name` and `simulated` of its dataset."""
+    """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of the jobs that it
+    asks again is called, or that one's dataset."""
     statement = select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == Job.dataset_id).where(Job.id == job_id)
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
@@ -315,8 +317,17 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
+_First, _FirstsDataset = aliased(Job), aliased(Dataset)
+_ASKED = (
+    select(func.coalesce(_First.name, _FirstsDataset.name))
+    .outerjoin(_FirstsDataset, _FirstsDataset.id == _First.dataset_id)
+    .where(_First.id == Job.released_by[1])
+    .correlate(Job)
+    .scalar_subquery()
+)
 # A job on no dataset says in its problem what it is; one that asks others again is what these were.
 _OF_DATASET = (
+    _ASKED.label("asked_name"),
     Dataset.name.label("dataset_name"),
     (func.coalesce(Dataset.mode, Job.problem["mode"].as_string()) == "simulation").label("simulated"),
 )

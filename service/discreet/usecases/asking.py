@@ -81,6 +81,22 @@ async def find(
     return await anyio.to_thread.run_sync(_compared, problem, {job_id: found[job_id] for job_id in roots})
 
 
+async def free(database: Database, principal: Principal, row: Row) -> tuple[frozenset[str], Any]:
+    """The fields that may have another value when a job, as `jobs.find` gives it, is asked again, and the public part
+    of the data that were released; no fields where nothing is kept that could be asked."""
+    root = (row["released_by"] or [row["id"]])[0]
+    async with database.transaction(principal.tenant_id) as connection:
+        first = (await jobs.to_ask_again(connection, principal.tenant_id, [root])).get(root)
+    if first is None or nothing_released(first) is not None:
+        return frozenset(), None
+
+    def read() -> tuple[frozenset[str], Any]:
+        public = DATASETS[row["kind"]].read_public(first["public"])
+        return KINDS[row["kind"]].model_validate(row["problem"]).free(public), public
+
+    return await anyio.to_thread.run_sync(read)
+
+
 def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
     public = DATASETS[problem.kind].read_public(next(iter(firsts.values()))["public"])
     for job_id, row in firsts.items():

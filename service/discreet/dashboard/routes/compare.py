@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from discreet.dashboard import answers, submissions, words
 from discreet.dashboard.answers import Answer
-from discreet.dashboard.pages import render
+from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import Reader
+from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -33,9 +34,14 @@ class Line:
 
 @router.get("/jobs/compare")
 async def show_comparison(
-    request: Request, services: CurrentServices, viewer: Reader, job: Annotated[list[str] | None, Query()] = None
+    request: Request,
+    services: CurrentServices,
+    viewer: Reader,
+    job: Annotated[list[str] | None, Query()] = None,
+    part: str = "",
 ) -> Response:
-    """The two jobs that were chosen; with another number of them what to do. NotFound unless both may be read."""
+    """The two jobs that were chosen; with another number of them what to do; with `part=answer` what a script puts
+    beside the answer of the first. NotFound unless both may be read."""
     chosen = list(dict.fromkeys(job or []))
     if len(chosen) != 2:
         return render(request, "compare_choose.html", status=422, count=len(chosen))
@@ -43,19 +49,23 @@ async def show_comparison(
     lines = await anyio.to_thread.run_sync(_asked, both)
     headlines = [_headlines(one) for one in both]
     charts = [{chart.name: chart for chart in one.charts} for one in both]
-    return render(
-        request,
-        "compare.html",
-        charts=[[one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])],
-        both=both,
-        lines=lines,
-        answers=[_said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])],
-        noise=_noise(both),
-    )
+    shown: dict[str, Any] = {
+        "charts": [[one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])],
+        "both": both,
+        "lines": lines,
+        "answers": [_said(name, headlines) for name in dict.fromkeys([*headlines[0], *headlines[1]])],
+        "noise": _noise(both),
+    }
+    if part == "answer":
+        text = environment.get_template("compare_answer.html").render(**shown)
+        return Response(text, media_type="text/html", headers=HEADERS)
+    return render(request, "compare.html", **shown)
 
 
 def _asked(both: list[Answer]) -> list[Line]:
-    asked = [_flat(one.problem) for one in both]
+    asked = [
+        _flat({name: value for name, value in one.problem.items() if name not in WHERE_THE_DATA_ARE}) for one in both
+    ]
     return [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
 
 

@@ -87,8 +87,9 @@ function bounds(schema) {
 export class Fields {
   // `changed` is called after every change; `choices` has values to choose from by the name of a field, `stored` those of
   // fields that name a stored object where they do not hold one.
-  constructor(definitions, { changed, choices = {}, stored = {}, jobs = [], fetchProblem = null }) {
-    Object.assign(this, { definitions, changed, choices, stored, jobs, fetchProblem, places: new Map() });
+  // `beside` makes what stands under a control: of its field's schema, the input and what the field is called.
+  constructor(definitions, { changed, choices = {}, stored = {}, jobs = [], fetchProblem = null, beside = () => null }) {
+    Object.assign(this, { definitions, changed, choices, stored, jobs, fetchProblem, beside, places: new Map() });
   }
 
   resolve(schema) {
@@ -234,7 +235,7 @@ export class Fields {
   one(context, input, help) {
     const label = element("label", { htmlFor: context.id }, context.label);
     if (input.type === "checkbox") return element("div", { className: "field tick" }, element("div", {}, input, label), help);
-    return element("div", { className: "field" }, label, help, input);
+    return element("div", { className: "field" }, label, help, input, this.beside(this, context, input));
   }
 
   known(ways, value) {
@@ -390,7 +391,7 @@ export class Fields {
     const own = { ...context, needed: true, id: `${context.id}-value` };
     const input = this.isStored(schema, name) ? this.chosen(own, this.stored[name]) : this.control(schema, own);
     input.setAttribute("aria-label", context.label);
-    return [input];
+    return [input, this.beside(this, own, input)].filter(Boolean);
   }
 
   // Whether a value of this schema is the id of a stored object, of which there are some to choose from.

@@ -77,11 +77,12 @@ class DrEnsemble(ProblemOnData):
     model: ClassVar[str] = MODEL
     asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
-            *("power", "price", "utility", "discomfort_weight", "initial"),
-            *("policy", "concentration", "samples", "uncertainty"),
+            *("discomfort_weight", "price", "policy", "concentration", "samples"),
+            *("power", "utility", "initial", "uncertainty"),
         ),
         ALWAYS,
     )
+    in_proportion: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
 
     kind: Literal["dr_ensemble"]
     power: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=MAX_STATES)] | None = Field(

@@ -70,11 +70,11 @@ class OffPolicyEvaluation(ProblemOnData):
     )
     shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
+        "discount": "with the method moments of tabular features",
+        "regularization": "with the method moments of other features",
         "initial": "with methods that fit a value function",
         "features": "with the method importance_sampling, which reads none",
         "uncertainty": ALWAYS,
-        "discount": "with the method moments of tabular features",
-        "regularization": "with the method moments of other features",
     }
 
     kind: Literal["off_policy_evaluation"]

@@ -88,9 +88,9 @@ class Routing(ProblemOnData):
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
     shape: ClassVar[tuple[str, ...]] = ("zones",)
     asked_again: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("objective", "latency", "network"), "with the method counts"),
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
-        **dict.fromkeys(("network", "latency", "objective"), "with the method counts"),
     }
 
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
@@ -136,6 +136,11 @@ class Routing(ProblemOnData):
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
+
+    @classmethod
+    def fits(cls, field: str, sizes: Mapping[str, Any], public: RoutingPublic) -> bool:
+        """A network has a node for every zone, at least."""
+        return int(sizes["nodes"]) >= public.zones
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
         return super().free(public) if self.method == "gradient" else frozenset(self.asked_again)

@@ -1,0 +1,166 @@
+"""Other questions of what a job released, asked beside its answer: the fields that are free, and a job for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from pydantic import TypeAdapter
+from starlette.responses import JSONResponse, Response
+
+from discreet.dashboard import forms, job_forms, submissions
+from discreet.dashboard.pages import HEADERS
+from discreet.dashboard.sessions import Submitter, Viewer
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.intake.strict_json import loads
+from discreet.problems import KINDS
+from discreet.problems.base import Problem
+from discreet.usecases import asking, jobs, objects
+from discreet.usecases.requests import JobRequest
+from discreet.usecases.services import Services
+from discreet.web import bodies
+from discreet.web.security import CurrentServices
+from discreet_client import canonical
+
+router = APIRouter(include_in_schema=False)
+
+MOST_FIRST = 3
+"""Fields that stand beside an answer; all others are folded below them."""
+LONGEST_VALUE = 10_000
+"""Characters of a value that is turned beside an answer; what is longer is changed in the form of a job."""
+LONGEST_NAME = 200
+MOST_TRIES = 8
+"""Of one question whose jobs failed or were cancelled."""
+
+_REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
+
+
+@router.get("/jobs/{job_id}/ask")
+async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
+    """The schema of the fields that are free of this job, their values, and the stored objects that would fit."""
+    row = await jobs.find(services, viewer.principal, job_id)
+    free, public = await asking.free(services.database, viewer.principal, row)
+    if not free:
+        raise NotFound("nothing can be asked of this job again")
+    kind = KINDS[row["kind"]]
+    fitting = {
+        field: [
+            one
+            for one in await objects.page(services, viewer.principal, model, None, job_forms.MOST_STORED)
+            if kind.fits(field, one["sizes"], public)
+        ]
+        for field, model in kind.objects.items()
+        if field in free
+    }
+    return JSONResponse(await anyio.to_thread.run_sync(_fields, kind, row["problem"], free, fitting), headers=HEADERS)
+
+
+def _fields(
+    kind: type[Problem],
+    problem: Mapping[str, Any],
+    free: frozenset[str],
+    fitting: Mapping[str, list[dict[str, Any]]],
+) -> dict[str, Any]:
+    schema = kind.model_json_schema()
+    properties = {
+        name: {**schema["properties"][name], **({"x-scaled": True} if name in kind.in_proportion else {})}
+        for name in kind.asked_again
+        if name in free and name not in fitting and len(json.dumps(problem.get(name))) <= LONGEST_VALUE
+    }
+    values = {name: problem[name] for name in properties if problem.get(name) is not None}
+    stored: dict[str, list[dict[str, str]]] = {}
+    for name, rows in fitting.items():
+        named = problem.get(name) if isinstance(problem.get(name), str) else None
+        others = [job_forms.sized(one) for one in rows if one["id"] != named]
+        if others:  # whole objects are not sent: one stays as it was, or is named
+            stored[name] = [{"value": "", "label": "As it was"}, *others]
+            properties[name] = {"type": "string"}
+    order = [name for name in kind.asked_again if name in free]
+    first, more = ([name for name in part if name in properties] for part in (order[:MOST_FIRST], order[MOST_FIRST:]))
+    return {
+        "schema": {
+            "$defs": schema.get("$defs", {}),
+            "properties": properties,
+            "required": [name for name in schema.get("required", []) if name in values],
+        },
+        "values": values,
+        "stored": stored,
+        "first": first,
+        "more": more,
+    }
+
+
+@router.post("/jobs/{job_id}/ask")
+async def ask(job_id: str, request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """The job that answers the question, at price 0: one that was asked the same before, or a new one. The form has
+    `changes`: a JSON object of fields with their other values, null for the default."""
+    form = await forms.read(request)
+    row = await jobs.find(services, viewer.principal, job_id)
+    try:
+        changes = loads(form.get("changes", "").encode())
+        known = KINDS[row["kind"]].asked_again if row["kind"] in KINDS else {}
+        if not isinstance(changes, dict) or not changes.keys() <= known.keys():
+            raise InvalidInput("only what was not fixed at the release can be another", pointer="/problem")
+        found = await _asked(services, viewer, row, changes)
+    except (InvalidInput, NotFound, Conflict) as error:
+        return _refused(error)
+    return JSONResponse({"id": found["id"], "state": found["state"]}, headers=HEADERS)
+
+
+async def _asked(
+    services: Services, viewer: Viewer, row: dict[str, Any], changes: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    firsts = row["released_by"] or [row["id"]]
+    release = firsts[0] if len(firsts) == 1 else firsts
+    stored = jobs.problem_view(row, viewer.principal)
+
+    def question(changes: Mapping[str, Any]) -> tuple[JobRequest, bytes]:
+        problem = {**stored, **changes, "dataset": None, "release": release}
+        given = {name: value for name, value in problem.items() if value is not None}
+        asked = bodies.validate(_REQUEST, {"problem": given, "name": called(changes)})
+        return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
+
+    asked, text = await anyio.to_thread.run_sync(question, changes)
+    _, own = await anyio.to_thread.run_sync(question, {})
+    if text == own:
+        return row
+    digest = canonical.digest(json.loads(text))
+    for number in range(MOST_TRIES):
+        found = await jobs.submit(
+            services,
+            viewer.principal,
+            idempotency_key=f"asked/{digest}/{number}",
+            request=text,
+            problem=asked.problem,
+            privacy=None,
+            seed=None,
+            name=asked.name,
+        )
+        if found["state"] not in ("failed", "cancelled"):
+            return found
+    raise Conflict("this was asked often, and failed each time", code="job_ended")
+
+
+def called(changes: Mapping[str, Any]) -> str | None:
+    """What a job is called that asks again with these changes: `Objective user equilibrium, discomfort weight 2`."""
+    said = [f"{name} {_short(value)}".strip().replace("_", " ") for name, value in changes.items()]
+    text = ", ".join(said)
+    return text[:1].upper() + text[1:LONGEST_NAME] if text else None
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "as usual"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(str(one) if name == "type" else f"{name} {_short(one)}" for name, one in value.items())
+    return "of its own" if isinstance(value, list) else str(value)
+
+
+def _refused(error: DiscreetError) -> Response:
+    issues = job_forms.issues_view(getattr(error, "issues", []))
+    return JSONResponse({"detail": error.detail, "issues": issues}, submissions.status_of(error), HEADERS)
