@@ -84,6 +84,24 @@ def test_a_job_of_a_dataset_that_is_called_by_its_name(
     assert f"{made['name']} ({made['id']})" in str(unknown.exception)
 
 
+def test_a_job_begins_with_the_newest_stored_network_that_fits(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("begins with networks"), "COLUMNS": "80"}
+    both = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head in ((1, 2), (2, 1))]
+    with api_only.client(here["DISCREET_KEY"]) as client:
+        client.register(bodies.dataset(zones=2))
+        stored = [
+            client.networks.add({"nodes": nodes, "links": links}, name=name)
+            for nodes, links, name in ((3, both, "older"), (2, both, "fits"), (2, both[:1], "no way"), (1, [], "small"))
+        ]
+    said = answered(str(list(KINDS).index("routing") + 1), "1", "", "strict", "job.toml", **here)
+    assert "With what is stored as fits." in said
+    assert read_body(tmp_path / "job.toml")["problem"]["network"] == stored[1]["id"]
+    assert "made up" not in (tmp_path / "job.toml").read_text()
+
+
 def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text("[privacy]\nepsilon = 0.1000000000000000055\n")

@@ -6,7 +6,8 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from discreet_client.errors import ApiError, Unreachable
 
 if TYPE_CHECKING:
     from discreet.problems.base import Problem
+    from discreet_client.client import Client
 
 app = typer.Typer()
 
@@ -51,8 +53,9 @@ def init(
         "What is to be decided?", {name: f"{kind.title}. Private: {kind.private}" for name, kind in KINDS.items()}
     )
     kind = KINDS[name]
-    datasets = _datasets(name, state, server, key) if name in DATASETS else []
-    body = _body(name, kind, datasets)
+    there = partial(client_of, state, server, key)
+    datasets = _datasets(name, there) if name in DATASETS else []
+    body = _body(name, kind, datasets, there)
     body["name"] = typer.prompt("What do you call the job?", default=kind.title)
     problem = body["problem"]
     for field, schema in _numbers(kind, problem).items():
@@ -72,7 +75,7 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
     schema = kind.model_json_schema()["properties"]
     problem = body["problem"]
     yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
-    if kind.made_up:
+    if kind.made_up and not any(isinstance(problem.get(field), str) for field in kind.objects):
         yield from _comment(kind.made_up)
     if "name" in body:
         yield f"name = {value(body['name'])}"
@@ -147,18 +150,20 @@ def _chosen(question: str, choices: Mapping[str, str]) -> str:
         print(f"A number from 1 to {len(choices)} is needed.")
 
 
-def _datasets(kind: str, state: Path | None, server: str | None, key: str | None) -> list[Mapping[str, Any]]:
+def _datasets(kind: str, there: Callable[[], Client]) -> list[Mapping[str, Any]]:
     """Those of the kind that a server has; none where none is found."""
     try:
-        with client_of(state, server, key) as client:
+        with there() as client:
             return [one for one in client.datasets() if one["kind"] == kind]
     except (DiscreetError, ApiError, Unreachable) as error:
         print(f"(No server's datasets are offered: {error})")
         return []
 
 
-def _body(name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The example of the kind, or one that fits the dataset that is chosen."""
+def _body(
+    name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]], there: Callable[[], Client]
+) -> dict[str, Any]:
+    """The example of the kind, or one that fits the dataset that is chosen, with what is stored where that fits."""
     from discreet.problems import DATASETS  # noqa: PLC0415
 
     offered = {one["id"]: printable(f"{one['name']} ({one['id']})") for one in datasets}
@@ -166,8 +171,23 @@ def _body(name: str, kind: type[Problem], datasets: Sequence[Mapping[str, Any]])
     if not found:
         return {**kind.example()}
     dataset = next(one for one in datasets if one["id"] == found)
-    body = kind.example_for(DATASETS[name].read_public(dataset["public"]))
-    return {**body, "problem": {**body["problem"], "dataset": found}}
+    public = DATASETS[name].read_public(dataset["public"])
+    with there() as client:
+        stored = {field: list(getattr(client, f"{model.type}s").list()) for field, model in kind.objects.items()}
+        names = {one["id"]: one["name"] for rows in stored.values() for one in rows}
+        for example in kind.examples_for(public, stored):
+            body = {**example, "problem": {**example["problem"], "dataset": found}}
+            given = [body["problem"].get(field) for field in kind.objects]
+            named = [names[one] for one in given if isinstance(one, str)]
+            if not named:
+                break
+            try:
+                client.plan(body)
+            except ApiError:  # a network may lack a road between two zones
+                continue
+            print(f"With what is stored as {printable(', '.join(named))}.")
+            break
+    return body
 
 
 def _numbers(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,14 +12,19 @@ import anyio.to_thread
 from pydantic import TypeAdapter
 
 from discreet.dashboard import rounding
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
+from discreet.storage.tenants import Principal
+from discreet.usecases import objects
 from discreet.usecases.requests import JobRequest, RehearsalRequest
+from discreet.usecases.services import Services
 from discreet.web import bodies
 from discreet.web.problem_details import of_error
 
 NO_DATASET = "dst_…"
+MOST_STORED = 50
+"""Stored objects, newest first, that an example is looked for among."""
 SMALL = 1e-4
 """Of an epsilon that is left: too small to be asked for."""
 
@@ -35,15 +40,42 @@ def example_text(kind: str) -> str:
     return as_text(body)
 
 
-def example_on(dataset: Mapping[str, Any], largest: float) -> str:
-    """An example that fits the public part of a registered dataset; it asks for no more than half of the largest
-    epsilon that still passes."""
+async def example_on(
+    services: Services, principal: Principal, dataset: Mapping[str, Any], largest: float
+) -> tuple[str, list[str]]:
+    """An example that fits the public part of a registered dataset, with stored objects where some do, and what these
+    are called; it asks for no more than half of the largest epsilon that still passes."""
     kind = KINDS[dataset["kind"]]
-    body = kind.example_for(DATASETS[dataset["kind"]].read_public(dataset["public"]))
-    problem, privacy = dict(body["problem"]), dict(body["privacy"])
-    if SMALL < largest < 2 * privacy["epsilon"]:
-        privacy["epsilon"] = float(rounding.down(largest / 2))
-    return as_text({"problem": {"kind": problem.pop("kind"), "dataset": dataset["id"], **problem}, "privacy": privacy})
+    stored = {
+        field: await objects.page(services, principal, model, None, MOST_STORED)
+        for field, model in kind.objects.items()
+    }
+    names = {row["id"]: row["name"] for rows in stored.values() for row in rows}
+    sized = {field: [{"id": row["id"], **row["sizes"]} for row in rows] for field, rows in stored.items()}
+
+    def read() -> list[dict[str, Any]]:
+        return list(kind.examples_for(DATASETS[dataset["kind"]].read_public(dataset["public"]), sized))
+
+    for body in await anyio.to_thread.run_sync(read):
+        problem, privacy = dict(body["problem"]), dict(body["privacy"])
+        if SMALL < largest < 2 * privacy["epsilon"]:
+            privacy["epsilon"] = float(rounding.down(largest / 2))
+        whole = {"kind": problem.pop("kind"), "dataset": dataset["id"], **problem}
+        named = [value for field in kind.objects if isinstance(value := problem.get(field), str)]
+        if not named or await _planned(services, principal, {"problem": whole, "privacy": privacy}):
+            break
+    return await shown({"problem": whole, "privacy": privacy}), [names[one] for one in named]
+
+
+async def _planned(services: Services, principal: Principal, body: Mapping[str, Any]) -> bool:
+    """Whether a plan can be made of a job: a stored network may lack a road between two zones. What was planned is
+    kept, so that the page's own question after its price costs no second plan."""
+    try:
+        asked = await anyio.to_thread.run_sync(bodies.validate, _REQUEST, body)
+        await services.planner.plan(services.database, principal, asked.problem, asked.privacy, None)
+    except (InvalidInput, NotFound):
+        return False
+    return True
 
 
 def again_text(problem: Mapping[str, Any], job_id: str) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
@@ -34,6 +35,8 @@ from discreet.problems.synthesis import Synthesis
 ALWAYS = "always"
 MOST_PLANS = 16
 """Made in search of a rho."""
+MOST_TRIED = 3
+"""Stored objects that an example is made with, until one does."""
 RHO_TOLERANCE = 1e-3
 """Part of a rho that may be left: the noise is then at most half of that larger than it would have to be."""
 
@@ -131,6 +134,18 @@ class Problem(Frozen):
         body = cls.example()
         body["problem"].pop("dataset", None)
         return body
+
+    @classmethod
+    def examples_for(cls, public: Any, stored: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+        """`example_for` with stored objects in the place of made-up ones, best first: the newest that fit, and at last
+        with none. `stored`: by field those of the tenant, newest first, each with its `id` and sizes. Whether one does
+        for these data is only known when a plan is made of it."""
+        body = cls.example_for(public)
+        for field, rows in stored.items():
+            fitting = (row["id"] for row in rows if cls.fits(field, row, public))
+            for object_id in islice(fitting, MOST_TRIED):
+                yield {**body, "problem": {**body["problem"], field: object_id}}
+        yield body
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

@@ -131,7 +131,7 @@ async def _page(
     if living and viewer.may("owner", "analyst"):
         dataset = await datasets.find(services, viewer.principal, living[-1]["id"])
         largest = await budgets.largest_request(services, viewer.principal, account_id)
-        proposal = await anyio.to_thread.run_sync(submissions.example_on, dataset, largest)
+        proposal = (await submissions.example_on(services, viewer.principal, dataset, largest))[0]
     return render(
         request,
         "budget.html",

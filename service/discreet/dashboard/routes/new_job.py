@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -63,11 +64,11 @@ async def show_form(
     if chosen is None:
         chosen = next((row for row in rows if row["kind"] == kind), None)
     if chosen is None:
-        text = submissions.example_text(kind)
+        text, named = submissions.example_text(kind), list[str]()
     else:
         largest = await budgets.largest_request(services, viewer.principal, chosen["account_id"])
-        text = await anyio.to_thread.run_sync(submissions.example_on, chosen, largest)
-    return await show(kind=kind, dataset=chosen, text=text, example=True)
+        text, named = await submissions.example_on(services, viewer.principal, chosen, largest)
+    return await show(kind=kind, dataset=chosen, text=text, example=True, named=named)
 
 
 @router.post("/jobs/new")
@@ -178,6 +179,7 @@ async def _form(
     again: str | None = None,
     around: str | None = None,
     example: bool = False,
+    named: Sequence[str] = (),
     leaves: list[dict[str, Any]] | None = None,
 ) -> Response:
     recent = await jobs.page(services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS)
@@ -192,6 +194,7 @@ async def _form(
         again=again,
         around=around,
         example=example,
+        named=named,
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
         kinds=list(KINDS),
