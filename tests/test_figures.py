@@ -88,6 +88,17 @@ def test_formats(tmp_path: Path, ending: str) -> None:
     assert path.read_bytes().startswith(start)
 
 
+def test_zones_have_their_names(tmp_path: Path) -> None:
+    """Also such as no circle holds, that are too long, or that matplotlib would read as mathematics."""
+    path = tmp_path / "a.svg"
+    for names in (["Inn", "$\\frac{$ --> Mill", "x" * 60], ["1", "22", "333"]):
+        figures.draw_link_flows(ring(3), np.ones(3), path, names=names)
+        text = path.read_text()
+        assert [one for one in names if f"<!-- {one} -->" not in text] == (names[1:] if "Inn" in names else [])
+    figures.draw_link_flows(ring(3), np.ones(3), path, names=["Inn", "$\\frac{$ --> Mill", "x" * 60])
+    assert f"<!-- {'x' * figures.LONGEST_NAME}… -->" in path.read_text()
+
+
 def test_drawing_leaves_pyplot_alone(tmp_path: Path) -> None:
     figures.draw_link_flows(ring(3), np.ones(3), tmp_path / "a.png")
     pyplot = sys.modules.get("matplotlib.pyplot")  # another test may have imported it

@@ -205,6 +205,20 @@ def width(polygon: Any) -> float:
     return float(np.hypot(*(polygon[1] - polygon[0])))
 
 
+def test_zones_are_called_as_their_network_calls_them(routed: Solved) -> None:
+    problem, plan, result = routed
+    names = ["Inn", "Mill <b>", "12", "no zone"]
+    told = {"values": {}, "noise_dominates": {"demand": [False, True, True]}}
+    named = {**problem, "network": {**problem["network"], "node_names": names}}
+    demand = by_name(result_charts(named, plan, {**result, "uncertainty": told}))["demand"]
+    (trace,) = demand.figure["data"]
+    assert trace["x"] == trace["y"] == ["Inn", "Mill &lt;b&gt;", "12"]  # plotly reads markup
+    assert demand.table.rows[0] == ("12", "Mill <b>", "6")
+    assert "mostly noise: 2 of 3 (Mill <b>, 12)" in demand.caption
+    (plain,) = by_name(result_charts(*routed))["demand"].figure["data"]
+    assert plain["x"] == ["1", "2", "3"]
+
+
 def test_intervals_are_whiskers_and_rows_of_noise_are_named(routed: Solved) -> None:
     problem, plan, result = routed
     flows, demand = np.array(result["link_flows"]), np.array(result["demand"])

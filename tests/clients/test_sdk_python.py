@@ -622,6 +622,29 @@ def test_an_answer_in_a_notebook() -> None:
     assert RoutingAnswer(document, {}).frame("demand").columns.name == "destination"
 
 
+def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
+    uncertainty = {"level": 0.9, "values": {}, "noise_dominates": {}}
+    result = {
+        "demand": [[0.0, 2.5], [1.0, 0.0]],
+        "link_flows": [1.0, 2.0],
+        "policy": [{"origin": 1, "destination": 2, "paths": []}],
+        "uncertainty": uncertainty,
+    }
+    answer = RoutingAnswer({"job": {"kind": "routing"}, "certificate": {}, "result": result}, {})
+    names = {"origin": ["Inn", "Mill"], "destination": ["Inn", "Mill"]}
+    demand = answer.frame("demand", called=names)
+    assert (demand.loc["Inn", "Mill"], demand.loc["Mill", "Inn"]) == (2.5, 1.0)
+    assert answer.frame("demand", intervals=True, called=names).loc[("Inn", "Mill"), "demand"] == 2.5
+    assert answer.frame("policy", called=names)[["origin", "destination"]].values.tolist() == [["Inn", "Mill"]]
+    assert answer.frame("link_flows", called={**names, "link": ["High Street", "back"]}).index.tolist() == [
+        "High Street",
+        "back",
+    ]
+    for field in ("demand", "policy"):
+        with pytest.raises(ValueError, match="destination: 2 positions, and 1 names"):
+            answer.frame(field, called={"destination": ["Inn"]})
+
+
 def test_answers_draw_themselves_as_their_pages_do(service: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies_of = examples(8)
     with service.client() as client:

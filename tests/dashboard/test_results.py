@@ -207,7 +207,7 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
     problem = {"kind": "routing", "network": {"nodes": 8, "links": links}}
     said = {"values": {}, "noise_dominates": {"link_flows": [False, True], "demand": [True] + [False] * 7}}
     text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
-    _, told, _ = _read(text, problem)
+    _, told, _, _ = _read(text, problem)
     assert {name: shown for name, shown, _ in told} == {
         "link_flows": "1 of 2 rows is only noise: 1 (8 \u2192 6)",
         "demand": "1 of 8 rows is only noise: zone 1",
@@ -337,6 +337,10 @@ def test_a_saved_page_runs_and_asks_for_nothing_of_names(
             shown = visitor.get(address)
             assert not [tag for tag, values in shown.tags if tag == "img" or "onerror" in values], address
             assert not [link for link in shown.links if not link.startswith(("/", "#"))], address
+        policy = visitor.get(f"/jobs/{job}/policy?origin=1&destination=2")
+        assert f"From 0{HOSTILE} to 1{HOSTILE}: " in policy.text
+        chosen = [values for tag, values in policy.tags if tag == "option" and "selected" in values]
+        assert [one["value"] for one in chosen] == ["1", "2"]
         for name in ("network", "loads", "demand"):
             chart = visitor.http.get(f"/jobs/{job}/charts/{name}.json").text
             assert "<a" not in chart

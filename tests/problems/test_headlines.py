@@ -65,7 +65,7 @@ def test_large_figures_are_in_millions_with_their_interval() -> None:
 
 def test_a_sentence_that_cannot_be_made_hides_no_result() -> None:
     assert stored_headline({"kind": "rehearsal"}, {"no rows": 1}) is None
-    assert _read(b'{"no rows": 1}', {"kind": "rehearsal"}) == ({"no rows": 1}, [], [])
+    assert _read(b'{"no rows": 1}', {"kind": "rehearsal"}) == ({"no rows": 1}, [], [], [])
     assert headlines_of({"kind": "of the future"}, {"answer": 1}) == []
     assert stored_headline({"kind": "of the future"}, {"answer": 1}) is None
 

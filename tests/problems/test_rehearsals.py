@@ -13,6 +13,7 @@ from discreet.errors import InvalidInput
 from discreet.figures.style import ON_DARK
 from discreet.privacy.units import EPSILON_UNIT, Price
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.answers import headlines_of
 from discreet.problems.budgets import budgeted
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
@@ -134,6 +135,15 @@ def test_an_error_as_large_as_what_is_sought_is_named() -> None:
         assert row["no_better_than_zero"] is named, answer
 
 
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].synthesis is not None))
+def test_what_matters_is_a_field_of_the_result_and_comes_first(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(rehearsals, "MOST_RUNS", 1)
+    matters = KINDS[kind].matters
+    assert set(matters) <= KINDS[kind].Fields.__annotations__.keys()
+    _, result = rehearsed(kind, epsilons=[2])
+    assert result["rows"][0]["quantity"] == matters[0]
+
+
 def test_errors_fall_with_epsilon() -> None:
     asked, result = rehearsed("routing", epsilons=[0.5, 50])
     by_cell = {(row["method"], row["quantity"], row["epsilon"]): row for row in result["rows"]}
@@ -144,9 +154,10 @@ def test_errors_fall_with_epsilon() -> None:
         assert low["half_width"] > high["half_width"]
         assert low["runs"] == rehearsals.MOST_RUNS
     charts = charts_of(asked.model_dump(mode="json"), {}, result)
-    assert [chart.title for chart in charts][:1] == ["Error of link flows"]
+    assert [chart.title for chart in charts][:2] == ["Error of total travel time", "Error of link flows"]
+    assert "total travel time" in headlines_of({"kind": "rehearsal"}, result)[0].text
     assert {line["name"] for line in charts[0].figure["data"]} >= {"counts", "counts, interval ±"}
-    assert len(charts[0].table.rows) == len([row for row in result["rows"] if row["quantity"] == "link_flows"])
+    assert len(charts[0].table.rows) == len([row for row in result["rows"] if row["quantity"] == "total_travel_time"])
 
 
 def test_what_no_plan_can_be_made_of_is_named_and_the_rest_is_rehearsed() -> None:

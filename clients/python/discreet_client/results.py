@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -190,15 +190,27 @@ class Answer:
             raise MissingExtra("pyarrow", "arrow", f"the large field {name!r}") from None
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet[name]))
 
-    def frame(self, name: str, *, intervals: bool = False) -> pandas.DataFrame:
+    def frame(
+        self, name: str, *, intervals: bool = False, called: Mapping[str, Sequence[str]] | None = None
+    ) -> pandas.DataFrame:
         """A field as a pandas DataFrame: of a large field its table, of a list of objects one row each, of an array
         of one or two dimensions its rows and columns, of one with more one row a number with its positions.
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper` (of its interval)
         and `only_noise` (whether it, or its row, is mostly noise) beside it.
 
+        called: what the positions of an axis are called, in their order: `{"origin": names, "destination": names}` with
+        a network's `node_names`, for example. Of a list of objects the columns of these names, whose numbers count from
+        1, get the names too. ValueError where there are fewer names than positions.
+
         MissingExtra without pandas, which is an extra of this package.
         """
+        frame = self._frame(name, intervals)
+        for axis, names in (called or {}).items():
+            frame = _with_names(frame, axis, names)
+        return frame
+
+    def _frame(self, name: str, intervals: bool) -> pandas.DataFrame:
         try:
             import pandas  # noqa: PLC0415 - optional
         except ImportError:
@@ -245,6 +257,23 @@ class Answer:
         if value.ndim == 1:
             return pandas.RangeIndex(value.size, name=axes[0])
         return pandas.MultiIndex.from_product([range(size) for size in value.shape], names=axes)
+
+
+def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:
+    """The frame with these names for an axis: an index or the columns, which count from 0, or a column of numbers from
+    1. Nothing changes where the frame has no such axis."""
+    if axis in frame.columns:
+        if (most := int(frame[axis].max())) > len(names):
+            raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
+        return frame.assign(**{axis: [names[number - 1] for number in frame[axis]]})
+    for place, labels in enumerate((frame.index, frame.columns)):
+        if axis in labels.names:
+            level = labels.names.index(axis)
+            most = int(labels.get_level_values(level).max()) + 1
+            if most > len(names):
+                raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
+            return frame.rename(dict(enumerate(names)), axis=place, level=level if labels.nlevels > 1 else None)
+    return frame
 
 
 def _array(value: Any) -> Any:

@@ -48,6 +48,8 @@ class Answer:
     altered: str | None
     """Why a stored result is not shown."""
     charts: list[Chart]
+    zone_names: list[str]
+    """What zones are called whose paths can be looked up; none where by their numbers, or where there are no such."""
 
     @property
     def mostly_noise(self) -> bool:
@@ -77,6 +79,7 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     result: dict[str, Any] | None = None
     told: list[Told] = []
     headlines: list[Headline] = []
+    zone_names: list[str] = []
     certificate: dict[str, Any] | None = None
     altered: str | None = None
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
@@ -84,7 +87,7 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
             _, text, certificate = await jobs.result(services, viewer.principal, job_id)
             async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
                 problem = await objects.filled_text(services, viewer.principal, row["problem"])
-                result, told, headlines = await anyio.to_thread.run_sync(_read, text, problem)
+                result, told, headlines, zone_names = await anyio.to_thread.run_sync(_read, text, problem)
                 del problem
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
@@ -103,10 +106,11 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         certificate,
         altered,
         [] if altered else await results.charts_of(services, viewer, row),
+        zone_names,
     )
 
 
-def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline]]:
+def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline], list[str]]:
     result: dict[str, Any] = json.loads(text)
     called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, field: None)
     told = [
@@ -118,4 +122,4 @@ def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[To
     except Exception:  # a sentence that cannot be made is no reason to hide the result
         log.exception("a result has no headline", kind=problem["kind"])
         headlines = []
-    return result, told, headlines
+    return result, told, headlines, results.zone_names(problem, result)

@@ -109,6 +109,7 @@ async def show_policy(
     context: dict[str, Any] = {
         "job": jobs.view(found.row, viewer.principal),
         "zones": zones,
+        "zone_names": zone_names(found.row["problem"], found.result),
         "origin": origin,
         "destination": destination,
         "paths": None,
@@ -128,6 +129,14 @@ async def show_policy(
         text = environment.get_template("results/policy_answer.html").render(**context)
         return Response(text, media_type="text/html", headers=HEADERS)
     return render(request, "results/policy.html", charts=charts, **context)
+
+
+def zone_names(problem: dict[str, Any], result: dict[str, Any]) -> list[str]:
+    """What zones are called between which a result has paths; none where they have numbers alone, or there are none."""
+    if not has_pairs(problem["kind"]):
+        return []
+    names: list[str] | None = charts_module(problem["kind"]).zone_names(problem, result)
+    return names or []
 
 
 def has_pairs(kind: str) -> bool:

@@ -132,11 +132,12 @@ class Blocks:
     edges: NDArray[np.int64]
 
     @classmethod
-    def of(cls, size: int, first: int = 0, most: int = BLOCKS) -> Blocks:
-        """`first`: the number of the first row in labels."""
+    def of(cls, size: int, first: int = 0, most: int = BLOCKS, names: Sequence[str] | None = None) -> Blocks:
+        """`first`: the number of the first row in labels; `names`: what rows are called instead."""
+        called = [str(first + row) for row in range(size)] if names is None else list(names)
         edges = np.unique(np.linspace(0, size, min(size, most) + 1).astype(np.int64))
         labels = [
-            str(first + low) if high == low + 1 else f"{first + low}\u2013{first + high - 1}"
+            called[low] if high == low + 1 else f"{called[low]}\u2013{called[high - 1]}"
             for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         ]
         return cls(tuple(labels), edges)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ from discreet.solvers.traffic.traffic_assignment import Network
 MARGIN, KEYS = 0.35, 1.55  # inches
 SMALLEST_LABEL = 4.0
 """Node numbers that would be smaller than this many points are left out."""
+NAME_POINTS = 7.0
+LONGEST_NAME = 24
+"""Characters of a name in a picture."""
 COLOURS = LinearSegmentedColormap.from_list("load", LOADS)
 
 
@@ -31,14 +35,16 @@ def draw_link_flows(
     *,
     coordinates: ArrayLike | None = None,
     title: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> None:
     """Draw the network as a picture file: .png, .svg or .pdf.
 
     `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on the right of the line
     from tail to head, as wide as its flow and coloured by flow / capacity; links without flow are hairlines. Zones are
-    numbered circles, other nodes dots. `coordinates`: float64[nodes, 2], any unit, x to the right and y upward; without
-    them a layout of the network by distances in links, always the same. Raises InvalidInput where a length does not
-    fit, a figure is not finite or negative, or the file has another format.
+    circles with their numbers, or what `names` (one a node) calls them; other nodes dots. `coordinates`:
+    float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network by distances in
+    links, always the same. Raises InvalidInput where a length does not fit, a figure is not finite or negative, or the
+    file has another format.
     """
     flow = np.asarray(link_flows, dtype=np.float64)
     if flow.shape != network.tail.shape:
@@ -74,7 +80,8 @@ def draw_link_flows(
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     links = PolyCollection(list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2)
     chart.add_collection(links)
-    _draw_nodes(chart, where, network.zones, radius)
+    numbers = [str(node) for node in range(1, network.nodes + 1)]
+    _draw_nodes(chart, where, network.zones, radius, numbers if names is None else list(names))
 
     _draw_load_key(figure, links, width, height)
     _draw_width_key(figure, most, widest, width)
@@ -83,7 +90,7 @@ def draw_link_flows(
     figure.savefig(path, format=kind)
 
 
-def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats) -> None:
+def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats, names: Sequence[str]) -> None:
     chart.add_collection(
         EllipseCollection(
             2 * radius,
@@ -98,10 +105,22 @@ def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats) -> None:
             zorder=3,
         )
     )
-    points = min(11.0, 2 * float(radius.max()) / POINT * min(0.5, 1.15 / len(str(zones))))
+    room = 2 * float(radius.max()) / POINT
+    longest = max((len(name) for name in names[:zones]), default=1)
+    points = min(11.0, room * min(0.5, 1.15 / longest))
+    above = points < SMALLEST_LABEL and longest > len(str(zones))  # names that no circle holds stand above theirs
+    if above:
+        points = NAME_POINTS if room >= SMALLEST_LABEL else 0.0
     if points >= SMALLEST_LABEL:
-        for node, (x, y) in enumerate(where[:zones].tolist(), start=1):
-            chart.text(x, y, str(node), size=points, color=INK, ha="center", va="center_baseline", zorder=4)
+        for name, (x, y) in zip(names, where[:zones].tolist(), strict=False):
+            text = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+            height, side = (y + float(radius.max()), "bottom") if above else (y, "center_baseline")
+            chart.text(x, height, _plain(text), size=points, color=INK, ha="center", va=side, zorder=4)
+
+
+def _plain(text: str) -> str:
+    """A name as it is: matplotlib would read what stands between dollars as mathematics."""
+    return text.replace("$", r"\$")
 
 
 def _draw_load_key(figure: Figure, links: PolyCollection, left: float, height: float) -> None:

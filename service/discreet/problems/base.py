@@ -64,6 +64,9 @@ class Problem(Frozen):
     """None: the data are in the problem itself, or with agents."""
     Fields: ClassVar[Any] = ResultFields
     """The fields of its results, as the contract publishes them."""
+    matters: ClassVar[tuple[str, ...]] = ()
+    """Fields of its results that people ask for, most of all first: a rehearsal begins with them. Others follow in the
+    order of the result."""
     synthesis: ClassVar[Synthesis | None] = None
     """How data of its datasets are made up for rehearsals; None: they are not."""
     made_up: ClassVar[str] = ""

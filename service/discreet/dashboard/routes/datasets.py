@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from discreet.dashboard.sessions import Owner, Reader
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
+from discreet.problems.numbers import PRESETS
 from discreet.usecases import budgets, datasets, erasure
 from discreet.usecases.requests import DatasetRequest
 from discreet.web import bodies, uploads
@@ -62,7 +64,7 @@ async def show_form(request: Request, services: CurrentServices, viewer: Owner, 
         "name": "",
         "public": submissions.as_text(given["public"]),
         "mode": "private",
-        "epsilon": str(given["cap"]["epsilon"]),
+        "epsilon": str(min(Decimal(str(given["cap"]["epsilon"])), PRESETS["loose"])),
         "delta": str(given["cap"].get("delta", 0)),
         "account": "",
     }

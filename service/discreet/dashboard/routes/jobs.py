@@ -187,6 +187,7 @@ async def _job_page(
         mostly_noise=found.mostly_noise,
         not_converged=found.not_converged,
         tells_figures=submissions.tells_figures(row["kind"], found.certificate),
+        zone_names=found.zone_names,
         may_ask=any(one in (found.certificate or {}) for one in ("release_digest", "follows_from")),
         has_pairs=results.has_pairs(row["kind"]),
         charts=found.charts,

@@ -68,6 +68,7 @@ class DrEnsemble(ProblemOnData):
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
+    matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
         "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "

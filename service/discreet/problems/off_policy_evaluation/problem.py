@@ -63,6 +63,7 @@ class OffPolicyEvaluation(ProblemOnData):
     published: ClassVar[str] = "what another policy would have been worth"
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
+    matters: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
         "Features, discount and where people begin (`initial`) are made up: coordinates are taken to lie between 0 "

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -194,7 +195,7 @@ class Rehearsal(Problem):
             (one, type(problem).model_validate(one["problem"]), Plan.model_validate(one["plan"]))
             for one in parameters["runs"]
         ]
-        names = list(_numeric(truth))
+        names = sorted(_numeric(truth), key=partial(_rank, problem.matters))
         found: list[list[dict[str, Any]]] = [[] for _ in runs]
         began = time.process_time()
         for number in range(MOST_RUNS):
@@ -254,6 +255,11 @@ def _numeric(answer: dict[str, Any]) -> Iterator[str]:
     for name, value in answer.items():
         if name in (told or answer) and name != "tables" and _array(value) is not None:
             yield name
+
+
+def _rank(first: tuple[str, ...], name: str) -> int:
+    """The place of a field among those that matter; all others are behind, in the order in which they come."""
+    return first.index(name) if name in first else len(first)
 
 
 def _array(value: Any) -> Any:

@@ -46,7 +46,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         charts.append(_loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows")))
     demand = np.array(result.get("demand", ()))
     if demand.size:
-        charts.append(_demand(demand, plan, result))
+        charts.append(_demand(demand, plan, result, zone_names(problem, result)))
     return charts
 
 
@@ -62,6 +62,15 @@ def row_names(problem: dict[str, Any], field: str) -> list[str] | None:
             for place, link in enumerate(roads.links)
         ]
     return None
+
+
+def zone_names(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[str] | None:
+    """What the network calls the zones, which are the first of its nodes; None where they have numbers alone."""
+    names = problem["network"].get("node_names")
+    if names is None:
+        return None
+    zones = len(result.get("demand", ())) or max((pair["origin"] for pair in result.get("policy", ())), default=None)
+    return [str(name) for name in names[:zones]]
 
 
 def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
@@ -319,23 +328,29 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     )
 
 
-def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any]) -> Chart:
+def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any], names: Sequence[str] | None) -> Chart:
     ends = interval_of(result, "demand")
+    called = [str(zone) for zone in range(1, len(demand) + 1)] if names is None else list(names[: len(demand)])
     noisy = result.get("uncertainty", {}).get("noise_dominates", {}).get("demand", [])
-    origins = [str(zone + 1) for zone in np.flatnonzero(noisy).tolist()]
+    origins = [called[zone] for zone in np.flatnonzero(noisy).tolist()]
     says = ""
     if origins:
         named = f"{', '.join(origins[:NAMED_ORIGINS])}{', …' if len(origins) > NAMED_ORIGINS else ''}"
         says = f" Rows that are mostly noise: {len(origins)} of {len(demand)} ({named})."
     rows = [
-        (*row, *(() if ends is None else (float(end[row[0] - 1, row[1] - 1]) for end in ends)))
-        for row in largest(demand, first=1)
+        (
+            *(one + 1 if names is None else called[one] for one in (origin, destination)),
+            trips,
+            *(() if ends is None else (float(end[origin, destination]) for end in ends)),
+        )
+        for origin, destination, trips in largest(demand)
     ]
-    blocks = Blocks.of(len(demand), first=1)
+    blocks = Blocks.of(len(demand), names=called)
+    labels = [plain(one) for one in blocks.labels]
     trace = heat(
         blocks.sums(demand),
-        x=blocks.labels,
-        y=blocks.labels,
+        x=labels,
+        y=labels,
         hover="from %{y} to %{x}: %{z} trips",
         title="trips a period",
     )
@@ -358,7 +373,7 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
     network = RoadNetwork.model_validate(problem["network"])
     flows = field(result, "link_flows")
     places = network.places() if coordinates is None else coordinates
-    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=places)
+    draw_link_flows(network.arrays(network.nodes), flows, path, coordinates=places, names=network.node_names)
 
 
 def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:

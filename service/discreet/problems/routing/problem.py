@@ -84,6 +84,7 @@ class Routing(ProblemOnData):
     words: ClassVar[Mapping[str, str]] = {"assignment": "Steps of the assignment, at most"}
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
     Fields: ClassVar[Any] = RoutingResult
+    matters: ClassVar[tuple[str, ...]] = ("total_travel_time",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
     shape: ClassVar[tuple[str, ...]] = ("zones",)
