@@ -69,6 +69,8 @@ def test_a_slider_brings_another_answer_at_price_0(
         page = opened(seen, jobs["dr_ensemble"])
         slider = page.get_by_role("slider", name="Discomfort weight: slider")
         assert (slider.get_attribute("aria-valuetext"), slider.input_value()) == ("1", "0.5")
+        slider.press("ArrowRight")
+        assert slider.get_attribute("aria-valuetext") == "1.1"  # no key is pressed in vain
         slider.press("PageUp")
         value = float(page.get_by_label("Discomfort weight", exact=True).input_value())
         assert value > 1

@@ -230,7 +230,10 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
     }
     file = tmp_path / "feeder.csv"
     cells = [("a", "00:00", "0,5"), ("a", "00:15", "2,5"), ("b", "00:00", "0,1"), ("b", "00:15", "0,2")]
-    file.write_text("meter;when;kW\n" + "".join(f"{who};10/02/2026 {time};{kw}\n" for who, time, kw in cells))
+    lacking = [("b", "00:00", ""), ("b", "00:15", "N/A")]  # a meter that was read again
+    file.write_text(
+        "meter;when;kW\n" + "".join(f"{who};10/02/2026 {time};{kw}\n" for who, time, kw in [*cells, *lacking])
+    )
     with people.tab() as seen:
         page = seen.page
         seen.login(people.keys["owner"])
@@ -244,7 +247,9 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
         page.get_by_text("has no time zone: say above how your clocks stand against UTC").first.wait_for()
         page.get_by_label("Your clocks against UTC").fill("+01:00")
-        page.get_by_text("4 rows, and every cell is of the right form.").wait_for()
+        page.get_by_text("kw: a cell in line 6 is empty; one more is wrong.").wait_for()
+        page.get_by_label("Leave out readings without a value").press("Space")
+        page.get_by_text("6 rows, and every cell is of the right form. 2 of them are left out by your rules").wait_for()
         page.get_by_role("button", name="Upload and register").press("Enter")
         page.get_by_role("link", name="New job on it").wait_for()
         dataset = page.url.partition("?")[0].rpartition("/")[2]
@@ -598,6 +603,22 @@ def problems_of(seen: Watched, axe: str) -> list[str]:
         found.append(f"{address}: {wide} pixels wide on a phone: {page.evaluate(WIDE)}")
     page.set_viewport_size({"width": 1280, "height": 720})
     return found
+
+
+def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(people: Tenant, axe: str) -> None:
+    """With every field that is free open, an answer beside the first, and one that is refused."""
+    with people.tab() as seen:
+        page = seen.page
+        seen.login(people.keys["owner"])
+        seen.go(people.job("dr_ensemble"))
+        page.get_by_text("More that is free to ask").press("Enter")
+        page.get_by_role("slider", name="Discomfort weight: slider").press("ArrowRight")
+        page.locator("[data-ask-status]", has_text="below, beside the first answer").wait_for()
+        seen.draw()
+        found = problems_of(seen, axe)
+        page.get_by_label("Discomfort weight", exact=True).fill("none")
+        page.get_by_text("Not asked as it stands").wait_for()
+        assert not [*found, *problems_of(seen, axe)]
 
 
 def test_other_tenants_have_no_pages_here(people: Tenant) -> None:

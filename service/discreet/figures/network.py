@@ -23,7 +23,7 @@ MARGIN, KEYS = 0.35, 1.55  # inches
 SMALLEST_LABEL = 4.0
 """Node numbers that would be smaller than this many points are left out."""
 NAME_POINTS = 7.0
-LONGEST_NAME = 24
+LONGEST_NAME = 16
 """Characters of a name in a picture."""
 COLOURS = LinearSegmentedColormap.from_list("load", LOADS)
 

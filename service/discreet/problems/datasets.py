@@ -75,6 +75,8 @@ class Column:
     """Where its numbers are those of periods: how long one is, so that a file may say times."""
     owner: bool = False
     """Whether it says whose a row is: what hides one value of it hides all its rows."""
+    gaps: bool = False
+    """Whether a row without a value of it may be left out before anything is sent: what it lacks is a gap then."""
 
 
 class Dataset(DatasetSettings):

@@ -2,7 +2,8 @@
 
 import { element, isRaw } from "./fields.js";
 
-const STEPS = 200;
+const STEPS = 200; // of a range that is turned evenly
+const DECADE_STEPS = 25; // of a factor of ten: each changes the second digit, so that no key is pressed in vain
 const WIDE = 1000; // a range of more than so many times its least number is turned by factors
 const AROUND = 100; // so many times less and more than it is
 const TIMES = 10; // what a whole list may be made larger or smaller by
@@ -28,7 +29,7 @@ export function scale(schema, value) {
   const from = Math.max(middle / AROUND, least > 0 ? least : 0);
   const to = Math.min(middle * AROUND, most);
   const at = (place) => clamp((whole ? Math.round : rounded)(from * (to / from) ** place), from, to);
-  return { at, place: (one) => (one > 0 ? Math.log(one / from) / Math.log(to / from) : 0), step: 1 / STEPS };
+  return { at, place: (one) => (one > 0 ? Math.log(one / from) / Math.log(to / from) : 0), step: 1 / Math.max(2, Math.round(DECADE_STEPS * Math.log10(to / from))) };
 }
 
 function range(context, attributes) {
@@ -71,7 +72,7 @@ function proportion(fields, context, input) {
   let first = context.holder[context.name];
   const isNumbers = (one) => Array.isArray(one) && one.every((part) => typeof part === "number" || isRaw(part) || isNumbers(part));
   if (!isNumbers(first)) return null;
-  const slider = range(context, { min: -1, step: 0.01, value: 0 });
+  const slider = range(context, { min: -1, step: 1 / DECADE_STEPS, value: 0 });
   const output = element("output", {}, "");
   const tell = (factor) => {
     slider.setAttribute("aria-valuetext", `times ${factor}`);

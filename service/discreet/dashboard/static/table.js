@@ -2,7 +2,7 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
-import { LEFT_OUT, Rules } from "./table_rules.js";
+import { LEFT_OUT, MISSING, Rules } from "./table_rules.js";
 
 const FIRST_BYTES = 1 << 18; // enough to show the first rows
 const SHOWN_ROWS = 6;
@@ -11,7 +11,6 @@ const LONGEST_RECORD = 1 << 20;
 const REMEMBERED = 100_000; // names of people, until one comes again
 const MOST_COLUMNS = 1000; // as the server reads them
 const PIECE_CHARACTERS = 1 << 22; // of what is written anew
-const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
 const ABSENT = "absent";
 const FIXED = "fixed";
 

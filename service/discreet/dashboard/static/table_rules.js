@@ -5,6 +5,7 @@
 import { element } from "./fields.js";
 
 export const LEFT_OUT = Symbol("left out");
+export const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
 
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
@@ -54,6 +55,8 @@ export class Rules {
     this.offset = element("input", { id: "rule-offset", placeholder: "+01:00" });
     this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
     const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
+    this.lacking = element("input", { id: "rule-lacking", type: "checkbox", "aria-describedby": "rule-lacking-note" });
+    this.gaps = false; // whether a column may lack values
     this.parts = {
       zones: [labelled("Your zones by name, one a line", this.zones, length)],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
@@ -61,6 +64,10 @@ export class Rules {
       offset: [labelled("Your clocks against UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York.")],
       elsewhere: [
         element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
+      ],
+      gaps: [
+        element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"),
+          element("span", { className: "note", id: "rule-lacking-note" }, " They are gaps then, as the public part says what becomes of gaps.")),
       ],
     };
     const note = "Choose these by what is known anyway, without looking at the data.";
@@ -71,7 +78,7 @@ export class Rules {
       element("p", { className: "note" }, note),
       element("div", { className: "pair mapping" }, ...Object.values(this.parts).flat()),
     );
-    for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.elsewhere]) {
+    for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.elsewhere, this.lacking]) {
       control.addEventListener(control.tagName === "SELECT" || control.type === "checkbox" ? "change" : "input", () => {
         const names = this.zones.value.split("\n").map((one) => one.trim());
         this.numbers = new Map(names.filter(Boolean).map((name, place) => [name, place + 1]));
@@ -95,16 +102,19 @@ export class Rules {
     const ways = new Set(this.ways.values());
     const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset") };
     shown.elsewhere = shown.zones || shown.clock;
+    this.gaps = plan.some(({ column }) => column.gaps);
+    shown.gaps = this.gaps;
     for (const [name, elements] of Object.entries(this.parts)) for (const one of elements) one.hidden = !shown[name];
-    this.element.hidden = ways.size === 0;
+    this.element.hidden = ways.size === 0 && !this.gaps;
   }
 
   get isNeeded() {
-    return this.ways.size > 0;
+    return this.ways.size > 0 || (this.gaps && this.lacking.checked);
   }
 
   // What is sent for a cell: a text, LEFT_OUT for its whole row, or {says} where a rule is missing or broken.
   value(column, text) {
+    if (column.gaps && this.lacking.checked && MISSING.has(text.toLowerCase())) return LEFT_OUT;
     if (text === "" || !this.ways.has(column)) return text;
     if (this.ways.get(column) === "zones") return this.zoneOf(text);
     const time = clock(text, this.dates.value);

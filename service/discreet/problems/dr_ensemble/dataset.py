@@ -244,7 +244,9 @@ class DrEnsembleDataset(DatasetOfRows):
             return [
                 owner,
                 Column("time", "times", "When it was read", words=("timestamp", "date", "datetime", "when")),
-                Column("kw", "numbers", "Power in kW", low, high, words=("power", "load", "value", "kilowatt")),
+                Column(
+                    "kw", "numbers", "Power in kW", low, high, words=("power", "load", "value", "kilowatt"), gaps=True
+                ),
             ]
         return [
             owner,
