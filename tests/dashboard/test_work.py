@@ -19,6 +19,7 @@ import pytest
 from discreet import cli
 from discreet.dashboard import pages
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.numbers import PRESETS
 from discreet.settings import Settings
 from discreet.usecases import access, audits, verification
 from discreet.usecases.services import open_services
@@ -89,6 +90,13 @@ def test_the_first_click_works_on_ones_own_data(api_only: Installation, kind: st
         job = browser.submit(priced, "/jobs/new", action="submit")
         assert client.job(id_in(job, "job"))["dataset"] == own["id"]
         assert 0 < client.budget(own["account"])["reserved"]["epsilon"] <= body["cap"]["epsilon"] / 2
+
+
+@pytest.mark.parametrize("kind", sorted(DATASETS))
+def test_the_cap_that_a_form_proposes_is_no_more_than_loose(api_only: Installation, kind: str) -> None:
+    with Browser.logged_in(api_only) as browser:
+        proposed = browser.get(f"/datasets/new?kind={kind}").form("/datasets/new")["fields"]["epsilon"]
+    assert 0 < float(proposed) <= PRESETS["loose"]
 
 
 METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900}}

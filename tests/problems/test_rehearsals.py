@@ -135,7 +135,7 @@ def test_an_error_as_large_as_what_is_sought_is_named() -> None:
         assert row["no_better_than_zero"] is named, answer
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].synthesis is not None))
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].matters))
 def test_what_matters_is_a_field_of_the_result_and_comes_first(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(rehearsals, "MOST_RUNS", 1)
     matters = KINDS[kind].matters

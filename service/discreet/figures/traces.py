@@ -167,5 +167,5 @@ def counting(count: int) -> dict[str, Any]:
 
 def matrix_axes() -> dict[str, Any]:
     """The layout of a matrix whose first row is above."""
-    axis = {"type": "category", "showgrid": False, "zeroline": False}
+    axis = {"type": "category", "showgrid": False, "zeroline": False, "automargin": True}
     return {"xaxis": axis, "yaxis": {**axis, "autorange": "reversed"}}

@@ -239,14 +239,12 @@ class DrEnsembleDataset(DatasetOfRows):
             ]
         if public.meters is not None:
             assert public.edges is not None
-            refused = public.meters.outside == "refuse"
-            low, high = (public.edges[0], public.edges[-1]) if refused else (None, None)
+            low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
+            words = ("power", "load", "value", "kilowatt")
             return [
                 owner,
                 Column("time", "times", "When it was read", words=("timestamp", "date", "datetime", "when")),
-                Column(
-                    "kw", "numbers", "Power in kW", low, high, words=("power", "load", "value", "kilowatt"), gaps=True
-                ),
+                Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True),
             ]
         return [
             owner,

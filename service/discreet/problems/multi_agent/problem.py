@@ -101,7 +101,6 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
     Fields: ClassVar[Any] = MultiAgentResult
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
-    matters: ClassVar[tuple[str, ...]] = ("noisy_values", "average_multipliers")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = examples.MADE_UP
 

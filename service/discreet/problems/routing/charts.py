@@ -67,10 +67,8 @@ def row_names(problem: dict[str, Any], field: str) -> list[str] | None:
 def zone_names(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[str] | None:
     """What the network calls the zones, which are the first of its nodes; None where they have numbers alone."""
     names = problem["network"].get("node_names")
-    if names is None:
-        return None
     zones = len(result.get("demand", ())) or max((pair["origin"] for pair in result.get("policy", ())), default=None)
-    return [str(name) for name in names[:zones]]
+    return None if names is None else [str(name) for name in names[:zones]]
 
 
 def zones_of(result: dict[str, Any], roads: RoadNetwork) -> int:
@@ -330,7 +328,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
 
 def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any], names: Sequence[str] | None) -> Chart:
     ends = interval_of(result, "demand")
-    called = [str(zone) for zone in range(1, len(demand) + 1)] if names is None else list(names[: len(demand)])
+    called = names or [str(zone) for zone in range(1, len(demand) + 1)]
     noisy = result.get("uncertainty", {}).get("noise_dominates", {}).get("demand", [])
     origins = [called[zone] for zone in np.flatnonzero(noisy).tolist()]
     says = ""
@@ -339,8 +337,7 @@ def _demand(demand: Floats, plan: dict[str, Any], result: dict[str, Any], names:
         says = f" Rows that are mostly noise: {len(origins)} of {len(demand)} ({named})."
     rows = [
         (
-            *(one + 1 if names is None else called[one] for one in (origin, destination)),
-            trips,
+            *(called[origin], called[destination], trips),
             *(() if ends is None else (float(end[origin, destination]) for end in ends)),
         )
         for origin, destination, trips in largest(demand)
