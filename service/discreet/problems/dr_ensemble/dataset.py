@@ -240,11 +240,11 @@ class DrEnsembleDataset(DatasetOfRows):
         if public.meters is not None:
             assert public.edges is not None
             low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
-            words = ("power", "load", "value", "kilowatt")
+            kilowatts = ("power", "load", "value", "kilowatt")
             return [
                 owner,
                 Column("time", "times", "When it was read", words=("timestamp", "date", "datetime", "when")),
-                Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True),
+                Column("kw", "numbers", "Power in kW", low, high, words=kilowatts, gaps=True),
             ]
         return [
             owner,
