@@ -61,6 +61,7 @@ MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
+NEIGHBOURS = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
 MAX_ROUNDING = 0.1
@@ -153,14 +154,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
         width = int((rows.max(axis=1) > 0).sum())
         if width == 0:
             raise InvalidInput("no constraint depends on any agent", pointer="/problem/constraints")
-        neighbours = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
-        try:
-            event = calibration.gaussian(
-                1.0, budget.epsilon, budget.delta, neighbours=neighbours, dimension=width * steps
-            )
-        except ValueError as error:
-            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            raise InvalidInput(str(error), pointer=pointer) from None
+        event = _event(budget, width * steps)
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = f"{width} outputs in each of {steps} steps are more noise than is drawn in {LONGEST_SECONDS} s"
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
@@ -192,7 +186,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             iterations={"steps": steps},
             resources=resources,
             unit=public.unit,
-            neighbours=neighbours,
+            neighbours=NEIGHBOURS,
             assumptions=(
                 "constraints, step sizes, the agents' ranges and radii are public",
                 "the cloud is trusted with the states",
@@ -368,20 +362,13 @@ class MultiAgent(FederatedProblem, ProblemOnData):
             says = f"{len(names)} agents are named ({', '.join(names)[:80]}); federation.agents allows fewer"
             raise InvalidInput(says, pointer="/problem/constraints")
         steps, m = self.schedule.iterations, len(self.constraints)
-        neighbours = "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
-        dimension = steps * m * (1 + self.federation.agents)
-        try:
-            event = calibration.gaussian(1.0, budget.epsilon, budget.delta, neighbours=neighbours, dimension=dimension)
-        except ValueError as error:
-            pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
-            raise InvalidInput(str(error), pointer=pointer) from None
         return Plan.priced(
-            [event],
+            [_event(budget, steps * m * (1 + self.federation.agents))],
             noise=(),
             iterations={"steps": steps},
             resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps + 1),
             unit="trajectory",
-            neighbours=neighbours,
+            neighbours=NEIGHBOURS,
             assumptions=(ROUNDS_ARE_SEEN,),
             advice=("how much noise there is follows from ranges and radii, which agents give when they enrol",),
         )
@@ -402,3 +389,12 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     @classmethod
     def rehearse_session(cls) -> None:
         examples.rehearse_session(cls)
+
+
+def _event(budget: Budget, dimension: int) -> Gaussian:
+    """Of outputs of so many numbers that move by 1 in l2, at the budget's price."""
+    try:
+        return calibration.gaussian(1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension)
+    except ValueError as error:
+        pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
+        raise InvalidInput(str(error), pointer=pointer) from None
