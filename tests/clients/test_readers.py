@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +17,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from minari.data_collector import EpisodeBuffer
 
 from discreet_client import LeftOut, calls, flows, readers
 from discreet_client.episodes import ranges_of
 from discreet_client.meters import states_of
 from discreet_client.tables import TableError, read_csv
+from discreet_client.trips import in_parts
 from tests.growth import LINEAR, growth
 
 VISITS = {
@@ -216,8 +220,38 @@ def test_persons_become_numbers() -> None:
 def test_rounding_says_what_it_changed() -> None:
     table = {"origin": [1, 2, 3], "destination": [2, 3, 1], "count": [0.4, 2.5, 3.7], "period": [0, 0, 1]}
     found = readers.read("routing", table, {**TRIPS, "reader": {"round_trips": True}})
-    assert found.columns["count"].tolist() == [0, 2, 4]
-    assert found.notes == ["rounding made 6 trips of 6.60"]
+    assert found.columns["count"].tolist() == [0, 3, 4]
+    assert found.notes == ["rounding made 7 trips of 6.60"]
+    refused = readers_refusal(table, TRIPS)
+    assert "is an integer, or public.trip_scale says in which parts of a trip they are" in refused
+
+
+def readers_refusal(table: Any, public: dict[str, Any]) -> str:
+    with pytest.raises(TableError) as refused:
+        readers.read("routing", table, public)
+    return str(refused.value)
+
+
+def test_fractions_of_trips_are_kept_in_public_parts() -> None:
+    table = {"origin": [1, 2, 3], "destination": [2, 3, 1], "count": [0.37, 2.5, 3], "period": [0, 0, 1]}
+    found = readers.read("routing", table, {**TRIPS, "trip_scale": 100})
+    assert found.columns["count"].tolist() == [0.37, 2.5, 3]
+    assert found.public["trip_scale"] == 100
+    assert found.notes == []
+    assert "has no smaller parts than 1/10 of a trip" in readers_refusal(table, {**TRIPS, "trip_scale": 10})
+    tenths = readers.read("routing", table, {**TRIPS, "trip_scale": 10, "reader": {"round_trips": True}})
+    assert tenths.columns["count"].tolist() == [0.4, 2.5, 3]
+    assert tenths.notes == ["rounding made 5.90 trips of 5.87"]
+    for scale in (0, 1001, True, 2.5, "100"):
+        assert "public.trip_scale is an integer" in readers_refusal(table, {**TRIPS, "trip_scale": scale})
+
+
+@given(st.decimals(0, 9999, places=4), st.integers(1, 1000))
+def test_one_trip_more_is_one_trip_more_however_it_is_rounded(trips: Decimal, scale: int) -> None:
+    """Rounding to even would make two of one: 0 of 0.5, 2 of 1.5. Nor may doubles: 0.145 is below, 1.145 above."""
+    fewer, more = in_parts(np.array([float(trips), float(trips + 1)]), scale).tolist()
+    assert more - fewer == scale
+    assert abs(fewer - trips * scale) <= Decimal("0.5")
 
 
 def test_zones_by_a_table(tmp_path: Path) -> None:
@@ -370,7 +404,7 @@ def test_released_demand_goes_out_as_omx_and_comes_back(tmp_path: Path) -> None:
     assert list(zip(*(found.columns[name].tolist() for name in ("origin", "destination", "count")), strict=True)) == [
         (1, 2, 5),
         (2, 1, 1),
-        (2, 3, 2),
+        (2, 3, 3),
         (3, 2, 3),
     ]
     with pytest.raises(flows.NotWritten, match="has no demand"):

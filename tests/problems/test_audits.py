@@ -31,7 +31,7 @@ OTHER_SAMPLES = {
 }
 CELLS = {
     "routing": """counts, unit request; counts, unit request, gaussian; counts, unit person;
-        counts, unit person, gaussian; counts, norm of a person; gradient""",
+        counts, unit person, gaussian; counts, fractions of trips; counts, norm of a person; gradient""",
     "dr_ensemble": """counts, participant added; counts, participant of any length added; counts, participant replaced;
         counts, participant added, clipped; counts, participant replaced, clipped;
         dirichlet, unit row; dirichlet, unit participant""",

@@ -46,6 +46,7 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     # Five trips count of one person, and all may be of one pair.
     "routing, counts, unit person": (LAPLACE, 5, ADDED, 1),
     "routing, counts, unit person, gaussian": (GAUSSIAN, 5, ADDED, 1),
+    "routing, counts, fractions of trips": (LAPLACE, 500, ADDED, 1),
     "routing, counts, norm of a person": (GAUSSIAN, 6, ADDED, 1),
     "routing, gradient": (REAL, None, ADDED, 1),  # derived in `test_unit_flow_descent`; here it is measured
     # Records of five states are four transitions, each of which counts one.

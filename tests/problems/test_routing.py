@@ -113,6 +113,95 @@ def test_one_person_moves_the_counts_by_at_most_the_norm(
     assert (moved >= 0).all()
 
 
+def scaled_counts(rows: list[dict[str, Any]], scale: int) -> list[dict[str, Any]]:
+    return [{**row, "count": row["count"] / scale} for row in rows]
+
+
+@given(ROWS, st.lists(st.integers(0, 8), min_size=1, max_size=6), st.sampled_from([2, 7, 100, 1000]))
+@settings(max_examples=60)
+def test_a_trip_in_parts_moves_the_counts_by_the_scale(rows: list[dict[str, Any]], at: list[int], scale: int) -> None:
+    """In one piece or in parts of several pairs and periods."""
+    part = public(trip_scale=scale)
+    sizes = np.bincount(np.arange(scale) % len(at), minlength=len(at)).tolist()
+    more = [
+        {"period": cell % 4, "origin": 1 + cell // 3, "destination": 1 + cell % 3, "count": size}
+        for cell, size in zip(at, sizes, strict=True)
+    ]
+    before, event = exact_counts(part, read(part, scaled_counts(rows, scale)))
+    after, _ = exact_counts(part, read(part, scaled_counts([*rows, *more], scale)))
+    within = sum(row["count"] for row in more if row["origin"] == row["destination"])
+    assert np.abs(after - before).sum() == scale - within
+    assert event.sensitivity == scale
+
+
+@given(PERSONS, st.integers(1, 8), st.sampled_from([10, 1000]))
+@settings(max_examples=60)
+def test_a_person_with_fractions_moves_the_counts_by_the_clip_in_counts(
+    persons: dict[str, list[dict[str, Any]]], most: int, scale: int
+) -> None:
+    part = public(unit="person", trip_scale=scale)
+    records = {name: [{**row, "count": row["count"] * 137} for row in rows] for name, rows in persons.items()}
+    rows = scaled_counts(rows_of(records), scale)
+    left = scaled_counts(rows_of(dict(list(records.items())[1:])), scale)
+    for norm, delta in ((None, 0), (most, 10**13), (max(1, most // 2), 10**13)):
+        asked = {"max_trips_per_person": most, "delta": delta}
+        asked |= {} if norm is None else {"max_norm_per_person": norm}
+        counts, event = exact_counts(part, read(part, rows), **asked)
+        without, _ = exact_counts(part, read(part, left), **asked)
+        moved = (counts - without)[~np.eye(len(counts), dtype=bool)]
+        size = float(np.abs(moved).sum()) if event.norm == "l1" else float(np.linalg.norm(moved))
+        assert size <= event.sensitivity * (1 + 1e-12)
+        assert event.sensitivity >= scale * min(most, norm or most)
+
+
+def test_with_fractions_everything_is_told_in_trips() -> None:
+    """The same trips: the same noise in trips, the same demand without noise; and fractions are kept."""
+    budget = Budget(epsilon=10**9, delta=0)
+    rows = [{"period": period, "origin": 1, "destination": 2, "count": 3.25} for period in range(4)]
+    whole, fine = public(), public(trip_scale=100)
+    asked = problem()
+    plans = [asked.plan(part, budget) for part in (whole, fine)]
+    scales = [plan.noise[0].standard_deviation for plan in plans]
+    assert scales[1] == pytest.approx(scales[0], rel=0.06)  # discrete noise of scale 1 has a little less than Laplace
+    assert "a trip, in one piece or in parts, is 100 counts" in plans[1].neighbours
+    event = plans[1].events[0]
+    assert event.deviation() == pytest.approx(100 * scales[1])
+    released = asked.release(fine, plans[1], read(fine, rows), NoNoise())
+    result = asked.finish(fine, plans[1], {"trips": released["trips"].astype(np.int64)}, lambda *_: None).to_json()
+    assert result["demand"][0][1] == 3.25
+    lower, upper = (result["uncertainty"]["values"]["demand"][end][0][1] for end in ("lower", "upper"))
+    assert upper - 3.25 == pytest.approx(event.reach(0.9) / 400)
+    assert lower == pytest.approx(3.25 - event.reach(0.9) / 400)
+    assert plans[1].advice[0] == plans[0].advice[0] or "travel time" in plans[1].advice[0]
+
+
+@pytest.mark.parametrize(("count", "says"), [(0.125, "parts of 1/100"), (-1.0, "must be 0 to"), (1e8, "must be 0 to")])
+def test_trips_that_are_no_whole_parts_are_refused(count: float, says: str) -> None:
+    """In JSON and in tables alike, with the row."""
+    part = public(trip_scale=100)
+    row = {"period": 0, "origin": 1, "destination": 2, "count": count}
+    columns = {name: [1, value] if name != "count" else [0.25, value] for name, value in row.items()}
+    for refuse in (
+        lambda: RoutingDataset.read_table(part, pa.table(columns)),
+        lambda: RoutingDataset.read_packed(part, {"trips": RoutingDataset.pack("trips", [row])}),
+    ):
+        with pytest.raises(InvalidInput, match=says) as refused:
+            refuse()
+        assert refused.value.issues[0].pointer.endswith("/count")
+    with pytest.raises(InvalidInput, match="an integer is needed"):
+        read(public(), [{**row, "count": 0.5}])
+
+
+def test_public_bounds_are_in_trips() -> None:
+    rows = [{"period": 0, "origin": 1, "destination": 2, "count": 5.01}]
+    assert len(read(public(trip_scale=100, max_total=6, max_pair=6), rows)["trips"]) == 1
+    for bound in ("max_total", "max_pair"):
+        with pytest.raises(InvalidInput, match="more trips"):
+            read(public(trip_scale=100, **{bound: 5}), rows)
+    with pytest.raises(InvalidInput, match="a person has more trips"):
+        read(public(trip_scale=100, unit="person", max_person=5), [{**rows[0], "person": "a"}])
+
+
 def test_a_record_is_shortened_to_its_norm_and_hardly_below() -> None:
     """500 trips over 20 pairs have the norm 112; of one trip a pair as many stay as the norm has room for."""
     pairs = np.array([(a, b) for a in range(1, 6) for b in range(1, 6) if a != b], dtype=np.int64)

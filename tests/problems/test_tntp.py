@@ -154,7 +154,7 @@ def test_network_files_that_are_refused(old: str, new: str, why: str) -> None:
         ("2 :   12.0", "0 :   12.0", "trips file, line 6: '0' is not a zone of 1..2"),
         ("2 :   12.0", "2     12.0", "trips file, line 6: '2     12.0' is not 'destination : trips'"),
         ("2 :   12.0", "2 :  -12.0", "trips file, line 6: trips cannot be negative"),
-        ("2 :   12.0", "2 :   12.5", "trips file, line 6: 12.5 trips from 1 to 2 are no integer"),
+        ("2 :   12.0", "2 :   12.5", "trips file, line 6: 12.5 trips from 1 to 2: a number of trips is an integer"),
         ("Origin\t2", "Origin\t1", "trips file, line 9: trips from 1 to 1 stand in line 6 already"),
     ],
 )
@@ -221,7 +221,20 @@ def test_trips_are_rounded_when_asked_and_none_are_left_out() -> None:
     trips = changed(changed(TRIPS, "12.0", "12.5"), "5.0", "0.25")
     body = tntp.convert(NETWORK, trips, round_trips=True)
     rows = body["problem"]["dataset"]["content"]["trips"]
-    assert rows == [{"period": 0, "origin": 1, "destination": 2, "count": 12}]
+    assert rows == [{"period": 0, "origin": 1, "destination": 2, "count": 13}]
+
+
+def test_fractions_are_kept_in_parts_of_a_trip() -> None:
+    trips = changed(changed(TRIPS, "12.0", "12.07"), "5.0", "0.25")
+    dataset = tntp.convert(NETWORK, trips, trip_scale=100)["problem"]["dataset"]
+    assert dataset["public"]["trip_scale"] == 100
+    assert [row["count"] for row in dataset["content"]["trips"]] == [0.25, 12.07]
+    assert complaint(trips=trips, trip_scale=10).startswith(
+        "trips file, line 6: 0.25 trips from 1 to 1: a number of trips has no smaller parts than 1/10 of a trip"
+    )
+    rounded = tntp.convert(NETWORK, trips, trip_scale=10, round_trips=True)["problem"]["dataset"]["content"]["trips"]
+    assert [row["count"] for row in rounded] == [0.3, 12.1]
+    assert "public.trip_scale is an integer of 1 to 1000" in complaint(trip_scale=1001)
 
 
 @pytest.mark.parametrize("text", ["", "x", "nan", "Infinity", "1e999999999", "0.1234567890123456789"])
@@ -240,4 +253,4 @@ def test_the_command_writes_the_body(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert cli.run(["convert", "tntp", str(net), str(trips)]) == 1
     capsys.readouterr()
     assert cli.run(["convert", "tntp", str(net), str(trips), "--round-trips"]) == 0
-    assert capsys.readouterr().err == "rounding made 17 trips of 17.50\n"
+    assert capsys.readouterr().err == "rounding made 18 trips of 17.50\n"

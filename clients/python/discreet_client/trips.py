@@ -26,11 +26,16 @@ RULES = ("every", "matrix", "other_zones", "outside", "round_trips", "start", "t
 MINUTE = 60_000_000
 SHOWN_TWICE = int(np.iinfo(np.int64).min)
 """No instant: of a time that clocks skip or show twice."""
+FINEST = 1000
+"""Parts of a trip that are counted, at most."""
+MOST_PARTS = 2.0**50
+NEARLY_WHOLE = 1e-6
+"""Of a part: as near as a decimal comes in doubles."""
 EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 
 
 def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]) -> Reading:
-    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where that is the unit;
+    """Trips: columns origin, destination, perhaps count (trips, 1 where there is none), and person where it is the unit;
     `period`, counted from 0, or `time`, which rules make one.
 
     rules, all of them public:
@@ -42,7 +47,8 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         time_zone: of times that say none, and of clocks, such as Europe/Berlin
         outside: `refuse` trips of other times, or `leave_out`
         other_zones: `refuse` trips from or to a zone that `zones` does not name, or `leave_out`
-        round_trips: true rounds counts that are no integers, half to even; trips that are 0 then are none
+        round_trips: true rounds counts to integers, or to parts of 1/`public.trip_scale` of a trip, half up; trips that
+            are 0 then are none
 
     Raises TableError for what is wrong, naming place and column.
     """
@@ -88,7 +94,7 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         found[end] = _zones(table, end, zones, most)
     found["count"] = np.ones(table.rows, dtype=np.int64)
     if "count" in table.columns:
-        found["count"] = _counts(table, bool(rules.get("round_trips")), notes)
+        found["count"] = _counts(table, scale_of(public), bool(rules.get("round_trips")), notes)
     if person:
         _, owner = np.unique(table.names("person"), return_inverse=True)
         found["person"] = owner.ravel()
@@ -195,17 +201,47 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     return found
 
 
-def _counts(table: Table, rounding: bool, notes: list[str]) -> Ints:
+def _counts(table: Table, scale: int, rounding: bool, notes: list[str]) -> NDArray[Any]:
+    """Trips, of which each row has a whole number, or a whole number of parts."""
     trips = table.numbers("count")
     table.refuse(trips < 0, "count", "a number of trips is not negative", trips)
-    table.refuse(trips > 2**53, "count", "these are too many trips", trips)
-    whole = np.rint(trips)
+    table.refuse(trips > MOST_PARTS / scale, "count", "these are too many trips", trips)
+    parts = in_parts(trips, scale)
+    kept = parts if scale == 1 else parts / scale
+    apart = np.abs(kept - trips) * scale > NEARLY_WHOLE
     if not rounding:
-        says = "a number of trips is an integer (reader.round_trips: true rounds)"
-        table.refuse(whole != trips, "count", says, trips)
-    elif (whole != trips).any():
-        notes.append(f"rounding made {whole.sum():,.0f} trips of {trips.sum():,.2f}")
-    return whole.astype(np.int64)
+        table.refuse(apart, "count", f"a number of trips {no_parts(scale)} (reader.round_trips: true rounds)", trips)
+    elif apart.any():
+        notes.append(rounded(float(kept.sum()), float(trips.sum()), scale))
+    return kept
+
+
+def in_parts(trips: NDArray[np.float64], scale: int) -> Ints:
+    """Trips in parts of 1/scale, the nearest number of them, half up: of one trip more it is always `scale` more, so
+    tables that differ by a trip still do."""
+    whole = np.floor(trips)
+    part = np.round(trips - whole, 9)  # of 0.145 and 1.145 the same
+    return np.asarray(whole * scale + np.floor(part * scale + 0.5), dtype=np.int64)
+
+
+def no_parts(scale: int) -> str:
+    """What numbers of trips are, for whoever has others."""
+    if scale == 1:
+        return "is an integer, or public.trip_scale says in which parts of a trip they are (100: hundredths)"
+    return f"has no smaller parts than 1/{scale} of a trip, as public.trip_scale says"
+
+
+def rounded(kept: float, trips: float, scale: int = 1) -> str:
+    """What rounding did."""
+    return f"rounding made {kept:,.{0 if scale == 1 else 2}f} trips of {trips:,.2f}"
+
+
+def scale_of(public: Mapping[str, Any]) -> int:
+    """In how many parts of a trip trips are counted."""
+    scale = public.get("trip_scale", 1)
+    if isinstance(scale, bool) or not isinstance(scale, int) or not 1 <= scale <= FINEST:
+        raise TableError(f"public.trip_scale is an integer of 1 to {FINEST}, not {str(scale)[:40]}")
+    return scale
 
 
 def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> Ints:

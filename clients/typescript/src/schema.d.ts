@@ -3555,6 +3555,12 @@ export interface components {
              */
             periods: number;
             /**
+             * Trip Scale
+             * @description Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or less moves so many counts, and noise grows with them: in trips it stays what it is
+             * @default 1
+             */
+            trip_scale?: number;
+            /**
              * Unit
              * @description Whom a neighbouring dataset adds or removes
              * @enum {string}
@@ -3857,7 +3863,7 @@ export interface components {
         };
         /**
          * Trip
-         * @description Trips of one pair in one period; `person` where the unit is a person.
+         * @description Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit is a person.
          */
         Trip: {
             /** Count */

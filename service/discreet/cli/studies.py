@@ -97,7 +97,10 @@ def convert_tntp(
     net: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Network file")],
     trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
     epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
-    round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers")] = False,
+    round_trips: Annotated[bool, typer.Option(help="Round trips that are no integers, or no whole parts")] = False,
+    trip_scale: Annotated[
+        int, typer.Option(min=1, help="Keep fractions: trips in parts of 1/this (100: hundredths); public")
+    ] = 1,
     toll_weight: Annotated[
         float | None, typer.Option(min=0, help="Time that a unit of toll is worth; needed where links have tolls")
     ] = None,
@@ -106,12 +109,14 @@ def convert_tntp(
 ) -> None:
     """The TNTP format of the field, as a job body with its dataset."""
     from discreet.problems.routing.tntp import convert, read_network, read_trips  # noqa: PLC0415
+    from discreet_client.trips import rounded  # noqa: PLC0415
 
     body = convert(
         net.read_text(),
         trips.read_text(),
         epsilon=epsilon,
         round_trips=round_trips,
+        trip_scale=trip_scale,
         toll_weight=toll_weight,
         distance_weight=distance_weight,
     )
@@ -119,7 +124,7 @@ def convert_tntp(
         kept = sum(row["count"] for row in body["problem"]["dataset"]["content"]["trips"])
         file = read_trips(trips.read_text(), read_network(net.read_text()).numbers)
         written = sum(row.trips for row in file.rows)
-        typer.echo(f"rounding made {kept:,} trips of {written:,.2f}", err=True)
+        typer.echo(rounded(kept, written, trip_scale), err=True)
     text = json.dumps(body, separators=(",", ":"))
     if out is None:
         print(text)

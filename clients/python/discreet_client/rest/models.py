@@ -988,6 +988,12 @@ class RoutingPublic(TypedDict):
     """> 0, <= 1e+06"""
     periods: int
     """Periods observed, N; >= 1, <= 100000"""
+    trip_scale: NotRequired[int]
+    """
+    Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more
+    or less moves so many counts, and noise grows with them: in trips it stays what it is; >= 1,
+    <= 1000; default `1`
+    """
     unit: Literal["request", "person"]
     """Whom a neighbouring dataset adds or removes"""
     zones: int
@@ -1140,9 +1146,12 @@ class TransitionRow(TypedDict):
 
 
 class Trip(TypedDict):
-    """Trips of one pair in one period; `person` where the unit is a person."""
+    """
+    Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
+    is a person.
+    """
 
-    count: int
+    count: float
     """>= 0, <= 1000000000"""
     destination: int
     """>= 0, <= 1000000000"""

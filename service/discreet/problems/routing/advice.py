@@ -81,8 +81,8 @@ def told(
 ) -> Iterator[Expected]:
     """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
     released them. kept: of the noise of the total, the part that is left where no trips are negative."""
-    reach = event.reach(confidence) / public.periods
-    spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.periods
+    reach = event.reach(confidence) / public.counts_a_mean_trip
+    spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
     sure = f"with {percent(confidence)}"
     if roads is not None:
         width = max(kept * spread * roads.norm, reach * roads.most)
@@ -103,7 +103,7 @@ def told(
         within = width if size is not None and width < size else math.inf
         yield Expected("total_travel_time", within, TRAVEL_TIME, says, size)
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
-    near = reach + 0.5 / public.periods
+    near = reach + 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
         says += f", of {'' if around else 'at most '}{plain(mean, 3)} in the mean of all pairs"
@@ -223,7 +223,7 @@ def clip_advice(trips: int) -> tuple[str, ...]:
     return (says,)
 
 
-def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> tuple[str, ...]:
+def norm_advice(trips: int, norm: int | None, scale: int, event: Event, budget: Budget) -> tuple[str, ...]:
     """Whether a bound on the norm of a person's trips suits, beside that on their number."""
     if trips == 1:
         return ()
@@ -233,7 +233,7 @@ def norm_advice(trips: int, norm: int | None, event: Event, budget: Budget) -> t
         one = calibration.discrete_gaussian(1000, budget.epsilon, budget.delta, neighbours="x").deviation() / 1000
     except ValueError:  # of more noise than can be drawn
         return ()
-    least = min(trips, int(event.deviation() / one))
+    least = min(trips, int(event.deviation() / (one * scale)))
     if event.norm == "l2":
         if norm is not None:
             return ()

@@ -1,4 +1,5 @@
-"""Trips as they are counted: a person's clipped by number and by norm, and their sums by pair."""
+"""Trips as they are counted, `public.trip_scale` for each: a person's clipped by number and by norm, and their sums by
+pair."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ def sums_by_pair(trips: Ints, zones: int) -> Ints:
 
 
 def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
-    """The mean demand of a period, nonnegative and with the same sum, of trips that may be negative."""
-    mean = trips / public.periods
+    """The mean demand of a period in trips, nonnegative and with the same sum, of counts that may be negative."""
+    mean = trips / public.counts_a_mean_trip
     pairs = ~np.eye(public.zones, dtype=bool)
     demand = np.zeros((public.zones, public.zones))
     demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))

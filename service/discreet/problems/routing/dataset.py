@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column
+from discreet.problems.columns import Issues, check_bounds, integer_columns, owner_column, real_column
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.numbers import Count, Frozen, Positive, Real
@@ -21,6 +21,10 @@ from discreet.problems.numbers import Count, Frozen, Positive, Real
 MAX_COUNT = 10**9
 MAX_TRIPS = 10**6
 """Most trips of one person, in one row and as a clip."""
+FINEST = 1000
+"""Largest `trip_scale`: clips and sums of them stay within 64 bits."""
+NEARLY_WHOLE = 1e-6
+"""As near to a whole number of counts as a decimal of a trip comes in doubles."""
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
 """Most of a private content, by unit, whose owner declares no bound: releases take the time of so many."""
 MERGE_ROWS = 1 << 20
@@ -40,6 +44,11 @@ class RoutingPublic(Frozen):
     zones: Zones
     periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(description="Periods observed, N")
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
+    trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
+        default=1,
+        description="Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or less "
+        "moves so many counts, and noise grows with them: in trips it stays what it is",
+    )
     max_total: Positive | None = Field(
         default=None, description="Public bound on the trips of one period, which the content must keep"
     )
@@ -59,6 +68,11 @@ class RoutingPublic(Frozen):
     )
 
     @property
+    def counts_a_mean_trip(self) -> int:
+        """Counts over all periods of what is one trip a period in the mean."""
+        return self.periods * self.trip_scale
+
+    @property
     def most_rows(self) -> int:
         """How many cells may have trips, from public figures."""
         most = self.max_rows or UNDECLARED_ROWS[self.unit]
@@ -67,12 +81,12 @@ class RoutingPublic(Frozen):
 
 @with_config(ConfigDict(extra="forbid"))
 class Trip(TypedDict):
-    """Trips of one pair in one period; `person` where the unit is a person."""
+    """Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit is a person."""
 
     period: Count
     origin: Count
     destination: Count
-    count: Count
+    count: Annotated[Real, Field(ge=0, le=MAX_COUNT)]
     person: NotRequired[str | int]
 
 
@@ -110,15 +124,16 @@ class RoutingDataset(DatasetOfRows):
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        numbers = ("period", "origin", "destination", "count")
-        columns: Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in numbers}
+        places = ("period", "origin", "destination")
+        columns: Packed = {name: np.array([row[name] for row in items], dtype=np.int32) for name in places}
+        columns["count"] = np.array([row["count"] for row in items], dtype=np.float64)
         # As objects: an array of fixed-width text drops zero characters, and two persons would be one.
         columns["person"] = np.fromiter((row.get("person") for row in items), dtype=object, count=len(items))
         return columns
 
     @classmethod
     def read_packed(cls, public: RoutingPublic, packed: Mapping[str, Packed]) -> Content:
-        columns = {name: packed["trips"][name].astype(np.int64) for name in _bounds(public)}
+        columns = {name: packed["trips"][name] for name in _bounds(public)}
         persons = packed["trips"]["person"]
         missing = np.fromiter((person is None for person in persons), dtype=bool, count=persons.size)
         issues = Issues("/content/trips")
@@ -130,7 +145,7 @@ class RoutingDataset(DatasetOfRows):
             says = "public.unit is request, so a trip has no `person`; leave it out, or say unit person"
             issues.where(~missing, "person", says, persons)
         issues.check()
-        check_bounds(columns, _bounds(public), "/content/trips")
+        columns = _counted(public, columns, "/content/trips")
         names = None
         if public.unit == "person":
             names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
@@ -148,13 +163,14 @@ class RoutingDataset(DatasetOfRows):
             "period": "Period of the trips, counted from 0",
             "origin": "Zone where they begin, counted from 1",
             "destination": "Zone where they end, counted from 1",
-            "count": "How many trips the row stands for",
+            "count": "How many trips the row stands for"
+            + ("" if public.trip_scale == 1 else f", in parts of 1/{public.trip_scale}"),
         }
         usual = {"count": "1", **({"period": "0"} if public.periods == 1 else {})}
         found = [
             Column(
                 name,
-                "integers",
+                "numbers" if name == "count" and public.trip_scale > 1 else "integers",
                 says[name],
                 low,
                 None if name == "count" else high,
@@ -178,6 +194,7 @@ class RoutingDataset(DatasetOfRows):
         public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
         trips = {"period": [0, 1, 0], "origin": [1, 1, 2], "destination": [2, 2, 3], "count": [5, 3, 4]}
         yield public, trips
+        yield {**public, "trip_scale": 2}, {**trips, "count": [0.5, 3.0, 4.5]}
         for names in ([7, 7, 8], [8, 7, 8], ["anna", "anna", "ben"]):
             yield {**public, "unit": "person"}, {**trips, "person": names}
 
@@ -189,7 +206,7 @@ class RoutingDataset(DatasetOfRows):
         if not person and "person" in table.column_names:
             says = "column 'person' is not for public.unit request: leave it out, or say unit person"
             raise InvalidInput(says, pointer="/content")
-        columns = integer_columns(table, _bounds(public), "/content", beside=("person",) if person else ())
+        columns = _columns(public, table, ("person",) if person else ())
         if not person:
             return _kept(public, _canonical(columns, None), "/content")
         return _kept(public, _canonical(columns, owner_column(table, "person", "/content")), "/content")
@@ -203,7 +220,7 @@ class RoutingDataset(DatasetOfRows):
         parts: list[Ints] = []
         row = waiting = 0
         for batch in batches:
-            columns = integer_columns(pa.Table.from_batches([batch]), _bounds(public), "/content", first=row)
+            columns = _columns(public, pa.Table.from_batches([batch]), first=row)
             row += batch.num_rows
             parts.append(_canonical(columns, None)["trips"])
             waiting += len(parts[-1])
@@ -217,8 +234,40 @@ def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
         "period": (0, public.periods - 1),
         "origin": (1, public.zones),
         "destination": (1, public.zones),
-        "count": (0, MAX_COUNT if public.unit == "request" else MAX_TRIPS),
+        "count": (0, MAX_COUNT // public.trip_scale if public.unit == "request" else MAX_TRIPS),
     }
+
+
+def _columns(
+    public: RoutingPublic, table: pa.Table, beside: Sequence[str] = (), first: int = 0
+) -> dict[str, NDArray[Any]]:
+    """The columns of an uploaded table, or of a part of one that begins at row `first`: whole numbers, of which `count`
+    counts `trip_scale` for a trip."""
+    bounds = _bounds(public)
+    if public.trip_scale == 1:
+        return integer_columns(table, bounds, "/content", beside, first)
+    places = {name: bounds[name] for name in bounds if name != "count"}
+    columns = integer_columns(table, places, "/content", (*beside, "count"), first)
+    return _counted(public, {**columns, "count": real_column(table, "count", "/content", first=first)}, "/content", first)
+
+
+def _counted(
+    public: RoutingPublic, columns: Mapping[str, NDArray[Any]], prefix: str, first: int = 0
+) -> dict[str, NDArray[Any]]:
+    """Columns with trips, made whole numbers with counts: nothing is rounded here but what doubles do to decimals.
+
+    InvalidInput for what is out of bounds or is no whole number of counts, with its row."""
+    trips, scale = columns["count"], public.trip_scale
+    issues = Issues(prefix, first)
+    with np.errstate(invalid="ignore"):
+        counts = np.asarray(trips, dtype=np.float64) * scale
+        whole = np.rint(counts)
+        apart = ~(np.abs(counts - whole) <= (NEARLY_WHOLE if scale > 1 else 0.0))
+    says = "an integer is needed" if scale == 1 else f"trips in parts of 1/{scale} (public.trip_scale) are needed"
+    issues.where(apart, "count", says, trips)
+    issues.check()
+    check_bounds(columns, _bounds(public), prefix, first)
+    return {name: (whole if name == "count" else values).astype(np.int64) for name, values in columns.items()}
 
 
 def _canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
@@ -261,18 +310,18 @@ def _summed(parts: list[Ints]) -> Ints:
 
 
 def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
-    """The content, when it keeps the public bounds on a period's trips."""
-    trips = content["trips"]
+    """The content, when it keeps the public bounds on trips."""
+    trips, scale = content["trips"], public.trip_scale
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
-        if totals.max() > public.max_total:
+        if totals.max() > public.max_total * scale:
             raise InvalidInput("a period has more trips than public.max_total says", pointer=pointer)
     if public.max_pair is not None and len(trips):
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
-        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair:
+        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
             raise InvalidInput("a pair has more trips in a period than public.max_pair says", pointer=pointer)
     if public.max_person is not None and "person_start" in content:
         before = np.concatenate([[0], np.cumsum(trips[:, 3])])
-        if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person:
+        if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
             raise InvalidInput("a person has more trips than public.max_person says", pointer=pointer)
     return content

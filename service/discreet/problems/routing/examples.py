@@ -84,7 +84,18 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
         name = f"routing, counts, unit {unit}" + (", gaussian" if delta else "")
         cases.append(Neighbours(name, problem, public, plan, left, right))
-    return (*cases, _norm_case(kind), _gradient_case(kind))
+    return (*cases, _scale_case(kind), _norm_case(kind), _gradient_case(kind))
+
+
+def _scale_case(kind: type[Problem]) -> Neighbours:
+    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair."""
+    public = RoutingPublic(unit="person", zones=2, periods=3, period_minutes=60, trip_scale=100)
+    problem = kind.model_validate({**kind.example()["problem"], "dataset": "example", "max_trips_per_person": 5})
+    others = [Trip(period=0, origin=1, destination=2, count=4.25, person=0)]
+    more = [Trip(period=period, origin=1, destination=2, count=3.37, person=1) for period in range(3)]
+    left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in (others, [*others, *more]))
+    plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+    return Neighbours("routing, counts, fractions of trips", problem, public, plan, left, right)
 
 
 def _norm_case(kind: type[Problem]) -> Neighbours:

@@ -50,8 +50,8 @@ def uncertainty_of(
     that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
     """
     apart = ~np.eye(public.zones, dtype=bool)
-    raw = trips_between(public, trips) / public.periods
-    reach, deviation = (one / public.periods for one in (event.reach(LEVEL), event.deviation()))
+    raw = trips_between(public, trips) / public.counts_a_mean_trip
+    reach, deviation = (one / public.counts_a_mean_trip for one in (event.reach(LEVEL), event.deviation()))
     spread = max(reach, float(ndtri((1 + LEVEL) / 2)) * deviation)  # the first is larger where noise is mostly 0
     values: dict[str, tuple[Any, Any]] = {}
     dominates: dict[str, Any] = {}

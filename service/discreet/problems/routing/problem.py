@@ -177,7 +177,7 @@ class Routing(ProblemOnData):
         if plan.parameters["method"] == "gradient":
             return (expected_shares(event, confidence),)
         if around is not None:
-            deviation = event.deviation() / public.periods
+            deviation = event.deviation() / public.counts_a_mean_trip
             roads, kept = roads_around(self.roads, self.latency, self.objective, around, deviation)
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
             return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept))
@@ -206,6 +206,7 @@ class Routing(ProblemOnData):
             return issues
         size = public.zones * (public.zones - 1) * (len(self.roads.links) + self.roads.nodes)
         for wrong, field, detail in (
+            (public.trip_scale > 1, "method", "gradient takes whole trips; counts takes the dataset's trip_scale"),
             (public.unit == "person", "method", "gradient protects one request; counts protects a person"),
             (
                 public.max_total is None or public.max_pair is None,
@@ -222,7 +223,7 @@ class Routing(ProblemOnData):
         return issues
 
     def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
-        trips = self._clip(public) or 1
+        trips, scale = self._clip(public) or 1, public.trip_scale
         norm = min(trips, self.max_norm_per_person or trips)
         pairs = public.zones * (public.zones - 1)
         over = "the period" if public.periods == 1 else f"{public.periods} periods"
@@ -233,10 +234,12 @@ class Routing(ProblemOnData):
         )
         if norm < trips:
             neighbours += f", with an l2 norm by pair of at most {norm}"
+        if scale > 1:
+            neighbours += f"; a trip, in one piece or in parts, is {scale} counts"
         event = calibration.least_variance(
             # |v|_1 <= sqrt(pairs) |v|_2.
-            sensitivity_l1=min(trips, math.isqrt(pairs * norm * norm)),
-            sensitivity_l2=norm,
+            sensitivity_l1=min(trips * scale, math.isqrt(pairs * (norm * scale) ** 2)),
+            sensitivity_l2=norm * scale,
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
@@ -244,7 +247,7 @@ class Routing(ProblemOnData):
         )
         return Plan.priced(
             [event],
-            noise=(NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}"),),
+            noise=(NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}", scale),),
             iterations={"assignment": MAX_ITERATIONS},
             resources=Resources.padded(
                 # A fork, and the sampler's 600,000 draws a second at the least.
@@ -266,7 +269,7 @@ class Routing(ProblemOnData):
             ),
             advice=(
                 *(clip_advice(trips) if self.max_trips_per_person == "auto" else ()),
-                *norm_advice(trips, self.max_norm_per_person, event, budget),
+                *norm_advice(trips, self.max_norm_per_person, scale, event, budget),
             ),
             parameters={
                 "method": "counts",
@@ -279,7 +282,7 @@ class Routing(ProblemOnData):
         """Of summing a cell and, where persons are clipped, of that; large clips may need long integers."""
         if public.unit == "request":
             return 100e-9
-        clipping = 4e-6 if (self._clip(public) or 0) >= LONG_INTEGERS else 200e-9
+        clipping = 4e-6 if (self._clip(public) or 0) * public.trip_scale >= LONG_INTEGERS else 200e-9
         return clipping + (2e-6 if self.max_norm_per_person is not None else 0.0)
 
     def _terms(self, public: RoutingPublic, network: Network) -> descent.Terms:
@@ -293,23 +296,26 @@ class Routing(ProblemOnData):
     # Release --------------------------------------------------------------------------------------------------------
 
     def release(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
-        """The noisy trips of every ordered pair over all periods, int64[zones, zones]; or, by `gradient`, the noisy
-        unit flows of every pair, float64[pairs, links].
+        """The noisy counts of every ordered pair over all periods, int64[zones, zones], `trip_scale` of them a trip; or,
+        by `gradient`, the noisy unit flows of every pair, float64[pairs, links].
 
-        Neighbours: one trip, or one person of at most k counted trips, more or less. The clip looks at one person's
-        own record, so the counts of neighbours differ by at most 1, or k, in l1 and l2; the unit flows by at most the
-        plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole numbers, none of
-        them larger, whose squares sum to at most c², as a function of these counts alone (`shorten`): the sums of
-        neighbours differ by at most c in l2, and by k and sqrt(pairs) c in l1. That is the event's sensitivity.
+        Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s counts, s the public
+        `trip_scale`: of one pair, or in parts of several pairs and periods. The clip looks at one person's own record
+        and leaves k s counts of it, so the counts of neighbours differ by at most s, or k s, in l1 and l2; the unit
+        flows by at most the plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become
+        whole numbers, none of them larger, whose squares sum to at most (c s)², as a function of these counts alone
+        (`shorten`): the sums of neighbours differ by at most c s in l2, and by k s and sqrt(pairs) c s in l1. That is
+        the event's sensitivity.
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
             return {"unit_flows": noise.add(event, self._descend(public, content))}
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
-            trips = clip(trips, content["person_start"], plan.parameters["max_trips_per_person"])
+            most = plan.parameters["max_trips_per_person"] * public.trip_scale
+            trips = clip(trips, content["person_start"], most)
         if (norm := plan.parameters.get("max_norm_per_person")) is not None:
-            trips = shorten(trips, content["person_start"], norm)
+            trips = shorten(trips, content["person_start"], norm * public.trip_scale)
         noisy = noise.add(event, sums_by_pair(trips, public.zones))
         np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
         return {"trips": noisy}

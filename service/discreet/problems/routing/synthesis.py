@@ -29,7 +29,8 @@ def columns(
     public: RoutingPublic, generator: np.random.Generator, units: int | None, around: Profile | None = None
 ) -> dict[str, Any]:
     """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release each period has its
-    demand, in whole trips; with `units` in parts of these."""
+    demand, in whole trips, of requests in parts of `trip_scale`; with `units` in parts of these."""
+    scale = 1
     if around is None:
         weight = generator.lognormal(0.0, 1.0, public.zones)
         pairs = np.outer(weight, weight)
@@ -40,17 +41,18 @@ def columns(
         mean, most = around["demand"], MOST_ROWS / public.periods if public.unit == "person" else math.inf
         total = max(float(mean.sum()), 1e-300)
         mean = mean * min(1.0 if units is None else trips_a_period(public, units) / total, most / total)
-        counts = (mean + generator.random((public.periods, *mean.shape))).astype(np.int64)
+        scale = public.trip_scale if public.unit == "request" else 1
+        counts = (mean * scale + generator.random((public.periods, *mean.shape))).astype(np.int64)
     if public.max_pair is not None:
-        counts = np.minimum(counts, public.max_pair)
-    if public.max_total is not None:  # whole trips, so that none is above the bound
-        totals = counts.sum(axis=(1, 2), keepdims=True)
-        counts = np.where(totals > public.max_total, counts * public.max_total // np.maximum(totals, 1), counts)
+        counts = np.minimum(counts, public.max_pair * scale)
+    if public.max_total is not None:  # whole counts, so that none is above the bound
+        totals, most = counts.sum(axis=(1, 2), keepdims=True), public.max_total * scale
+        counts = np.where(totals > most, counts * most // np.maximum(totals, 1), counts)
     period, origin, destination = np.nonzero(counts)
     count = counts[period, origin, destination]
     columns = {"period": period, "origin": origin + 1, "destination": destination + 1, "count": count}
     if public.unit == "request":
-        return columns
+        return columns if scale == 1 else {**columns, "count": count / scale}
     each = {name: np.repeat(column, count) for name, column in columns.items()}
     persons = max(1, each["count"].size // TRIPS_A_PERSON) if units is None else units
     return {**each, "count": np.ones_like(each["count"]), "person": generator.integers(0, persons, each["count"].size)}

@@ -7,15 +7,18 @@ is checked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet_client import tntp
 from discreet_client.tables import TableError
 from discreet_client.tntp import TripsRow
+from discreet_client.trips import MOST_PARTS, NEARLY_WHOLE, in_parts, no_parts, scale_of
 
 MOST_COMMON_B = 1e6
 """Of a problem's latency; a link's own may be larger."""
@@ -57,14 +60,15 @@ def convert(
     epsilon: str = "0.1",
     cap: tuple[str, str] = ("1", "0"),
     round_trips: bool = False,
+    trip_scale: int = 1,
     toll_weight: float | None = None,
     distance_weight: float | None = None,
     name: str = "trips",
 ) -> dict[str, Any]:
     """A body of POST /v1/jobs: the trips as one period of an hour of a private dataset, the network, BPR latency.
 
-    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be integers, or are
-    rounded, half to even, with `round_trips`; pairs without trips are left out. `node_text` is only checked against
+    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be integers, or be in parts
+    of 1/`trip_scale`, or are rounded to these, half up, with `round_trips`; pairs without trips are left out. `node_text` is only checked against
     the network: a body has no place for coordinates, and `read_nodes` gives them. The weights are those of
     `NetworkFile.fixed_costs`. The latency has the b and power of most links, and links their own where they differ.
     InvalidInput names file and line of what cannot be read.
@@ -78,20 +82,22 @@ def convert(
     if node_text is not None and (placed := len(read_nodes(node_text))) != network.nodes:
         raise InvalidInput(f"the network file has {network.nodes} nodes, the node file {placed}")
     fixed_costs = network.fixed_costs(toll_weight, distance_weight)
+    counts = _counts(trips.rows, scale_of({"trip_scale": trip_scale}), round_trips=round_trips)
     usual = Counter((link.b, link.power) for link in network.links if link.power >= 1 and link.b <= MOST_COMMON_B)
     b, power = usual.most_common(1)[0][0] if usual else (0.15, 4)
+    parts = {} if trip_scale == 1 else {"trip_scale": trip_scale}
     return {
         "problem": {
             "kind": "routing",
             "dataset": {
                 "name": name,
                 "kind": "routing",
-                "public": {"unit": "request", "zones": trips.zones, "periods": 1, "period_minutes": 60},
+                "public": {"unit": "request", "zones": trips.zones, "periods": 1, "period_minutes": 60, **parts},
                 "content": {
                     "trips": [
                         {"period": 0, "origin": row.origin, "destination": row.destination, "count": count}
-                        for row in trips.rows
-                        if (count := _count(row, round_trips))
+                        for row, count in zip(trips.rows, counts, strict=True)
+                        if count
                     ]
                 },
                 "cap": {"epsilon": _decimal(cap[0], "cap epsilon"), "delta": _decimal(cap[1], "cap delta")},
@@ -119,13 +125,22 @@ def convert(
     }
 
 
-def _count(row: TripsRow, round_trips: bool) -> int:
-    if not round_trips and not row.trips.is_integer():
+def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[int] | list[float]:
+    """The trips of each row, in whole parts."""
+    trips = np.array([row.trips for row in rows], dtype=np.float64)
+    if large := next((row for row in rows if row.trips > MOST_PARTS / scale), None):
+        raise InvalidInput(f"trips file, line {large.line}: these are too many trips")
+    parts = in_parts(trips, scale)
+    kept = parts if scale == 1 else parts / scale
+    apart = np.flatnonzero(np.abs(kept - trips) * scale > NEARLY_WHOLE)
+    if apart.size and not round_trips:
+        row = rows[int(apart[0])]
         raise InvalidInput(
-            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to {row.destination} are no integer;"
-            " round_trips rounds them"
+            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to {row.destination}: a number of trips"
+            f" {no_parts(scale)}; round_trips rounds"
         )
-    return round(row.trips)
+    found: list[int] | list[float] = kept.tolist()
+    return found
 
 
 def _decimal(text: str, what: str) -> int | float:
