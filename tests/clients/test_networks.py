@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def test_gmns(tmp_path: Path) -> None:
     assert network["link_shapes"] == [[[0.5, 0.2]], [[0.5, 0.2]], []]
     assert reading.left_out == ["link.csv: nothing was asked of name"]
     assert RoadNetwork.model_validate(network).own_issues() == []
+    assert network["period_minutes"] == 60
     half = read(tmp_path, period_minutes=30, through_zones=False).network
+    assert half["period_minutes"] == 30
     assert [link["capacity"] for link in half["links"]] == [900, 900, 400]
     assert half["first_through_node"] == 3
     metric = read(*(tmp_path / name for name in ("link.csv", "node.csv")), units="km,mph").network
@@ -149,6 +152,32 @@ def test_csv_by_its_own_names(tmp_path: Path) -> None:
         read(*paths, columns={"tial": "from"})
     with pytest.raises(TableError, match="no column capacity"):
         read(paths[0], columns={name: column for name, column in columns.items() if name != "capacity"})
+
+
+@pytest.mark.parametrize("form", ["csv", "tntp", "geojson"])
+def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Path) -> None:
+    """And the network says so; else nobody knows of which period they are."""
+    path = {
+        "csv": "tail,head,free_flow_time,capacity\n1,2,5,100.5\n",
+        "tntp": NETWORK,
+        "geojson": json.dumps({"type": "FeatureCollection", "features": LINES}),
+    }
+    (file,) = written(tmp_path, {f"roads_net.{form}": path[form]})
+    columns = {"free_flow_time": "fft"} if form == "geojson" else {}
+    hourly = read(file, columns=columns)
+    two_hours = read(file, columns=columns, period_minutes=120)
+    assert "period_minutes" not in hourly.network
+    assert (
+        hourly.notes[-1]
+        == "capacity is of a period, as the file has it; where the file's is of an hour, say period_minutes"
+    )
+    assert two_hours.network["period_minutes"] == 120
+    assert two_hours.notes[-1] == "capacity, of an hour in the file, is of a period of 120 minutes"
+    capacities = ([link["capacity"] for link in one.network["links"]] for one in (hourly, two_hours))
+    assert [2 * capacity for capacity in next(capacities)] == next(capacities)
+    for minutes in (0, -5, math.nan, math.inf, "60"):
+        with pytest.raises(TableError, match="period_minutes is a number of minutes above 0"):
+            read(file, columns=columns, period_minutes=minutes)  # type: ignore[arg-type]
 
 
 def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:

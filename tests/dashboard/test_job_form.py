@@ -200,6 +200,15 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         page.get_by_label("Read it from a file").set_input_files(csv)
         page.get_by_text("Columns left out: name").wait_for()
         assert written(page)["problem"]["network"]["nodes"] == 2
+        assert "period_minutes" not in written(page)["problem"]["network"]
+        two_hours = tmp_path / "hourly.csv"
+        two_hours.write_text(csv.read_text())
+        page.get_by_label("Minutes of a period, where the file’s figures are of an hour").fill("120")
+        page.get_by_label("Read it from a file").set_input_files(two_hours)
+        page.get_by_text("The file’s capacity, of an hour, is of 120 minutes here").wait_for()
+        network = written(page)["problem"]["network"]
+        assert network["period_minutes"] == 120
+        assert [link["capacity"] for link in network["links"]] == [200, 200]
         page.get_by_label("That of an earlier job").select_option(job)
         page.get_by_text("Taken from that job").wait_for()
         found = written(page)["problem"]["network"]

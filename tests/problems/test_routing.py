@@ -493,6 +493,22 @@ def test_content_keeps_the_public_bounds(bounds: dict[str, int], rows: list[tupl
     assert len(read(public(**dict.fromkeys(bounds, 10)), trips)["trips"])
 
 
+@pytest.mark.parametrize("method", [{}, GRADIENT])
+def test_the_plan_says_of_which_periods_capacities_are(method: dict[str, Any]) -> None:
+    part = public(**BOUNDS)
+    budget = Budget(epsilon=EPSILON, delta=10**13 if method else 0)
+    job = bodies.job("dst_x", **method)["problem"]
+    said = Routing.model_validate(job).plan(part, budget).assumptions
+    assert "capacities are taken for those of periods of 60 minutes: the network does not say of which" in said
+    job["network"]["period_minutes"] = 60
+    said = Routing.model_validate(job).plan(part, budget).assumptions
+    assert "capacities are of periods of 60 minutes, as the network says" in said
+    job["network"]["period_minutes"] = 120
+    with pytest.raises(InvalidInput, match="of periods of 120 minutes, the dataset's periods have 60") as refused:
+        Routing.model_validate(job).plan(part, budget)
+    assert refused.value.issues[0].pointer == "/problem/network/period_minutes"
+
+
 def test_large_fields_become_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.problems.results.MAX_JSON_NUMBERS", 8)
     asked = problem()

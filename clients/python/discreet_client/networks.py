@@ -41,6 +41,8 @@ NOT_MODELLED = {
     "segment.csv": "links whose lanes change along them",
 }
 """GMNS tables that change what a link costs."""
+MOST_MINUTES = 1e6
+"""Of a period."""
 KILOMETRES = {"km": 1.0, "kilometers": 1.0, "kilometres": 1.0, "mi": 1.609344, "miles": 1.609344, "m": 0.001}
 SPEEDS = {"kph": 1.0, "km/h": 1.0, "kmh": 1.0, "mph": 1.609344}
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
@@ -63,7 +65,7 @@ def read(
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
     units: str | None = None,
-    period_minutes: float = 60.0,
+    period_minutes: float | None = None,
     toll_weight: float | None = None,
     distance_weight: float | None = None,
     through_zones: bool = True,
@@ -77,12 +79,15 @@ def read(
     where they end.
 
     columns: your name of each of these columns. units: of length and speed, such as `mi,mph` or `km,kph`.
-    period_minutes: GMNS's capacities are per hour, those of the network per period of this length. The weights are
-    minutes for a unit of toll or length. Without `through_zones` no path leads through another zone.
+    period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
+    the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
+    of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
+    Without `through_zones` no path leads through another zone.
     """
     paths = _listed(files)
-    options = _Options(dict(columns or {}), units, period_minutes, toll_weight, distance_weight, through_zones)
+    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones)
     kinds = {path: path.suffix.lower() for path in paths}
+    gmns = False
     if any(kind == ".tntp" for kind in kinds.values()):
         made = _tntp(paths, options)
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
@@ -90,19 +95,19 @@ def read(
     elif all(kind == ".csv" for kind in kinds.values()):
         tables = {path: read_csv(path.read_bytes(), path.name) for path in paths}
         gmns = any("from_node_id" in table.columns and "free_speed" in table.columns for table in tables.values())
-        made = _gmns(tables, options) if gmns and not options.columns else _csv(tables, options)
+        gmns = gmns and not options.columns
+        made = _gmns(tables, options) if gmns else _csv(tables, options)
     else:
         raise TableError(
             f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS is needed"
         )
-    return NetworkReading(name or _name_of(paths), *made)
+    return NetworkReading(name or _name_of(paths), *_of_a_period(made, gmns, period_minutes))
 
 
 @dataclass(frozen=True)
 class _Options:
     columns: dict[str, str]
     units: str | None
-    period_minutes: float
     toll_weight: float | None
     distance_weight: float | None
     through_zones: bool
@@ -110,7 +115,7 @@ class _Options:
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
         for one in names:
-            if getattr(self, one) not in ({}, None) and (one, self.period_minutes) != ("period_minutes", 60.0):
+            if getattr(self, one) not in ({}, None):
                 raise TableError(f"{one} says nothing of {of}")
 
 
@@ -126,6 +131,20 @@ class _Road:
 
 
 Made = tuple[Json, list[str], list[str]]
+
+
+def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
+    """With capacities of a period of so many minutes, where the file's are of an hour."""
+    network, notes, left_out = made
+    if minutes is None and not gmns:
+        says = "capacity is of a period, as the file has it; where the file's is of an hour, say period_minutes"
+        return network, [*notes, says], left_out
+    minutes = 60.0 if minutes is None else minutes
+    if not (isinstance(minutes, int | float) and 0 < minutes <= MOST_MINUTES):
+        raise TableError(f"period_minutes is a number of minutes above 0, not {str(minutes)[:40]}")
+    links = [{**link, "capacity": link["capacity"] * minutes / 60} for link in network["links"]]
+    says = f"capacity, of an hour in the file, is of a period of {minutes:g} minutes"
+    return {**network, "links": links, "period_minutes": minutes}, [*notes, says], left_out
 
 
 def _listed(files: Sequence[str | Path]) -> list[Path]:
@@ -158,7 +177,7 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("TNTP", "columns", "units", "period_minutes")
+    options.refuse("TNTP", "columns", "units")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
     others = [path for path in paths if path not in nets]
@@ -189,7 +208,7 @@ def _tntp(paths: Sequence[Path], options: _Options) -> Made:
         if lacking := [number for number in file.numbers if number not in places]:
             raise TableError(f"{others[0].name}: no coordinates of node {lacking[0]}")
         network["nodes_xy"] = [list(places[number]) for number in file.numbers]
-    notes = [f"the first {file.zones} nodes are the zones; free_flow_time and capacity are in the file's own units"]
+    notes = [f"the first {file.zones} nodes are the zones; free_flow_time is in the file's own unit"]
     return network, notes, []
 
 
@@ -223,7 +242,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     table.refuse(~(speeds > 0), "free_speed", "a speed above 0 is needed", speeds)
     free = table.numbers("length") * length / (speeds * speed) * 60
     lanes = table.numbers("lanes") if "lanes" in table.columns else 1.0
-    capacity = table.numbers("capacity") * lanes * options.period_minutes / 60
+    capacity = table.numbers("capacity") * lanes
     table.refuse(~(capacity > 0), "capacity", "a capacity and lanes above 0 are needed", capacity)
     costs = _tolls(table, options)
     shapes = _geometries(table)
@@ -242,9 +261,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     places = nodes.named({"node": "node_id", "x": "x_coord", "y": "y_coord"}, NODE)
     zones = _zones(nodes, "zone_id", places.names("node").tolist())
     network, notes = _assembled(_both_ways(roads, table), _places(places), zones, options.through_zones)
-    notes.append(
-        f"free_flow_time is in minutes; capacity, of all lanes, in vehicles a period of {options.period_minutes:g} min"
-    )
+    notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
     return network, notes, left_out
 
@@ -307,7 +324,7 @@ def _point(figures: Sequence[Any]) -> Point:
 
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
-    options.refuse("CSV", "period_minutes", "toll_weight", "distance_weight")
+    options.refuse("CSV", "toll_weight", "distance_weight")
     known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
@@ -338,7 +355,7 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     notes = []
     if measured:
         table = _timed(table, options)
-        notes.append("free_flow_time is length / speed, in minutes; capacity is per period, as the file has it")
+        notes.append("free_flow_time is length / speed, in minutes")
     roads = [
         _Road(tail, head, figures, name)
         for tail, head, figures, name in zip(
@@ -382,7 +399,7 @@ def _figures(table: Table) -> list[Json]:
 
 
 def _geojson(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("GeoJSON", "units", "period_minutes", "toll_weight", "distance_weight")
+    options.refuse("GeoJSON", "units", "toll_weight", "distance_weight")
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:

@@ -35,7 +35,7 @@ EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 
 
 def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]) -> Reading:
-    """Trips: columns origin, destination, perhaps count (trips, 1 where there is none), and person where it is the unit;
+    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where that is the unit;
     `period`, counted from 0, or `time`, which rules make one.
 
     rules, all of them public:

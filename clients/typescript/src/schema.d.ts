@@ -3325,6 +3325,12 @@ export interface components {
                 number,
                 number
             ][] | null;
+            /**
+             * Period Minutes
+             * @description Of how long a period the capacities are. Jobs on periods of another length are refused; absent, they are taken for those of a dataset's period, however long, and the plan says so
+             * @default null
+             */
+            period_minutes?: number | null;
         };
         /**
          * RosterRequest

@@ -39,8 +39,13 @@ def add(
         typer.Option(help="Of length and speed, in CSV and in GMNS without a config.csv: mi,mph or km,kph"),
     ] = None,
     period_minutes: Annotated[
-        float, typer.Option(min=0.01, help="GMNS's capacities are per hour; those of the network per so many minutes")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="The files' capacities are of an hour: make them of periods of so many minutes. Else GMNS's are of an "
+            "hour, and others of a period, as they are",
+        ),
+    ] = None,
     toll_weight: Annotated[float | None, typer.Option(min=0, help="Time that a unit of toll is worth")] = None,
     distance_weight: Annotated[
         float | None, typer.Option(min=0, help="Time that a unit of TNTP's length is worth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
@@ -70,9 +71,11 @@ FILES: dict[str, Any] = {
     "sums": {"fixed_cost": {"toll": "TOLL FACTOR", "length": "DISTANCE FACTOR"}},
     "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
     "largest": {"nodes": ["tail", "head"]},
+    "hourly": {"field": "period_minutes", "columns": ["capacity"]},
 }
 """How a browser reads a network's file into `links` and the fields beside them: other names of CSV's columns; columns
-by position, weighted sums of them and headings in files with `<NAME> value`; fields that are the largest of a column.
+by position, weighted sums of them and headings in files with `<NAME> value`; fields that are the largest of a column;
+columns that may be of an hour in the file, and the field with the minutes of the period that they are made of.
 """
 
 
@@ -90,6 +93,11 @@ class RoadNetwork(PublicObject):
     nodes: Annotated[int, Field(strict=True, ge=1, le=MOST)]
     first_through_node: Annotated[int, Field(strict=True, ge=1)] = 1
     links: Annotated[tuple[Link, ...], InPieces(max_length=MOST)]
+    period_minutes: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
+        default=None,
+        description="Of how long a period the capacities are. Jobs on periods of another length are refused; absent, "
+        "they are taken for those of a dataset's period, however long, and the plan says so",
+    )
     nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
         default=None, description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit"
     )
@@ -114,9 +122,16 @@ class RoadNetwork(PublicObject):
         ]
         return {"nodes": 3, "links": links, "nodes_xy": [[0, 0], [2, 0], [1, 1]]}
 
-    def issues(self, zones: int) -> list[FieldIssue]:
-        """What keeps this from being a network that joins all ordered pairs of zones; of pairs the first few."""
+    def issues(self, zones: int, minutes: float | None = None) -> list[FieldIssue]:
+        """What keeps this from being a network that joins all ordered pairs of zones, with capacities of periods of so
+        many minutes; of pairs the first few."""
         found = []
+        own = self.period_minutes
+        if own is not None and minutes is not None and not math.isclose(own, minutes):
+            says = (
+                f"capacities are of periods of {own:g} minutes, the dataset's periods have {minutes:g}: read the files"
+            )
+            found.append(FieldIssue("/period_minutes", f"{says} again for these (--period-minutes {minutes:g})"))
         if self.nodes < zones:
             says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
             found.append(FieldIssue("/nodes", says))
@@ -125,6 +140,12 @@ class RoadNetwork(PublicObject):
             FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
             for origin, destination in islice(unreachable_pairs(self.arrays(zones)), MAX_ISSUES)
         ]
+
+    def of_periods(self, minutes: float) -> str:
+        """Which periods capacities are of, in a sentence."""
+        if self.period_minutes is not None:
+            return f"capacities are of periods of {minutes:g} minutes, as the network says"
+        return f"capacities are taken for those of periods of {minutes:g} minutes: the network does not say of which"
 
     def own_issues(self) -> list[FieldIssue]:
         found = []

@@ -891,6 +891,12 @@ class RoadNetwork(TypedDict):
     Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit; length
     <= 1000000, each length >= 2, length <= 2
     """
+    period_minutes: NotRequired[float | None]
+    """
+    Of how long a period the capacities are. Jobs on periods of another length are refused;
+    absent, they are taken for those of a dataset's period, however long, and the plan says so;
+    > 0, <= 1e+06
+    """
 
 
 class RosterRequest(TypedDict):

@@ -474,6 +474,8 @@ export class Fields {
       status.textContent = said;
     };
     const sources = element("div", { className: "pair" });
+    const hourly = schema["x-file"]?.hourly;
+    const minutes = hourly && element("input", { id: `${context.id}-minutes`, inputMode: "decimal" });
     const file = element("input", {
       id: `${context.id}-file`, type: "file",
       onchange: async (event) => {
@@ -483,7 +485,8 @@ export class Fields {
           const { read } = await import(new URL("table_files.js", import.meta.url));
           const [table, one] = tables[0];
           const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
-          const value = read(await chosen.text(), { schema, table, item, numeric: (column) => this.numeric(column) });
+          const numeric = (column) => this.numeric(column);
+          const value = read(await chosen.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "" });
           taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
         } catch (problem) {
           status.textContent = `${chosen.name} was not read: ${problem.message}`;
@@ -491,6 +494,10 @@ export class Fields {
       },
     });
     const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
+    if (minutes) {
+      const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already. Say it before you choose the file.`;
+      sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, where the file’s figures are of an hour"), element("p", { className: "note" }, says), minutes));
+    }
     sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
     if (this.jobs.length) {
       const pick = element(

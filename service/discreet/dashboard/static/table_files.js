@@ -3,8 +3,9 @@
 
 import { fromCsv } from "./fields.js";
 
-// The object of the schema: its table from the rows, its other fields from what the file says or the rows tell.
-export function read(text, { schema, table, item, numeric }) {
+// The object of the schema: its table from the rows, its other fields from what the file says or the rows tell. Where
+// `minutes` are given, columns that are of an hour in the file (`hourly`) become those of a period of so many minutes.
+export function read(text, { schema, table, item, numeric, minutes = "" }) {
   const layout = schema["x-file"] ?? {};
   const said = {};
   for (const [, name, value] of text.matchAll(/^\s*<([^<>]+)>\s*(\S*)/gm)) said[name.trim().toUpperCase()] = Number(value);
@@ -17,7 +18,12 @@ export function read(text, { schema, table, item, numeric }) {
     object[name] = rows.reduce((most, row) => columns.reduce((found, one) => Math.max(found, row[one] ?? 0), most), 0);
   }
   for (const [heading, name] of Object.entries(layout.headings ?? {})) if (Number.isFinite(said[heading])) object[name] = said[heading];
-  return { object: { ...object, [table]: rows }, note };
+  if (!layout.hourly || minutes === "") return { object: { ...object, [table]: rows }, note };
+  const { field, columns } = layout.hourly;
+  const length = Number(minutes);
+  if (!(length > 0)) throw new Error("minutes of a period are a number above 0");
+  for (const row of rows) for (const name of columns) if (typeof row[name] === "number") row[name] = (row[name] * length) / 60;
+  return { object: { ...object, [field]: length, [table]: rows }, note: `${note} The file’s ${columns.join(", ")}, of an hour, is of ${length} minutes here.`.trim() };
 }
 
 function separated(text, layout, item, numeric) {

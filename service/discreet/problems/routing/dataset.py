@@ -46,8 +46,8 @@ class RoutingPublic(Frozen):
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
     trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
         default=1,
-        description="Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or less "
-        "moves so many counts, and noise grows with them: in trips it stays what it is",
+        description="Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or "
+        "less moves so many counts, and noise grows with them: in trips it stays what it is",
     )
     max_total: Positive | None = Field(
         default=None, description="Public bound on the trips of one period, which the content must keep"
@@ -248,7 +248,9 @@ def _columns(
         return integer_columns(table, bounds, "/content", beside, first)
     places = {name: bounds[name] for name in bounds if name != "count"}
     columns = integer_columns(table, places, "/content", (*beside, "count"), first)
-    return _counted(public, {**columns, "count": real_column(table, "count", "/content", first=first)}, "/content", first)
+    return _counted(
+        public, {**columns, "count": real_column(table, "count", "/content", first=first)}, "/content", first
+    )
 
 
 def _counted(

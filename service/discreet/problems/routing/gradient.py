@@ -8,6 +8,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
+from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.dataset import RoutingPublic
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import Network
@@ -20,11 +21,16 @@ could fail, which would tell about the trips."""
 
 
 def gradient_plan(
-    public: RoutingPublic, budget: Budget, network: Network, terms: descent.Terms, row_seconds: float
+    public: RoutingPublic,
+    budget: Budget,
+    network: Network,
+    terms: descent.Terms,
+    row_seconds: float,
+    said: tuple[str, ...],
 ) -> Plan:
     """The plan; InvalidInput with pointers where the regularization, the time or the budget does not do.
 
-    row_seconds: of reading one cell with trips.
+    row_seconds: of reading one cell with trips. said: what both methods assume (`assumptions`).
     """
     flows = UnitFlows.of_pairs(network)
     steps = terms.step_sizes(public.periods)
@@ -67,7 +73,7 @@ def gradient_plan(
         unit=public.unit,
         neighbours=neighbours,
         assumptions=(
-            *assumptions(public),
+            *said,
             sized(f"{public.most_rows} cells with trips"),
             f"no period has more than {public.max_total:g} trips, no pair more than {public.max_pair:g} in one",
         ),
@@ -81,6 +87,9 @@ def gradient_plan(
     )
 
 
-def assumptions(public: RoutingPublic) -> tuple[str]:
+def assumptions(public: RoutingPublic, roads: RoadNetwork) -> tuple[str, str]:
     """Of both methods."""
-    return (f"the {public.periods} periods, the {public.zones} zones and the network are public",)
+    return (
+        f"the {public.periods} periods, the {public.zones} zones and the network are public",
+        roads.of_periods(public.period_minutes),
+    )

@@ -161,7 +161,8 @@ class Routing(ProblemOnData):
             raise InvalidInput(issues)
         if self.method == "gradient":
             network = self.roads.arrays(public.zones)
-            return gradient_plan(public, budget, network, self._terms(public, network), self._row_seconds(public))
+            terms, said = self._terms(public, network), assumptions(public, self.roads)
+            return gradient_plan(public, budget, network, terms, self._row_seconds(public), said)
         return self._plan_counts(public, budget)
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
@@ -187,7 +188,7 @@ class Routing(ProblemOnData):
         return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
 
     def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
-        found = self.roads.issues(public.zones)
+        found = self.roads.issues(public.zones, public.period_minutes)
         issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
         if public.zones < 2:
             issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
@@ -247,7 +248,9 @@ class Routing(ProblemOnData):
         )
         return Plan.priced(
             [event],
-            noise=(NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}", scale),),
+            noise=(
+                NoiseSummary.of(event, f"trips of each of {pairs} ordered pairs of zones, summed over {over}", scale),
+            ),
             iterations={"assignment": MAX_ITERATIONS},
             resources=Resources.padded(
                 # A fork, and the sampler's 600,000 draws a second at the least.
@@ -263,7 +266,7 @@ class Routing(ProblemOnData):
             unit=public.unit,
             neighbours=neighbours,
             assumptions=(
-                *assumptions(public),
+                *assumptions(public, self.roads),
                 sized(f"{public.most_rows} cells with trips"),
                 *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
             ),
@@ -296,8 +299,8 @@ class Routing(ProblemOnData):
     # Release --------------------------------------------------------------------------------------------------------
 
     def release(self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise) -> Released:
-        """The noisy counts of every ordered pair over all periods, int64[zones, zones], `trip_scale` of them a trip; or,
-        by `gradient`, the noisy unit flows of every pair, float64[pairs, links].
+        """The noisy counts of every ordered pair over all periods, int64[zones, zones], `trip_scale` of them a trip; by
+        `gradient` the noisy unit flows of every pair, float64[pairs, links].
 
         Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s counts, s the public
         `trip_scale`: of one pair, or in parts of several pairs and periods. The clip looks at one person's own record

@@ -67,8 +67,9 @@ def convert(
 ) -> dict[str, Any]:
     """A body of POST /v1/jobs: the trips as one period of an hour of a private dataset, the network, BPR latency.
 
-    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be integers, or be in parts
-    of 1/`trip_scale`, or are rounded to these, half up, with `round_trips`; pairs without trips are left out. `node_text` is only checked against
+    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be integers, or be in
+    parts of 1/`trip_scale`, or are rounded to these, half up, with `round_trips`; pairs without trips are left out.
+    `node_text` is only checked against
     the network: a body has no place for coordinates, and `read_nodes` gives them. The weights are those of
     `NetworkFile.fixed_costs`. The latency has the b and power of most links, and links their own where they differ.
     InvalidInput names file and line of what cannot be read.
@@ -136,8 +137,8 @@ def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[
     if apart.size and not round_trips:
         row = rows[int(apart[0])]
         raise InvalidInput(
-            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to {row.destination}: a number of trips"
-            f" {no_parts(scale)}; round_trips rounds"
+            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to {row.destination}: a number of"
+            f" trips {no_parts(scale)}; round_trips rounds"
         )
     found: list[int] | list[float] = kept.tolist()
     return found
