@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,15 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
     said("result", answer["job"]["id"], "--format", "omx", "--out", str(matrices))
     with openmatrix.open_file(str(matrices)) as file:
         np.testing.assert_array_equal(np.array(file["demand"]), answer["result"]["demand"])
+    with service.client() as client:
+        chosen = client.ask_again(answer["job"]["id"], select_links=[0], skims=True)
+    assert chosen.certificate["guarantee"]["type"] == "post_processing"
+    picked = tmp_path / "picked.csv"
+    said("result", chosen.job["id"], "--format", "select-link", "--out", str(picked))
+    rows = list(csv.DictReader(io.StringIO(picked.read_text())))
+    assert sum(float(row["trips"]) for row in rows) == pytest.approx(answer["result"]["link_flows"][0])
+    assert {(row["from_node_id"], row["to_node_id"]) for row in rows} == {("10", "20")}
+    assert {row["origin"] for row in rows} <= {"10", "20", "30", "40"}
     features = json.loads(flows.read_text())["features"]
     assert [one["properties"]["flow"] for one in features] == answer["result"]["link_flows"]
     assert features[0]["geometry"]["coordinates"] == [[0, 0], [40, 0]]

@@ -185,6 +185,8 @@ class RoutingAnswer(Answer):
         "demand": ("origin", "destination"),
         "link_flows": ("link",),
         "policy": ("origin", "destination", "share"),
+        "select_link": ("link", "origin", "destination", "share"),
+        "skims": ("origin", "destination"),
         "unit_flows": ("pair", "link"),
     }
     combined: models.Combined
@@ -201,6 +203,12 @@ class RoutingAnswer(Answer):
     """Paths with their shares, for every ordered pair of distinct zones"""
     relative_gap: float
     """How far the assignment is above its minimum at most"""
+    select_link: list[models.RoutingSelected]
+    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
+    skims: Floats
+    """Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
+    costs among it; intervals: where the true trips follow this policy; unit: the unit of
+    free_flow_time; [origin, destination]"""
     status: Literal["converged", "iteration_limit"]
     """Whether the assignment reached the gap that was asked for"""
     total_travel_time: float

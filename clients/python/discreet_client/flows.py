@@ -1,4 +1,5 @@
-"""Results of routing in the field's own files: link flows as GeoJSON, GMNS's link.csv or Parquet, demand as OMX.
+"""Results of routing in the field's own files: link flows as GeoJSON, GMNS's link.csv or Parquet, demand and skims as
+OMX, the pairs that use chosen links as CSV.
 
 Links keep the order, the names and the lines of their network; nodes are called by their names. Beside the flow stand
 its interval, where the result has one, and flow / capacity. Coordinates are written as the network has them: GeoJSON
@@ -42,8 +43,9 @@ def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str)
 
 def demand_matrix(result: Mapping[str, Any]) -> bytes:
     """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones, zones] of mean trips
-    a period, `demand` and, where the result has intervals, their ends `demand_lower` and `demand_upper`; the mapping
-    `zones` has the zones' numbers, from 1. NotWritten where the result has none.
+    a period, `demand` and, where the result has intervals, their ends `demand_lower` and `demand_upper`; in the same
+    way `skims`, travel times, where the problem asked for them. The mapping `zones` has the zones' numbers, from 1.
+    NotWritten where the result has no demand.
     """
     try:
         h5py: Any = importlib.import_module("h5py")
@@ -52,8 +54,11 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
     trips = result.get("demand")
     if trips is None:
         raise NotWritten("this result has no demand: method counts of kind routing releases it")
-    ends = ((result.get("uncertainty") or {}).get("values") or {}).get("demand") or {}
-    matrices = {"demand": trips, **{f"demand_{end}": ends[end] for end in ("lower", "upper") if ends.get(end)}}
+    matrices: dict[str, Any] = {}
+    for field in ("demand", "skims"):
+        if result.get(field) is not None:
+            ends = _ends(result, field)
+            matrices |= {field: result[field], **{f"{field}_{end}": ends[end] for end in ends if ends[end]}}
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file.attrs["OMX_VERSION"] = OMX_VERSION
@@ -66,6 +71,52 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
     return out.getvalue()
 
 
+def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> bytes:
+    """The trips of each pair over the chosen links (`select_links` of the problem) as CSV: link_id, from_node_id,
+    to_node_id, origin and destination by their names, share, trips and, where told, trips_lower and trips_upper.
+    NotWritten where the result has none."""
+    rows = result.get("select_link")
+    if rows is None:
+        raise NotWritten("this result has no select_link: ask again with select_links, the positions of links")
+    ends = _ends(result, "select_link")
+    links, nodes, names = network["links"], network.get("node_names"), network.get("link_names")
+    if any(row["link"] >= len(links) for row in rows):
+        raise NotWritten(f"the result has links beyond the {len(links)} of the network: it is another one")
+
+    def node(number: int) -> str:
+        return str(number) if nodes is None else str(nodes[number - 1])
+
+    found = [
+        {
+            "link_id": str(row["link"]) if names is None else names[row["link"]],
+            "from_node_id": node(links[row["link"]]["tail"]),
+            "to_node_id": node(links[row["link"]]["head"]),
+            "origin": node(row["origin"]),
+            "destination": node(row["destination"]),
+            "share": row["share"],
+            "trips": row["trips"],
+            **{f"trips_{end}": ends[end][place] for end in ends},
+        }
+        for place, row in enumerate(rows)
+    ]
+    return _written(found, ["link_id"])
+
+
+def _ends(result: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The ends of a field's intervals, where it has some."""
+    ends = ((result.get("uncertainty") or {}).get("values") or {}).get(field) or {}
+    return {end: ends[end] for end in ("lower", "upper") if ends.get(end) is not None}
+
+
+def _written(rows: list[Json], fields: list[str]) -> bytes:
+    """Rows as CSV; fields: the names of the columns where there is no row."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
 def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
     flows = result.get("link_flows")
     if flows is None:
@@ -75,7 +126,7 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
     links = network["links"]
     if len(flows) != len(links):
         raise NotWritten(f"the result has {len(flows)} link flows, the network {len(links)} links: it is another one")
-    ends = ((result.get("uncertainty") or {}).get("values") or {}).get("link_flows") or {}
+    ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
     nodes, names = network.get("node_names"), network.get("link_names")
     return [
@@ -121,12 +172,7 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     if lines is not None:
         for row, line in zip(rows, lines, strict=True):
             row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["link_id"], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({**row, "directed": 1})
-    return text.getvalue().encode()
+    return _written([{**row, "directed": 1} for row in rows], ["link_id"])
 
 
 def _parquet(rows: list[Json]) -> bytes:

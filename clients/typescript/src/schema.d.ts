@@ -3437,6 +3437,18 @@ export interface components {
              */
             release?: string | string[] | null;
             /**
+             * Select Links
+             * @description Links, by their positions from 0, of which the result says which pairs' trips use them
+             * @default []
+             */
+            select_links?: number[];
+            /**
+             * Skims
+             * @description Whether the result has the travel time of every pair of zones
+             * @default false
+             */
+            skims?: boolean;
+            /**
              * Uncertainty
              * @description Whether the result says how far the noise may have moved its numbers
              * @default true
@@ -3608,6 +3620,16 @@ export interface components {
              */
             relative_gap?: number;
             /**
+             * Select Link
+             * @description Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy
+             */
+            select_link?: components["schemas"]["RoutingSelected"][];
+            /**
+             * Skims
+             * @description Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed costs among it; intervals: where the true trips follow this policy
+             */
+            skims?: number[][];
+            /**
              * Status of the solver
              * @description Whether the assignment reached the gap that was asked for
              * @enum {string}
@@ -3640,6 +3662,31 @@ export interface components {
              * @description Share of each pair's trips at each link; of the method gradient
              */
             unit_flows?: number[][];
+        };
+        /**
+         * RoutingSelected
+         * @description The trips of one pair over one of the chosen links.
+         */
+        RoutingSelected: {
+            /** Destination */
+            destination: number;
+            /**
+             * Link
+             * @description Its position in the request, from 0
+             */
+            link: number;
+            /** Origin */
+            origin: number;
+            /**
+             * Share
+             * @description Of the pair's trips
+             */
+            share: number;
+            /**
+             * Trips
+             * @description Of the released demand
+             */
+            trips: number;
         };
         /**
          * SessionAgentAnswer

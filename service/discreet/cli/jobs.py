@@ -217,7 +217,9 @@ def result(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet; demand alone, as omx"
+            "--format",
+            help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet; demand and skims alone, as omx; "
+            "who uses chosen links alone, as select-link (CSV)",
         ),
     ] = None,
     state: StateOption = None,
@@ -239,19 +241,21 @@ def result(
 
 def _in_the_fields_form(client: Any, answer: Mapping[str, Any], form: str) -> bytes:
     """The file of a result's demand, or of its link flows on the network that its job held or named."""
-    from discreet_client.flows import NotWritten, demand_matrix, link_flows  # noqa: PLC0415 - for this alone
+    from discreet_client import flows  # noqa: PLC0415 - for this alone
 
     if form == "omx":
         try:
-            return demand_matrix(answer["result"])
-        except NotWritten as error:
+            return flows.demand_matrix(answer["result"])
+        except flows.NotWritten as error:
             raise InvalidInput(str(error)) from None
     network = (client.job(answer["job"]["id"])["problem"] or {}).get("network") or {"links": []}
     if isinstance(network, str):
         network = client.networks.get(network)["network"]
     try:
-        return link_flows(answer["result"], network, form)
-    except NotWritten as error:
+        if form == "select-link":
+            return flows.selected_links(answer["result"], network)
+        return flows.link_flows(answer["result"], network, form)
+    except flows.NotWritten as error:
         raise InvalidInput(str(error)) from None
 
 

@@ -956,6 +956,13 @@ class Routing(TypedDict):
     Instead of `dataset`: a job, or several, of which what was released is asked again, at price
     0. Fields that were fixed at the release must be those of that job
     """
+    select_links: NotRequired[list[int]]
+    """
+    Links, by their positions from 0, of which the result says which pairs' trips use them;
+    length <= 100, each >= 0; default `[]`
+    """
+    skims: NotRequired[bool]
+    """Whether the result has the travel time of every pair of zones; default `false`"""
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
 
@@ -1004,6 +1011,19 @@ class RoutingPublic(TypedDict):
     """Whom a neighbouring dataset adds or removes"""
     zones: int
     """>= 1, <= 3000"""
+
+
+class RoutingSelected(TypedDict):
+    """The trips of one pair over one of the chosen links."""
+
+    destination: int
+    link: int
+    """Its position in the request, from 0"""
+    origin: int
+    share: float
+    """Of the pair's trips"""
+    trips: float
+    """Of the released demand; unit: trips a period"""
 
 
 class SessionAgentAnswer(TypedDict):
@@ -1767,6 +1787,14 @@ class RoutingResult(TypedDict):
     """Paths with their shares, for every ordered pair of distinct zones"""
     relative_gap: NotRequired[float]
     """How far the assignment is above its minimum at most"""
+    select_link: NotRequired[list[RoutingSelected]]
+    """Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy"""
+    skims: NotRequired[list[list[float]]]
+    """
+    Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
+    costs among it; intervals: where the true trips follow this policy; unit: the unit of
+    free_flow_time
+    """
     status: NotRequired[Literal["converged", "iteration_limit"]]
     """Whether the assignment reached the gap that was asked for"""
     tables: list[str]

@@ -18,6 +18,7 @@ from discreet.figures.series import field
 from discreet.figures.style import INK, LOADS, PAPER, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
 from discreet.problems.road_network import RoadNetwork
+from discreet.problems.routing.selection_charts import selection_charts
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
@@ -37,7 +38,7 @@ PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794"
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    """The map, how full links are, and the released demand."""
+    """The map, how full links are, the released demand, and what was chosen beside them."""
     charts = []
     roads = RoadNetwork.model_validate(problem["network"])
     if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
@@ -47,7 +48,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     demand = np.array(result.get("demand", ()))
     if demand.size:
         charts.append(_demand(demand, plan, result, zone_names(problem, result)))
-    return charts
+    return [*charts, *selection_charts(roads, result)]
 
 
 def row_names(problem: dict[str, Any], field: str) -> list[str] | None:

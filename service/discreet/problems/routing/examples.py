@@ -88,9 +88,11 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 
 
 def _scale_case(kind: type[Problem]) -> Neighbours:
-    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair."""
+    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair. With all that is told
+    beside the flows."""
     public = RoutingPublic(unit="person", zones=2, periods=3, period_minutes=60, trip_scale=100)
-    problem = kind.model_validate({**kind.example()["problem"], "dataset": "example", "max_trips_per_person": 5})
+    asked = {"dataset": "example", "max_trips_per_person": 5, "select_links": [0], "skims": True}
+    problem = kind.model_validate({**kind.example()["problem"], **asked})
     others = [Trip(period=0, origin=1, destination=2, count=4.25, person=0)]
     more = [Trip(period=period, origin=1, destination=2, count=3.37, person=1) for period in range(3)]
     left, right = (RoutingDataset.read_rows(public, RoutingContent(trips=part)) for part in (others, [*others, *more]))
@@ -161,5 +163,7 @@ def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
+        "select_links": {"select_links": [] if problem.select_links else [0]},
+        "skims": {"skims": not problem.skims},
         "uncertainty": {"uncertainty": not problem.uncertainty},
     }

@@ -14,6 +14,7 @@ from discreet.problems import results
 from discreet.problems.accuracy import LEVEL
 from discreet.problems.results import Output
 from discreet.problems.routing.dataset import Ints, RoutingPublic
+from discreet.problems.routing.selections import Noised, Selected, skims_interval
 from discreet.solvers.traffic.sensitivity import derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
 
@@ -38,6 +39,8 @@ def uncertainty_of(
     network: Network,
     latency: Latency,
     objective: Objective,
+    chosen: Selected | None = None,
+    skims: Floats | None = None,
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
@@ -48,6 +51,7 @@ def uncertainty_of(
 
     `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half of the links
     that are used or more are noise too (or have no interval): flows of links may be known well where no single pair is.
+    What was chosen beside it (`selections`) has its intervals as long as all of them are not too many numbers.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
@@ -74,6 +78,18 @@ def uncertainty_of(
             noisy = (widths >= flows) & (widths > UNUSED * spread)
             dominates["link_flows"] = noisy
             noise = noise and bool(2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0)))
+    room = results.MAX_JSON_NUMBERS - 2 * (demand.size + network.tail.size)
+    noised = Noised(raw, demand, reach, spread)
+    if chosen is not None and 2 * chosen.trips.size <= room:
+        ends = chosen.interval(noised)
+        values["select_link"] = _around(*ends, chosen.trips)
+        dominates["select_link"] = ends[1] >= chosen.trips
+        room -= 2 * chosen.trips.size
+    if skims is not None and 2 * skims.size <= room and network.tail.size <= MAX_LINKS:
+        told = skims_interval(network, latency, solution, noised)
+        if told is not None:
+            values["skims"] = _around(*told, skims)
+            dominates["skims"] = ((told[1] >= skims) & apart).any(axis=1)
     return _output(values, dominates, noise)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
@@ -30,8 +30,8 @@ from discreet.problems.objects import PublicObject
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
-from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork, affine
-from discreet.problems.routing import examples
+from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
+from discreet.problems.routing import checks, examples
 from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice, told
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
@@ -45,6 +45,7 @@ from discreet.problems.routing.intervals import (
 )
 from discreet.problems.routing.policies import policy_json, policy_table
 from discreet.problems.routing.result import RoutingResult
+from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic import unit_flow_descent as descent
@@ -58,8 +59,7 @@ from discreet.solvers.traffic.traffic_assignment import (
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 MAX_ITERATIONS = 1000
-MAX_UNIT_FLOWS = 2 * 10**7
-"""Most numbers, pairs times links, in the routing that `gradient` releases."""
+MAX_SELECTED = 100
 STARTING_GAP = 1e-4
 INTERVAL_BYTES = 32
 """Of links by links: what intervals of their flows take in memory."""
@@ -92,6 +92,7 @@ class Routing(ProblemOnData):
         **dict.fromkeys(("objective", "latency", "network"), "with the method counts"),
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
+        **dict.fromkeys(("select_links", "skims"), "with the method counts"),
     }
 
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
@@ -114,6 +115,13 @@ class Routing(ProblemOnData):
         "max_trips_per_person: further trips are left out, and with a delta there is less noise",
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
+    select_links: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(max_length=MAX_SELECTED)] = (
+        Field(
+            default=(),
+            description="Links, by their positions from 0, of which the result says which pairs' trips use them",
+        )
+    )
+    skims: Flag = Field(default=False, description="Whether the result has the travel time of every pair of zones")
     uncertainty: Flag = INTERVALS
 
     @property
@@ -157,7 +165,7 @@ class Routing(ProblemOnData):
         return plan.model_copy(update={"advice": (*sentences, *plan.advice)})
 
     def draft(self, public: RoutingPublic, budget: Budget) -> Plan:
-        if issues := self._issues(public):
+        if issues := checks.issues(self, public):
             raise InvalidInput(issues)
         if self.method == "gradient":
             network = self.roads.arrays(public.zones)
@@ -186,42 +194,6 @@ class Routing(ProblemOnData):
 
     def _clip(self, public: RoutingPublic) -> int | None:
         return public.max_person if self.max_trips_per_person == "auto" else self.max_trips_per_person
-
-    def _issues(self, public: RoutingPublic) -> list[FieldIssue]:
-        found = self.roads.issues(public.zones, public.period_minutes)
-        issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
-        if public.zones < 2:
-            issues.append(FieldIssue("/problem/dataset", "trips within its one zone use no link: two zones are needed"))
-        if public.unit == "person" and self.max_trips_per_person is None and self.method != "gradient":
-            issues.append(FieldIssue("/problem/max_trips_per_person", "needed: the dataset's unit is a person"))
-        if public.unit == "request" and self.max_trips_per_person is not None:
-            issues.append(FieldIssue("/problem/max_trips_per_person", "the dataset's unit is a request, not a person"))
-        elif self.max_trips_per_person == "auto" and public.max_person is None:
-            says = "auto needs the dataset's public max_person, the most trips that any person has; else say a number"
-            issues.append(FieldIssue("/problem/max_trips_per_person", says))
-        if self.max_norm_per_person is not None and self.max_trips_per_person is None:
-            issues.append(FieldIssue("/problem/max_norm_per_person", "only beside max_trips_per_person"))
-        if self.method != "gradient":
-            if self.regularization is not None:
-                issues.append(FieldIssue("/problem/regularization", "only the method gradient has one"))
-            return issues
-        size = public.zones * (public.zones - 1) * (len(self.roads.links) + self.roads.nodes)
-        for wrong, field, detail in (
-            (public.trip_scale > 1, "method", "gradient takes whole trips; counts takes the dataset's trip_scale"),
-            (public.unit == "person", "method", "gradient protects one request; counts protects a person"),
-            (
-                public.max_total is None or public.max_pair is None,
-                "method",
-                "gradient needs the dataset's public bounds max_total and max_pair",
-            ),
-            (size > MAX_UNIT_FLOWS, "method", f"gradient takes pairs times links and nodes up to {MAX_UNIT_FLOWS:,}"),
-            (self.regularization is None, "regularization", "needed by the method gradient"),
-            (not affine(self.roads, self.latency), "latency", "the method gradient needs affine latencies"),
-            (self.objective != "system_optimum", "objective", "the method gradient finds the system optimum only"),
-        ):
-            if wrong:
-                issues.append(FieldIssue(f"/problem/{field}", detail))
-        return issues
 
     def _plan_counts(self, public: RoutingPublic, budget: Budget) -> Plan:
         trips, scale = self._clip(public) or 1, public.trip_scale
@@ -378,11 +350,16 @@ class Routing(ProblemOnData):
                 "iterations": solution.iterations,
                 "status": solution.status,
             }
+            latency = self.roads.latencies(self.latency)
+            chosen = Selected.of(solution, demand, self.select_links) if self.select_links else None
+            if chosen is not None:
+                values["select_link"] = chosen.field()
+            if self.skims:
+                values["skims"] = skims(network, latency, solution)
             if self.uncertainty:
-                latency = self.roads.latencies(self.latency)
-                values["uncertainty"] = uncertainty_of(
-                    public, event, released["trips"], demand, solution, network, latency, self.objective
-                )
+                trips = released["trips"]
+                asked = (solution, network, latency, self.objective, chosen, values.get("skims"))
+                values["uncertainty"] = uncertainty_of(public, event, trips, demand, *asked)
         values["policy"] = Output(
             lambda: policy_json(policy),
             numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),

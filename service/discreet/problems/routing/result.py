@@ -24,6 +24,16 @@ class RoutingPair(TypedDict):
     paths: list[RoutingPath]
 
 
+class RoutingSelected(TypedDict):
+    """The trips of one pair over one of the chosen links."""
+
+    link: Annotated[int, shown("Its position in the request, from 0")]
+    origin: int
+    destination: int
+    share: Annotated[float, shown("Of the pair's trips")]
+    trips: Annotated[float, shown("Of the released demand", unit="trips a period")]
+
+
 class RoutingResult(SummedFields, total=False):
     """What follows from the released trips, or of the method gradient from the released routing."""
 
@@ -52,6 +62,22 @@ class RoutingResult(SummedFields, total=False):
         shown(
             "Paths with their shares, for every ordered pair of distinct zones",
             table=("origin", "destination", "share", "links"),
+        ),
+    ]
+    select_link: Annotated[
+        list[RoutingSelected],
+        shown(
+            "Which pairs' trips use the links of `select_links`; intervals: the true trips on this policy",
+            table=("link", "origin", "destination", "share", "trips"),
+        ),
+    ]
+    skims: Annotated[
+        list[list[float]],
+        shown(
+            "Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed costs among it; "
+            "intervals: where the true trips follow this policy",
+            unit="the unit of free_flow_time",
+            table=("origin", "destination", "time"),
         ),
     ]
     total_travel_time: Annotated[

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from discreet.solvers.traffic.path_flows import link_costs
 from discreet.solvers.traffic.shortest_paths import Floats
-from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, costs_of
+from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective, Policy, costs_of
 
 ACTIVE = 1e-7
 """A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
@@ -54,7 +54,7 @@ class Derivative:
         """The l2 norm of each link's row of the derivative: float64[links]."""
         assert self.moves is not None
         left, right = self.moves
-        squares = _gram(self.shares)  # of M B it is G - L R G - (L R G)' + L (R G R') L'
+        squares = gram(self.shares)  # of M B it is G - L R G - (L R G)' + L (R G R') L'
         once = right @ squares
         twice = (right @ once.T).T
         norms = np.diagonal(squares).copy()
@@ -72,11 +72,8 @@ def derivative(
     """The derivative at `solution`, an assignment to a small gap; of demands near that where the active paths are the
     same. Without `links` only what takes no matrix of links by links: of the system optimum its total travel time."""
     policy = solution.paths
-    paths = csr_array(
-        (np.ones(policy.links.size), policy.links, policy.path_start), shape=(policy.share.size, policy.link_count)
-    )
-    starts, pairs = policy.pair_start, policy.origin.size
-    shares = csr_array((policy.share, np.arange(policy.share.size), starts), shape=(pairs, policy.share.size)) @ paths
+    paths, starts, pairs = _paths(policy), policy.pair_start, policy.origin.size
+    shares = shares_of(policy)
     marginal, _ = link_costs(costs_of(network, latency, "system_optimum"), solution.link_flows)
     optimal = objective == "system_optimum"
     moves = None
@@ -96,7 +93,20 @@ def derivative(
     return Derivative(shares, moves, total)
 
 
-def _gram(rows: csr_array) -> Floats:
+def shares_of(policy: Policy) -> csr_array:
+    """The share of each ordered pair's trips at each link: csr[pairs, links]."""
+    pairs, paths = policy.origin.size, policy.share.size
+    chosen = csr_array((policy.share, np.arange(paths), policy.pair_start), shape=(pairs, paths))
+    return csr_array(chosen @ _paths(policy))
+
+
+def _paths(policy: Policy) -> csr_array:
+    """Which links each path passes: csr[paths, links] of ones."""
+    ones = np.ones(policy.links.size)
+    return csr_array((ones, policy.links, policy.path_start), shape=(policy.share.size, policy.link_count))
+
+
+def gram(rows: csr_array) -> Floats:
     """`rows' rows`, dense, some rows at a time: as a sparse matrix it would be larger than that."""
     columns = rows.T.tocsr()
     product = np.empty((rows.shape[1], rows.shape[1]))
@@ -113,7 +123,7 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
     slopes = csr_array((root, np.arange(links), np.arange(links + 1)))
     weighted = columns @ slopes
     few = columns.shape[0] < links
-    square = (weighted @ weighted.T).toarray() if few else _gram(weighted)
+    square = (weighted @ weighted.T).toarray() if few else gram(weighted)
     ridge = RIDGE * float(np.trace(square)) / max(1, len(square))
     if not ridge > 0:
         return np.zeros((links, 0)), csr_array((0, links))
@@ -125,7 +135,7 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
         right, other = weighted @ slopes, columns.toarray()
     else:
         square[np.diag_indices(links)] += ridge
-        right, other = slopes, (_gram(columns) * root).T
+        right, other = slopes, (gram(columns) * root).T
     factor = linalg.cho_factor(square.T, lower=True, overwrite_a=True, check_finite=False)
     return linalg.cho_solve(factor, other, overwrite_b=True, check_finite=False).T, right
 
