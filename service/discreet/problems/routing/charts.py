@@ -45,8 +45,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         charts.append(network_map(roads, result, plan))
     if "link_flows" in result:
         charts.append(_loads(roads, np.array(result["link_flows"]), interval_of(result, "link_flows")))
-    demand = np.array(result.get("demand", ()))
-    if demand.size:
+    if (demand := np.array(result.get("demand", ()))).size:
         charts.append(_demand(demand, plan, result, zone_names(problem, result)))
     return [*charts, *selection_charts(roads, result)]
 
