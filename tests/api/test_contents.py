@@ -676,6 +676,28 @@ def test_sums_of_batches_are_those_of_the_whole() -> None:
                     routing.RoutingDataset.read_batches(bounded, batches, table.schema)
 
 
+@pytest.mark.parametrize("cells_a_row", [0, 16, 0.5])
+def test_sums_of_many_rows_and_few_cells_are_those_of_the_whole(cells_a_row: float) -> None:
+    """Sorted and merged, with a place for every cell from the beginning, and with one for each from the middle on."""
+    from discreet.problems.routing import dataset as routing
+
+    public = routing.RoutingPublic(unit="request", zones=9, periods=5, period_minutes=1)
+    draw = np.random.default_rng(6)
+    columns = {
+        "period": draw.integers(0, 5, 3000),
+        "origin": draw.integers(1, 10, 3000),
+        "destination": draw.choice([1, 7, 9], 3000),
+        "count": draw.integers(0, 2, 3000) * draw.integers(0, routing.MAX_COUNT, 3000),
+    }
+    table = pa.table(columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "CELLS_A_ROW", cells_a_row)
+        found = routing.RoutingDataset.read_batches(public, iter(table.to_batches(max_chunksize=100)), table.schema)
+    whole = routing.RoutingDataset.read_table(public, table)["trips"]
+    assert found["trips"].dtype == whole.dtype
+    assert found["trips"].tolist() == whole.tolist()
+
+
 def test_files_without_a_name_where_the_file_system_knows_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
@@ -28,6 +29,8 @@ NEARLY_WHOLE = 1e-6
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
 """Most of a private content, by unit, whose owner declares no bound: releases take the time of so many."""
 MERGE_ROWS = 1 << 20
+MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
+"""Sums are kept for all cells, where these are no more, and rows no fewer: at most 128 MiB."""
 """Rows of an upload in batches that may wait to be summed."""
 PERSON_NEEDED = (
     "public.unit is person, so every trip says whose it is: a text or an integer, the same for all trips of one person "
@@ -216,17 +219,53 @@ class RoutingDataset(DatasetOfRows):
         """Unit request: trips are summed as they come, so memory goes with the cells that have trips, not with rows."""
         if public.unit == "person":
             return super().read_batches(public, batches, schema)
-        total = cls.read_table(public, schema.empty_table())["trips"]
-        parts: list[Ints] = []
-        row = waiting = 0
+        cls.read_table(public, schema.empty_table())  # what is wrong with its columns
+        sums, row = _Sums(public), 0
         for batch in batches:
-            columns = _columns(public, pa.Table.from_batches([batch]), first=row)
+            sums.add(_columns(public, pa.Table.from_batches([batch]), first=row))
             row += batch.num_rows
-            parts.append(_canonical(columns, None)["trips"])
-            waiting += len(parts[-1])
-            if waiting > max(len(total), MERGE_ROWS):  # so that all merging is a few passes over all parts
-                total, parts, waiting = _summed([total, *parts]), [], 0
-        return _kept(public, {"trips": _summed([total, *parts])}, "/content")
+        return _kept(public, {"trips": sums.trips()}, "/content")
+
+
+class _Sums:
+    """Trips of rows that come in batches, summed by period and pair.
+
+    Batches are sorted and merged; once rows are as many as makes it worth while a place for every cell takes less time.
+    """
+
+    def __init__(self, public: RoutingPublic) -> None:
+        self._shape = public.periods, public.zones, public.zones
+        self._cells: Ints | None = None
+        self._total = np.zeros((0, 4), dtype=np.int64)
+        self._parts: list[Ints] = []
+        self._rows = self._waiting = 0
+
+    def add(self, columns: dict[str, Ints]) -> None:
+        self._rows += len(columns["count"])
+        if self._cells is None and math.prod(self._shape) <= min(MOST_CELLS, CELLS_A_ROW * self._rows):
+            before = self.trips()
+            self._cells = np.zeros(math.prod(self._shape), dtype=np.int64)
+            self._put(*before.T)
+        if self._cells is not None:
+            self._put(*(columns[name] for name in ("period", "origin", "destination", "count")))
+            return
+        self._parts.append(_canonical(columns, None)["trips"])
+        self._waiting += len(self._parts[-1])
+        if self._waiting > max(len(self._total), MERGE_ROWS):  # so that all merging is a few passes over all parts
+            self._total, self._parts, self._waiting = self.trips(), [], 0
+
+    def trips(self) -> Ints:
+        """As `_canonical` gives them."""
+        if self._cells is None:
+            return _summed([self._total, *self._parts])
+        cells = np.flatnonzero(self._cells)
+        period, origin, destination = np.unravel_index(cells, self._shape)
+        return np.stack([period, origin + 1, destination + 1, self._cells[cells]], axis=1)
+
+    def _put(self, period: Ints, origin: Ints, destination: Ints, count: Ints) -> None:
+        _, zones, _ = self._shape
+        assert self._cells is not None
+        np.add.at(self._cells, (period * zones + origin - 1) * zones + destination - 1, count)
 
 
 def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
