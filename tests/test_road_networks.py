@@ -101,6 +101,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert set(broken) == {"network", "status", "reason", "gap", "seconds", "mib"}
     assert set(good) == {"network", "status", "gap", "seconds", "mib"}
     assert (broken["gap"], good["status"]) == (None, "loaded")
+    assert cli.run(["reproduce", "networks", str(tmp_path), "--threads", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[1]["gap"] == good["gap"]
     assert cli.run(["reproduce", "networks", str(tmp_path)]) == 0
     assert "broken: network file" in capsys.readouterr().out
     (tmp_path / "good_net.tntp").unlink()

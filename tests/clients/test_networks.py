@@ -119,6 +119,39 @@ def test_what_gmns_says_and_nobody_models_is_refused(tmp_path: Path, file: str, 
         read(tmp_path)
 
 
+GMNS_LINK: dict[str, tuple[type, float | None]] = {
+    "link_id": (str, None),
+    "from_node_id": (str, None),
+    "to_node_id": (str, None),
+    "directed": (bool, None),
+    "geometry": (str, None),
+    "capacity": (float, 0),
+    "lanes": (int, 0),
+}
+"""Of the published schema of link.csv (GMNS of the Zephyr Foundation, link.schema.json): type and least value of the
+fields that are written here; the first four are required."""
+
+
+@pytest.mark.parametrize("minutes", [30, 60, 120])
+def test_link_csv_keeps_to_the_published_schema(minutes: float, tmp_path: Path) -> None:
+    """From GMNS and back: the same links, with capacities of an hour and a lane, whatever period jobs have."""
+    written(tmp_path, GMNS)
+    network = read(tmp_path, period_minutes=minutes).network
+    rows = list(csv.DictReader(io.StringIO(link_flows({"link_flows": [1.0, 2.0, 3.0]}, network, "gmns").decode())))
+    for row in rows:
+        for name, (kind, least) in GMNS_LINK.items():
+            assert row[name] in ("true", "false", "1", "0") if kind is bool else kind(row[name]) is not None
+            assert least is None or float(row[name]) >= least
+        assert all(row[name] for name in list(GMNS_LINK)[:4])
+    assert len({row["link_id"] for row in rows}) == 3
+    nodes = {node.split(",")[0] for node in NODE_CSV.splitlines()[1:]}
+    assert {row[end] for row in rows for end in ("from_node_id", "to_node_id")} == nodes
+    assert [float(row["capacity"]) * int(row["lanes"]) for row in rows] == [1800, 1800, 800]
+    assert float(rows[0]["flow_over_capacity"]) == pytest.approx(1 / (1800 * minutes / 60))
+    header = link_flows({"link_flows": []}, {"links": []}, "gmns").decode()
+    assert header.strip().split(",") == list(GMNS_LINK)[:4]
+
+
 def test_tolls_need_a_weight(tmp_path: Path) -> None:
     tolled = LINK_CSV.replace(",name\n", ",toll\n").replace(",Main\n", ",2\n")
     written(tmp_path, {**GMNS, "link.csv": tolled})

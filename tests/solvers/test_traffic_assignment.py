@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
+from discreet.solvers.traffic import path_flows
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Latency,
@@ -411,6 +413,39 @@ def test_is_deterministic(sioux_falls: tuple[Network, Floats]) -> None:
 
 
 # Hard cases ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 3, 40])
+@pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
+def test_threads_change_no_bit(objective: Objective, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of flows, paths, gap and progress; and the work is done by others than this thread."""
+    rng = np.random.default_rng(5)
+    network = random_network(rng, 60, 45, centroids=True)
+    demand = rng.lognormal(size=(45, 45)) * (rng.random((45, 45)) < 0.7)
+    workers: set[int] = set()
+    priced = path_flows._price
+
+    def watched(*given: Any) -> Any:
+        workers.add(threading.get_ident())
+        return priced(*given)
+
+    def found(many: int) -> tuple[Assignment, list[int]]:
+        steps: list[int] = []
+        workers.clear()
+        one = assign(network, BPR, demand, objective, threads=many, progress=lambda step, _: steps.append(step))
+        return one, steps
+
+    monkeypatch.setattr(path_flows, "_price", watched)
+    (alone, steps), own = found(1), set(workers)
+    (together, other), theirs = found(threads), set(workers)
+    assert own == {threading.get_ident()}
+    assert theirs
+    assert not theirs & own
+    assert (alone.relative_gap, alone.iterations, steps) == (together.relative_gap, together.iterations, other)
+    assert alone.iterations > 2
+    np.testing.assert_array_equal(alone.link_flows, together.link_flows)
+    for name in ("pair_start", "share", "path_start", "links"):
+        np.testing.assert_array_equal(getattr(alone.paths, name), getattr(together.paths, name))
 
 
 def test_no_demand_gives_shortest_paths_at_free_flow(sioux_falls: tuple[Network, Floats]) -> None:

@@ -172,7 +172,10 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     if lines is not None:
         for row, line in zip(rows, lines, strict=True):
             row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
-    return _written([{**row, "directed": 1} for row in rows], ["link_id"])
+    # Of all lanes together, which the network keeps; of an hour where it says of what period its own are.
+    hours = (network.get("period_minutes") or 60) / 60
+    changed = ({**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows)
+    return _written(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
 
 
 def _parquet(rows: list[Json]) -> bytes:

@@ -51,13 +51,16 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")] = None,
     markdown: Annotated[Path | None, typer.Option(help="File for the tables as Markdown")] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, max=64, help="Of networks: find shortest paths by so many threads; the same flows")
+    ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """The papers' figures: as printed, as their methods truly give them, and ours at the same guarantee."""
     from discreet import reproduce as studies  # noqa: PLC0415
 
     if papers and papers[0] == "networks":
-        _reproduce_networks(papers[1:], as_json=as_json)
+        _reproduce_networks(papers[1:], threads=threads, as_json=as_json)
         return
     chosen = papers or list(studies.NAMES)
     if unknown := sorted(set(chosen) - set(studies.NAMES)):
@@ -76,7 +79,7 @@ def reproduce(
         tell([found.to_json() for found in reports], as_json, lambda: None)
 
 
-def _reproduce_networks(folders: list[str], *, as_json: bool) -> None:
+def _reproduce_networks(folders: list[str], *, threads: int, as_json: bool) -> None:
     """Exit 1 when none was loaded: what is refused has its reason in its row."""
     from discreet.reproduce.road_networks import road_networks  # noqa: PLC0415
 
@@ -84,7 +87,7 @@ def _reproduce_networks(folders: list[str], *, as_json: bool) -> None:
         raise typer.BadParameter("networks needs one folder of TNTP files")
     if not (folder := Path(folders[0])).is_dir():
         raise NotFound(f"there is no folder {folder}")
-    rows = list(road_networks(folder))
+    rows = list(road_networks(folder, threads))
     if not rows:
         raise NotFound(f"there is no network, a file NAME_net.tntp, in {folder}")
     tell([row.to_json() for row in rows], as_json, lambda: show_networks(rows))

@@ -54,23 +54,23 @@ class Row:
         return {name: value for name, value in asdict(self).items() if value is not None or name == "gap"}
 
 
-def road_networks(folder: Path) -> Iterator[Row]:
-    """A row of each network in the folder and those in it, by path."""
+def road_networks(folder: Path, threads: int = 1) -> Iterator[Row]:
+    """A row of each network in the folder and those in it, by path; assigned by so many threads."""
     one = Network(2, 2, 0, np.array([0, 1]), np.array([1, 0]), np.ones(2), np.ones(2))
     start = Latency(np.ones(2), np.ones(2), np.zeros(2))
     # Kernels are loaded before anything is measured: a gap that is never reached takes one step of them all.
     assign(one, start, np.ones((2, 2)), "user_equilibrium", gap=-1.0, max_iterations=1)
     for path in sorted(folder.rglob("*")):
         if (name := _NETWORK.fullmatch(path.name)) and path.is_file():
-            yield _row(name[1], path)
+            yield _row(name[1], path, threads)
 
 
-def _row(name: str, path: Path) -> Row:
+def _row(name: str, path: Path, threads: int) -> Row:
     _forget_peak()
     begun = time.perf_counter()
     reason, gap, largest, total = None, None, None, None
     try:
-        reason, gap, largest, total = _solved(name, path)
+        reason, gap, largest, total = _solved(name, path, threads)
     except InvalidInput as error:
         reason = error.issues[0].detail
     except (DiscreetError, OSError, ValueError) as error:
@@ -82,7 +82,7 @@ def _row(name: str, path: Path) -> Row:
     return Row(name, status, reason, gap, largest, total, seconds, mib)
 
 
-def _solved(name: str, path: Path) -> tuple[str | None, float, float | None, float | None]:
+def _solved(name: str, path: Path, threads: int) -> tuple[str | None, float, float | None, float | None]:
     """What is to be said of it, the gap and the two differences."""
     if "asym" in f"{path.parent.name} {name}".lower():
         raise InvalidInput("its costs are asymmetric (a link's depends on other links' flows), which is not modelled")
@@ -107,7 +107,9 @@ def _solved(name: str, path: Path) -> tuple[str | None, float, float | None, flo
         demand[row.origin - 1, row.destination - 1] = row.trips
     latency = Latency(latency.coefficient, latency.power, fixed_cost)
     try:
-        found = assign(network, latency, demand, "user_equilibrium", gap=GAP, max_iterations=MOST_ITERATIONS)
+        found = assign(
+            network, latency, demand, "user_equilibrium", gap=GAP, max_iterations=MOST_ITERATIONS, threads=threads
+        )
     except NoSolution as error:
         ends = next(
             ([file.numbers[zone] for zone in pair] for pair in unreachable_pairs(network) if demand[pair]), None

@@ -8,6 +8,8 @@ cost is `free + scale (flow/capacity)^power`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
@@ -21,6 +23,25 @@ SMALLEST_SHARE = 1e-12
 
 NOT_CHEAPER = 1e-13
 """A shortest path joins its pair's known paths only when it is cheaper by more than this part: more than rounding."""
+
+
+BLOCKS = 32
+"""Parts of the origins that may be worked on at once: the same however many threads there are, and so are all sums."""
+
+Each = Callable[[Callable[[slice], None], Sequence[slice]], None]
+"""Does a piece of work for each block of origins, in any order or at once."""
+
+
+def in_turn(work: Callable[[slice], None], blocks: Sequence[slice]) -> None:
+    """One block after the other, in this thread."""
+    for block in blocks:
+        work(block)
+
+
+def origin_blocks(origins: int) -> list[slice]:
+    """The rows 0..origins - 1 in at most `BLOCKS` blocks of about the same size."""
+    edges = [origins * part // BLOCKS for part in range(BLOCKS + 1)]
+    return [slice(low, high) for low, high in pairwise(edges) if low < high]
 
 
 class Costs(NamedTuple):
@@ -107,36 +128,106 @@ def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.i
     return -1
 
 
-@numba.njit(cache=True, nogil=True)
 def extended(
-    paths: Paths, add: NDArray[np.bool_], trips: Floats, incoming: NDArray[np.int32], tail: Ints, first_origin: int = 0
+    paths: Paths,
+    add: NDArray[np.bool_],
+    trips: Floats,
+    incoming: NDArray[np.int32],
+    tail: Ints,
+    first_origin: int = 0,
+    each: Each = in_turn,
 ) -> Paths:
     """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's `trips`."""
-    pairs = paths.start.size - 1
+    pairs = add.size
     others = pairs // max(1, incoming.shape[0])
-    start = np.zeros(pairs + 1, np.int64)
-    size = 0
-    for pair in range(pairs):
-        start[pair + 1] = start[pair]
+    blocks = origin_blocks(incoming.shape[0])
+    start, end = np.zeros(pairs + 1, np.int64), np.zeros(pairs + 1, np.int64)
+
+    def measure(block: slice) -> None:
+        some = slice(block.start * others, block.stop * others)
+        _measure(
+            _part(paths, some),
+            add[some],
+            incoming[block],
+            tail,
+            first_origin + block.start,
+            start[some.start + 1 : some.stop + 1],
+            end[some.start + 1 : some.stop + 1],
+        )
+
+    each(measure, blocks)
+    start, end = np.cumsum(start), np.cumsum(end)
+    first, links = np.zeros(start[pairs] + 1, np.int64), np.empty(end[pairs], np.int32)
+    flow = np.empty(start[pairs])
+
+    def fill(block: slice) -> None:
+        some = slice(block.start * others, block.stop * others)
+        _fill(
+            _part(paths, some),
+            add[some],
+            trips[some],
+            incoming[block],
+            tail,
+            first_origin + block.start,
+            start[some],
+            end[some],
+            Paths(start, first, links, flow),
+        )
+
+    each(fill, blocks)
+    return Paths(start, first, links, flow)
+
+
+def _part(paths: Paths, pairs: slice) -> Paths:
+    """The paths of some pairs; those of all stay where they are."""
+    return paths._replace(start=paths.start[pairs.start : pairs.stop + 1])
+
+
+@numba.njit(cache=True, nogil=True)
+def _measure(
+    paths: Paths,
+    add: NDArray[np.bool_],
+    incoming: NDArray[np.int32],
+    tail: Ints,
+    first_origin: int,
+    count: Ints,
+    size: Ints,
+) -> None:
+    """How many paths each pair will have, and how many links all of them together."""
+    others = add.size // max(1, incoming.shape[0])
+    for pair in range(add.size):
         for path in range(paths.start[pair], paths.start[pair + 1]):
             if paths.flow[path] > 0.0:
-                start[pair + 1] += 1
-                size += paths.first[path + 1] - paths.first[path]
+                count[pair] += 1
+                size[pair] += paths.first[path + 1] - paths.first[path]
         if add[pair]:
-            start[pair + 1] += 1
+            count[pair] += 1
             row = pair // others
             origin = first_origin + row
             node = pair % others
             node += node >= origin
             while node != origin:
-                size += 1
+                size[pair] += 1
                 node = tail[incoming[row, node]]
 
-    first = np.zeros(start[pairs] + 1, np.int64)
-    links = np.empty(size, np.int32)
-    flow = np.empty(start[pairs])
-    at, end = 0, 0
-    for pair in range(pairs):
+
+@numba.njit(cache=True, nogil=True)
+def _fill(
+    paths: Paths,
+    add: NDArray[np.bool_],
+    trips: Floats,
+    incoming: NDArray[np.int32],
+    tail: Ints,
+    first_origin: int,
+    starts: Ints,
+    ends: Ints,
+    longer: Paths,
+) -> None:
+    """Write the paths of these pairs, which begin at `starts` and whose links begin at `ends`."""
+    others = add.size // max(1, incoming.shape[0])
+    first, links, flow = longer.first, longer.links, longer.flow
+    for pair in range(add.size):
+        at, end = starts[pair], ends[pair]
         alone = True
         for path in range(paths.start[pair], paths.start[pair + 1]):
             if paths.flow[path] > 0.0:
@@ -157,11 +248,13 @@ def extended(
                 links[end] = incoming[row, node]
                 node = tail[links[end]]
                 end += 1
-            links[begin:end] = links[begin:end][::-1].copy()
+            left, right = begin, end - 1  # from destination to origin until here
+            while left < right:
+                links[left], links[right] = links[right], links[left]
+                left, right = left + 1, right - 1
             flow[at] = trips[pair] if alone else 0.0
             at += 1
             first[at] = end
-    return Paths(start, first, links, flow)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -185,15 +278,37 @@ def load_paths(paths: Paths, trips: Floats, flow: Floats) -> None:
                 flow[paths.links[position]] += paths.flow[path]
 
 
-@numba.njit(cache=True, nogil=True)
 def price(
-    graph: Graph, paths: Paths, cost: Floats, incoming: NDArray[np.int32], first: int = 0
+    graph: Graph,
+    paths: Paths,
+    cost: Floats,
+    incoming: NDArray[np.int32],
+    first: int = 0,
+    each: Each = in_turn,
 ) -> tuple[float, NDArray[np.bool_]]:
     """Shortest paths of all pairs at link costs `cost`: fills `incoming` and returns `(excess, add)`.
 
     `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of the relative gap
     without its cancellation. `add[pair]`: the shortest path exists and is cheaper than all known ones.
     """
+    others = (paths.start.size - 1) // max(1, incoming.shape[0])
+    blocks = origin_blocks(incoming.shape[0])
+    excess, add = np.zeros(len(blocks)), np.zeros(paths.start.size - 1, np.bool_)
+
+    def work(block: slice) -> None:
+        some = slice(block.start * others, block.stop * others)
+        part = _price(graph, _part(paths, some), cost, incoming[block], first + block.start)
+        excess[blocks.index(block)], add[some] = part
+
+    each(work, blocks)
+    return float(excess.sum()), add
+
+
+@numba.njit(cache=True, nogil=True)
+def _price(
+    graph: Graph, paths: Paths, cost: Floats, incoming: NDArray[np.int32], first: int
+) -> tuple[float, NDArray[np.bool_]]:
+    """`price` of the origins of one block."""
     others = (paths.start.size - 1) // max(1, incoming.shape[0])
     heap_key, heap_node = np.empty(cost.size + 1), np.empty(cost.size + 1, np.int64)
     distance = np.empty(incoming.shape[1])

@@ -15,7 +15,9 @@ zone pairs without a path are found by `unreachable_pairs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -28,8 +30,10 @@ from discreet.solvers.errors import InvalidArgument, NoSolution
 from discreet.solvers.traffic.equilibration import equilibrate
 from discreet.solvers.traffic.path_flows import (
     Costs,
+    Each,
     Paths,
     extended,
+    in_turn,
     link_costs,
     load_paths,
     load_trees,
@@ -175,13 +179,15 @@ def assign(
     gap: float = 1e-10,
     max_iterations: int = 500,
     progress: Callable[[int, int], None] | None = None,
+    threads: int = 1,
 ) -> Assignment:
     """Assign `demand` (float64[zones, zones], origin by destination; the diagonal is ignored) to the network.
 
     Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration, max_iterations)`.
-    Where `elsewhere` is set, that does it. The result is a deterministic function of the arguments. Raises
-    InvalidArgument for a demand of another shape, negative or not finite, and for positive demand between zones that no
-    path joins (which it names, 0-based).
+    Where `elsewhere` is set, that does it. `threads` find shortest paths from blocks of origins at once, which do not
+    depend on each other; levelling costs pair by pair takes one. The result is a deterministic function of the other
+    arguments, bit for bit the same for any number of threads. Raises InvalidArgument for a demand of another shape,
+    negative or not finite, and for positive demand between zones that no path joins (which it names, 0-based).
     """
     demand = np.asarray(demand, dtype=np.float64)
     zones = network.zones
@@ -195,22 +201,39 @@ def assign(
     roads = graph_of(network)
     costs = costs_of(network, latency, objective)
 
+    with origins_at_once(threads) as each:
+        return _assigned(network, latency, trips, objective, roads, costs, each, gap, max_iterations, progress)
+
+
+def _assigned(
+    network: Network,
+    latency: Latency,
+    trips: Floats,
+    objective: Objective,
+    roads: Graph,
+    costs: Costs,
+    each: Each,
+    gap: float,
+    max_iterations: int,
+    progress: Callable[[int, int], None] | None,
+) -> Assignment:
+    zones = network.zones
     incoming = np.empty((zones, network.nodes), dtype=np.int32)
     lost = load_trees(roads, costs, trips, incoming)
     if lost >= 0:
         raise no_path(lost, zones)
     none = Paths(np.zeros(trips.size + 1, np.int64), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-    paths = extended(none, trips > 0, trips, incoming, network.tail)
+    paths = extended(none, trips > 0, trips, incoming, network.tail, each=each)
     flow = np.empty(network.tail.size)
     iteration = 0
     while True:
         load_paths(paths, trips, flow)
         cost, slope = link_costs(costs, flow)
-        excess, add = price(roads, paths, cost, incoming)
+        excess, add = price(roads, paths, cost, incoming, each=each)
         relative_gap = excess / float(np.sum(cost * flow)) if excess > 0 else 0.0
         if relative_gap <= gap or iteration == max_iterations:
             break
-        paths = extended(paths, add & (trips > 0), trips, incoming, network.tail)
+        paths = extended(paths, add & (trips > 0), trips, incoming, network.tail, each=each)
         equilibrate(costs, paths, flow, cost, slope, INNER_GAP * excess)
         iteration += 1
         if progress is not None:
@@ -218,7 +241,7 @@ def assign(
 
     # Pairs without demand get their shortest path at the final costs; their flow of 1 only stands for the share.
     weights = np.where(trips > 0, trips, 1.0)
-    paths = extended(paths, add & (trips == 0), weights, incoming, network.tail)
+    paths = extended(paths, add & (trips == 0), weights, incoming, network.tail, each=each)
     return Assignment(
         link_flows=flow,
         paths=policy_of(paths, weights, zones, network.tail.size),
@@ -227,6 +250,21 @@ def assign(
         status="converged" if relative_gap <= gap else "iteration_limit",
         total_travel_time=total_travel_time(network, latency, flow),
     )
+
+
+@contextmanager
+def origins_at_once(threads: int) -> Iterator[Each]:
+    """Work on blocks of origins by so many threads; by this one alone where it is one."""
+    if threads == 1:
+        yield in_turn
+        return
+    with ThreadPoolExecutor(threads) as pool:
+
+        def each(work: Callable[[slice], None], blocks: Sequence[slice]) -> None:
+            for _ in pool.map(work, blocks):
+                pass
+
+        yield each
 
 
 def total_travel_time(network: Network, latency: Latency, link_flows: Floats) -> float:
