@@ -248,8 +248,10 @@ BEGIN
     request := decode(one ->> 'digest', 'hex');
     session := one ->> 'session';
     release := decode(one ->> 'release_key', 'hex');
-    named := CASE WHEN jsonb_typeof(one -> 'objects') = 'array'
-      THEN ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'objects')) ELSE '{}' END;
+    named := NULL;
+    IF one -> 'objects' -> 0 IS NOT NULL THEN  -- most jobs name none, and shall not pay for a query that finds nothing
+      named := ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'objects'));
+    END IF;
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
@@ -278,7 +280,7 @@ BEGIN
         CONTINUE;
       END IF;
     END IF;
-    IF cardinality(named) > 0 THEN
+    IF named IS NOT NULL THEN
       -- Shared as well: none can be deleted before the row that holds it is there.
       PERFORM FROM public_objects AS o WHERE o.tenant_id = _tenant AND o.id = ANY (named) FOR KEY SHARE OF o;
       GET DIAGNOSTICS there = ROW_COUNT;
@@ -308,7 +310,9 @@ BEGIN
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
       VALUES (_tenant, _principal, idempotency_key, request, job);
-    INSERT INTO job_objects (job_id, object_id, tenant_id) SELECT job, o, _tenant FROM unnest(named) AS o;
+    IF named IS NOT NULL THEN
+      INSERT INTO job_objects (job_id, object_id, tenant_id) SELECT job, o, _tenant FROM unnest(named) AS o;
+    END IF;
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN
       PERFORM procrastinate_defer_jobs_v1(ARRAY[

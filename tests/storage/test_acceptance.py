@@ -275,6 +275,34 @@ def test_trace_seal_and_session_are_kept(settings: Settings) -> None:
     run(settings, work)
 
 
+@pytest.mark.parametrize("objects", [None, (), ("net_1",)])
+def test_who_names_no_object_does_not_even_look_at_what_jobs_name(settings: Settings, objects: Any) -> None:
+    """With the table locked away from all, a job that names none is accepted, as is one of code that knows of none;
+    one that names something would wait."""
+
+    async def work(database: Database) -> None:
+        async with database.transaction("ten_1") as connection:
+            add = "INSERT INTO public_objects VALUES ('ten_1', 'net_1', 'network', 'n', '{}', '', 'p')"
+            await connection.execute(text(add))
+        url = settings.migration_database_url
+        assert url is not None
+        async with await psycopg.AsyncConnection.connect(libpq_url(url)) as other:
+            await other.execute("LOCK TABLE job_objects IN ACCESS EXCLUSIVE MODE")
+            one = json.loads(acceptance._order_text(order("o", objects=objects or ())))
+            if objects is None:
+                del one["objects"]
+            async with database.transaction("ten_1") as connection:
+                await connection.execute(text("SET LOCAL lock_timeout = '1s'"))
+                ask = text("SELECT outcome FROM accept_jobs('ten_1', 'p', ARRAY['acc_1'], 'jobs', 'run', CAST(:o AS jsonb))")
+                if objects:
+                    with pytest.raises(DBAPIError, match="lock timeout"):
+                        await connection.execute(ask, {"o": json.dumps([one])})
+                    return
+                assert (await connection.execute(ask, {"o": json.dumps([one])})).scalar_one() == "accepted"
+
+    run(settings, work)
+
+
 def test_a_seal_made_of_texts_is_that_of_the_row(tmp_path: Path) -> None:
     """MAC over the canonical JSON of `[job, seed]`, with the whole job in one object."""
     secrets.create(tmp_path / "secrets.json")
