@@ -388,7 +388,8 @@ def _evidence(cells: _Cells, size: Floats, axes: list[Floats], faint: Floats) ->
         (filled,) = cells.sums(means, shape)  # [values, means]
         for mean in range(means.size):
             mixed = lost + (1 - w[:, None]) * filled[:, mean, None, None]
-            logs[mean, place] = np.tensordot(size, np.log(np.maximum(mixed, 1e-300)), 1)
+            np.log(np.maximum(mixed, 1e-300, out=mixed), out=mixed)
+            logs[mean, place] = (size @ mixed.reshape(size.size, -1)).reshape(mixed.shape[1:])
     logs += np.log(w * (1 - w))[:, None]  # uniform in w, not in its logit
     logs[..., 0] += math.log(NONE / (1 - NONE) * (len(FAINT) - 1))
     evidence: Floats = np.exp(logs - logs.max())
