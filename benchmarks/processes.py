@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,6 +23,8 @@ from discreet.installation.prepared import running
 from discreet.settings import Settings
 
 GOAL_MEBIBYTES = 500
+IDLE_SECONDS = 5.0
+"""After which the parts have given back what it took to start."""
 NAMES = {
     "--template": "the template of fork servers",
     "isolation.solving": "the fork server of solvers",
@@ -49,6 +52,7 @@ def run() -> list[dict[str, Any]]:
         with running(settings):  # compiles the kernels, which the next start finds
             pass
         with running(settings) as ready:
+            time.sleep(IDLE_SECONDS)
             for process, size in memory_below(ready["pid"]):
                 name = _name(process)
                 held[name] = held.get(name, 0) + size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import math
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from discreet.isolation import settling
 from discreet.isolation.processes import FORKING
 from tests.test_up import clean_environment
 
@@ -25,6 +27,8 @@ PROCESSES = {
 NEVER = ("alembic", "cvxpy", "discreet_client.client", "discreet_client.rest", "matplotlib", "plotly.graph_objs")
 """Migrations, drawings, conic programs and the HTTP API's client are for those who ask for them."""
 NOT_BEFORE_A_TABLE = ("pyarrow.compute", "pyarrow.parquet")
+NOT_BEFORE_A_SEARCH = ("scipy.optimize",)
+"""8 MB for calibrations that look for a root, and for audits."""
 NOT_IN_THE_SUPERVISOR = ("cryptography", "numpy", "sqlalchemy")
 
 
@@ -36,7 +40,7 @@ def test_processes_load_what_they_need_and_no_more(process: str) -> None:
     )
     loaded = set(done.stdout.split())
     assert "discreet.cli.installation" in loaded
-    refused = NEVER + NOT_BEFORE_A_TABLE
+    refused = NEVER + NOT_BEFORE_A_TABLE + NOT_BEFORE_A_SEARCH
     if process == "supervisor":
         refused += NOT_IN_THE_SUPERVISOR
     assert [name for name in refused if name in loaded] == []
@@ -107,3 +111,39 @@ print(cvxpy.quantum_rel_entr(half, quarter).value)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), rel=1e-6)
+
+
+def test_children_come_without_the_solvers_that_nobody_asks() -> None:
+    """Slater points are looked for by Clarabel; the rehearsal of a fork server, which opens everything once, needs none
+    of the others, and a child may import nothing."""
+    code = """
+import sys
+from discreet.isolation.zygote import UNASKED, Unasked
+from discreet.isolation import solving
+
+sys.meta_path.insert(0, Unasked())
+solving.warm_up()
+assert {"cvxpy", "clarabel"} <= sys.modules.keys()
+print(*(UNASKED & sys.modules.keys()), "without")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["without"]
+
+
+def test_a_part_gives_its_pages_back_when_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(settling, "give_pages_back", lambda: given.append("pages"))
+    monkeypatch.setattr(settling, "SETTLED_SECONDS", 0.0)
+
+    async def part() -> None:
+        async with settling.settling():
+            assert given == []
+            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            assert given == ["pages"]
+        async with settling.settling():
+            pass  # it has ended before: nothing is left to run
+        await asyncio.sleep(0.01)
+        assert given == ["pages"]
+
+    asyncio.run(part())

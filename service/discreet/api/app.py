@@ -21,6 +21,7 @@ from discreet.api.documentation import documentation_page
 from discreet.api.routes import budgets, datasets, health, jobs, ledger, networks, sessions, tenants, webhooks
 from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
+from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
 from discreet.usecases import requests
@@ -170,6 +171,7 @@ def serve(settings: Settings, *, host: str, port: int, descriptor: int | None, p
                 await opened.enter_async_context(app.router.lifespan_context(app))
                 await super().startup(sockets)
                 await opened.enter_async_context(beating(settings.watchdog_seconds))
+                await opened.enter_async_context(settling())
                 self._opened = opened.pop_all()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

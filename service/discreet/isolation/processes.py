@@ -96,7 +96,12 @@ def give_back() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
-    for start, size in _unchanged_pages():
+    give_pages_back()
+
+
+def give_pages_back() -> None:
+    """Those pages alone: of a fork, what its template has freed is shared, and trimming would make it the fork's own."""
+    for start, size in list(_unchanged_pages()):
         _libc.madvise(start, size, _MADV_DONTNEED)
 
 
@@ -104,16 +109,18 @@ def _unchanged_pages() -> Iterator[tuple[int, int]]:
     """Address and size of each mapping of a file that cannot be written to, and in which nothing was: what the linker
     has changed and then closed is no copy of its file."""
     place: tuple[int, int] | None = None
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        words = line.split()
-        if not words[0].endswith(":"):
-            start, end = (int(word, 16) for word in words[0].split("-"))
-            unwritable, of_file = words[1] in {"r--p", "r-xp"}, int(words[4]) != 0  # its inode: a path may have spaces
-            place, changed = (start, end - start) if unwritable and of_file else None, 0
-        elif words[0] in {"Anonymous:", "Swap:"}:
-            changed += int(words[1])
-        elif words[0] == "VmFlags:" and place is not None and changed == 0:
-            yield place
+    changed = 0
+    with open("/proc/self/smaps") as lines:  # one by one: half a megabyte, that would stay with the process
+        for line in lines:
+            words = line.split()
+            if not words[0].endswith(":"):
+                start, end = (int(word, 16) for word in words[0].split("-"))
+                unwritable, of_file = words[1] in {"r--p", "r-xp"}, int(words[4]) != 0  # its inode: paths have spaces
+                place, changed = (start, end - start) if unwritable and of_file else None, 0
+            elif words[0] in {"Anonymous:", "Swap:"}:
+                changed += int(words[1])
+            elif words[0] == "VmFlags:" and place is not None and changed == 0:
+                yield place
 
 
 class Process(Protocol):

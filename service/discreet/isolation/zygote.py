@@ -47,6 +47,7 @@ from discreet.isolation.tasks import Step, Task
 
 PROBE_LIMITS = {"memory_bytes": 1 << 40, "cpu_seconds": 10}
 PROBE_SECONDS = 60.0
+UNASKED = frozenset({"pandas", "osqp", "highspy", "scs"})
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -79,10 +80,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class Unasked:
-    """Keeps out what libraries import unasked because somebody has installed it: Arrow looks for pandas, 25 MB."""
+    """Keeps out what libraries import unasked because it is installed: Arrow looks for pandas, 25 MB, and CVXPY for
+    every solver that it knows, of which it is asked for Clarabel alone."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
+        if name in UNASKED:
             raise ModuleNotFoundError(name)
 
 

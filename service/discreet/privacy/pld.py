@@ -23,7 +23,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import minimize_scalar
 
 Floats = NDArray[np.float64]
 
@@ -243,6 +242,8 @@ def _chernoff(grid: Grid, count: int, epsilon: float) -> tuple[float, float]:
     def exponent(log_order: float) -> float:
         order = math.exp(log_order)
         return count * grid.log_moment(order) - order * epsilon
+
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as `search`: most processes look for nothing
 
     best = minimize_scalar(exponent, bounds=(-7.0, 12.0), method="bounded", options={"xatol": 1e-3})
     value, order = float(best.fun), math.exp(float(best.x))

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 
 from discreet.errors import DiscreetError, InvalidInput, Unavailable
 from discreet.isolation.children import Zygote
+from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.rpc import selfcheck
@@ -159,7 +160,7 @@ async def serve(settings: Settings, host: str, port: int, monitor: socket.socket
         sweeping = asyncio.create_task(coordinators.sweep())
         returning = asyncio.create_task(_return_memory(room))
         try:
-            async with beating(settings.watchdog_seconds):
+            async with beating(settings.watchdog_seconds), settling():
                 with metrics.InstallationMetrics(services, installation=False).shown():
                     await stop.wait()
         finally:

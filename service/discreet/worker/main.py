@@ -12,6 +12,7 @@ from prometheus_client import Counter
 
 from discreet.errors import Unavailable
 from discreet.isolation.children import Zygote
+from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
@@ -83,7 +84,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     ]
     app = queue_app(services, Runner(services, zygote))
     try:
-        async with app.open_async(), beating(settings.watchdog_seconds):
+        async with app.open_async(), beating(settings.watchdog_seconds), settling():
             await app.run_worker_async(
                 queues=[QUEUE, LONG_QUEUE],
                 concurrency=settings.worker_concurrency,

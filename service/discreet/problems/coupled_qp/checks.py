@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import linprog
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.columns import MAX_ISSUES
@@ -110,6 +109,8 @@ def check_feasible(operator: OperatorData, parts: Sequence[Part], agents: Sequen
         return
     A = np.hstack([part.A_g for part in parts])
     sides = [(low, high) for agent in agents for low, high in zip(*sides_of(agent), strict=True)]
+    from scipy.optimize import linprog  # noqa: PLC0415 - 8 MB, for who registers such data
+
     answer = linprog(
         np.append(np.zeros(A.shape[1]), 1.0),
         A_ub=np.hstack([A, -np.ones((rows, 1))]),
