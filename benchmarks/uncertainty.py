@@ -41,7 +41,9 @@ def run() -> list[dict[str, Any]]:
             return asked.finish(case.public, case.plan, released, lambda step, total: None)
 
         whole, without, before = _seconds(
-            (nullcontext, partial(finish, True)), (nullcontext, partial(finish, False)), (_before, partial(finish, False))
+            (nullcontext, partial(finish, True)),
+            (nullcontext, partial(finish, False)),
+            (_before, partial(finish, False)),
         )
         name = f"finish of {case.kind}: {case.truth}"
         rows += [

@@ -14,7 +14,6 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 _PR_SET_PDEATHSIG = 1
@@ -100,7 +99,7 @@ def give_back() -> None:
 
 
 def give_pages_back() -> None:
-    """Those pages alone: of a fork, what its template has freed is shared, and trimming would make it the fork's own."""
+    """Those pages alone: what the template of a fork has freed is shared, and trimming would copy it."""
     for start, size in list(_unchanged_pages()):
         _libc.madvise(start, size, _MADV_DONTNEED)
 
