@@ -295,7 +295,7 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
     fine, too_much, just, no_memory, again = asyncio.run(each())
     assert (fine, again) == ("read", "read")
     assert "20000 rows take at least 160000 bytes" in too_much
-    assert "a content may take 1000" in too_much
+    assert "of at most 1000" in too_much
     assert "takes 168008 bytes in memory, of at most 165000" in just
     assert "1000 bytes" in no_memory
 

@@ -22,7 +22,7 @@ PUBLIC = KIND.read_public(KINDS["routing"].example()["problem"]["dataset"]["publ
 
 
 def read(content: bytes, form: str) -> Any:
-    return reading._content(KIND, PUBLIC, io.BytesIO(content), {"format": form, "content_bytes": 1 << 30})
+    return reading._content(KIND, PUBLIC, lambda: io.BytesIO(content), {"format": form, "content_bytes": 1 << 30})
 
 
 def parquet(table: pa.Table) -> bytes:
@@ -122,7 +122,7 @@ def test_rows_that_take_few_bytes_in_the_file(monkeypatch: pytest.MonkeyPatch) -
     assert len(content) < 100_000
     with pytest.raises(PayloadTooLarge, match="3000000 rows take at least 24000000 bytes"):
         reading._content(
-            DATASETS["dr_ensemble"], None, io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20}
+            DATASETS["dr_ensemble"], None, lambda: io.BytesIO(content), {"format": "parquet", "content_bytes": 1 << 20}
         )
     monkeypatch.setattr(reading, "MOST_ROWS_A_BYTE", 10)
     with pytest.raises(InvalidInput, match=f"3000000 rows in {len(content)} bytes"):
@@ -150,7 +150,7 @@ def people(names: list[Any], form: str) -> int:
         same = {name: [place] * len(names) for place, name in enumerate(("period", "origin", "destination"))}
         content = parquet(pa.table({"person": names, **same, "count": [1] * len(names)}))
     job = {"format": form, "content_bytes": 1 << 30}
-    return len(reading._content(KIND, PERSONS, io.BytesIO(content), job)["person_start"]) - 1
+    return len(reading._content(KIND, PERSONS, lambda: io.BytesIO(content), job)["person_start"]) - 1
 
 
 @pytest.mark.parametrize(

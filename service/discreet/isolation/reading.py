@@ -16,7 +16,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
@@ -84,9 +84,12 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     kind = DATASETS[job["kind"]]
     public = kind.read_public(job["public"])
     cipher = ChunkCipher(bytes.fromhex(job["upload_key"]), UPLOAD)
-    raw = SealedReader(cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"])
-    with io.BufferedReader(raw, READ_BYTES) as file:  # whole reads, which the raw file does not promise
-        content = _content(kind, public, file, job)
+
+    def opened() -> BinaryIO:
+        raw = SealedReader(cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"])
+        return io.BufferedReader(raw, READ_BYTES)  # whole reads, which the raw file does not promise
+
+    content = _content(kind, public, opened, job)
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
         raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {job['content_bytes']}")
@@ -99,19 +102,18 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
 
 
-def _content(kind: Any, public: Any, file: BinaryIO, job: dict[str, Any]) -> Any:
+def _content(kind: Any, public: Any, opened: Callable[[], BinaryIO], job: dict[str, Any]) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
     if job["format"] == "json":
-        return _json(kind, public, file)
+        return _json(kind, public, opened())
     name = {"csv": "CSV", "parquet": "Parquet"}[job["format"]]
-    if not file.read(1):
+    if not opened().read(1):
         raise _refused("it is empty")
-    file.seek(0)
     try:
         if job["format"] == "csv":
-            return _csv(file, kind, public, job["content_bytes"])
-        schema, rows, batches = _parquet(file)
+            return _csv(opened, kind, public, job["content_bytes"])
+        schema, rows, batches = _parquet(opened())
         _check_rows(kind, rows, job["content_bytes"])
         return kind.read_batches(public, batches, schema)
     except (pa.ArrowMemoryError, MemoryError):
@@ -239,18 +241,17 @@ def _parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 
-def _csv(file: BinaryIO, kind: Any, public: Any, most: int) -> Any:
+def _csv(opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first block, so a file
-    that it stumbles on, as at `1.5` below a first block of integers, is read whole."""
+    that it stumbles on, as at `1.5` below integers, is opened anew (threads may still read it) and read whole."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
 
-    options = _csv_options(file, kind.OWNER)
-    with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(file, **options) as reader:
+    options = _csv_options(opened(), kind.OWNER)
+    with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
             return kind.read_batches(public, _counted(kind, reader, most), reader.schema)
-    file.seek(0)
-    table = pc.read_csv(file, **options)
+    table = pc.read_csv(opened(), **options)
     return kind.read_batches(public, _counted(kind, table.to_batches(), most), table.schema)
 
 
@@ -266,7 +267,6 @@ def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
     separator = next((one for one in SEPARATORS if one.encode() in line), ",")
     _check_columns(1 + line.count(separator.encode()))
     commas = separator != "," and DECIMAL_COMMA.search(separator.encode() + file.read(DECIMAL_BYTES))
-    file.seek(0)
     texts: dict[str, Any] = {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
     return {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),

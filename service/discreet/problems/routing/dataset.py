@@ -29,9 +29,9 @@ NEARLY_WHOLE = 1e-6
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
 """Most of a private content, by unit, whose owner declares no bound: releases take the time of so many."""
 MERGE_ROWS = 1 << 20
+"""Rows of an upload in batches that may wait to be summed."""
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
 """Sums are kept for all cells, where these are no more, and rows no fewer: at most 128 MiB."""
-"""Rows of an upload in batches that may wait to be summed."""
 PERSON_NEEDED = (
     "public.unit is person, so every trip says whose it is: a text or an integer, the same for all trips of one person "
     "(where trips themselves are protected and not persons, public.unit is request)"
