@@ -153,7 +153,7 @@ class SessionTokensRequest(Frozen):
 
     owner: Fingerprint = Field(description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it")
     count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
-    names: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = Field(
+    names: Annotated[list[Name], InPieces(min_length=1, max_length=1000)] | None = Field(
         default=None, description="One link for each, and for an agent of that name alone; instead of `count`"
     )
     group: Name | None = Field(default=None, description="A standing group instead: its members need no token")

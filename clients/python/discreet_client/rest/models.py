@@ -959,7 +959,7 @@ class Routing(TypedDict):
     select_links: NotRequired[list[int]]
     """
     Links, by their positions from 0, of which the result says which pairs' trips use them;
-    length <= 100, each >= 0; default `[]`
+    length <= 100, each >= 0, <= 1000000000; default `[]`
     """
     skims: NotRequired[bool]
     """Whether the result has the travel time of every pair of zones; default `false`"""

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import InvalidInput
+from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
-from discreet.problems.numbers import Budget, Flag, Real
+from discreet.problems.numbers import Budget, Count, Flag, Real
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
@@ -115,11 +116,9 @@ class Routing(ProblemOnData):
         "max_trips_per_person: further trips are left out, and with a delta there is less noise",
     )
     relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
-    select_links: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(max_length=MAX_SELECTED)] = (
-        Field(
-            default=(),
-            description="Links, by their positions from 0, of which the result says which pairs' trips use them",
-        )
+    select_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_SELECTED)] = Field(
+        default=(),
+        description="Links, by their positions from 0, of which the result says which pairs' trips use them",
     )
     skims: Flag = Field(default=False, description="Whether the result has the travel time of every pair of zones")
     uncertainty: Flag = INTERVALS
