@@ -56,6 +56,13 @@ class Roads(NamedTuple):
     """Of the link that most pairs lead over: how many, and its flow."""
 
 
+class Kept(NamedTuple):
+    """Of the noise that is added, the part that is left where no trips are negative."""
+
+    total: float = 1.0
+    flows: float = 1.0
+
+
 def expectations(
     public: RoutingPublic,
     network: RoadNetwork,
@@ -77,15 +84,15 @@ def told(
     confidence: float,
     mean: float | None,
     around: bool = False,
-    kept: float = 1.0,
+    kept: Kept = Kept(),  # noqa: B008  a tuple
 ) -> Iterator[Expected]:
     """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
-    released them. kept: of the noise of the total, the part that is left where no trips are negative."""
+    released them."""
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
     sure = f"with {percent(confidence)}"
     if roads is not None:
-        width = max(kept * spread * roads.norm, reach * roads.most)
+        width = max(kept.total * spread * roads.norm, reach * roads.most)
         where = "max_total trips are made, fewer of them to far zones"
         if around:
             where = "trips are as they were released"
@@ -110,7 +117,7 @@ def told(
     says += f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one without any"
     yield Expected("demand", near, TRIPS, says, mean)
     if roads is not None:
-        width = max(spread * math.sqrt(roads.pairs), reach)
+        width = max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = f"the flow of the link that most pairs of zones lead over within ± {plain(width)} trips a period {sure}"
         says += ", that of other links nearer"
         yield Expected("link_flows", width, TRIPS, says, roads.flow if mean else None)

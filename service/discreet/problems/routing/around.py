@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.problems.contents import Profile
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
-from discreet.problems.routing.advice import Floats, Roads, roads_of
+from discreet.problems.routing.advice import Floats, Kept, Roads, roads_of
 from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.solvers.traffic import simplex
 from discreet.solvers.traffic.sensitivity import derivative
@@ -25,30 +25,39 @@ MOST_WORK = 150_000
 of shortest paths."""
 
 
+BUSY = 16
+"""Links that noise moves most where trips may be negative, among which is that which it moves most where not."""
 DRAWS, MOST_PAIRS = 400, 2_500
 """Of noise, to tell within 2 % which part of it is left; of more pairs that is not looked at, and all is said to be."""
 
 
 def roads_around(
     network: RoadNetwork, latency: AffineLatency | BprLatency, objective: Objective, profile: Profile, deviation: float
-) -> tuple[Roads | None, float]:
-    """What a profile's demand does, None where the network is too large to look; and of the noise of its total travel
-    time, of such a deviation a pair's mean trips, the part that is left where no trips are negative."""
+) -> tuple[Roads | None, Kept]:
+    """What a profile's demand does, None where the network is too large to look; and what noise of such a deviation of
+    a pair's mean trips keeps where no trips are negative."""
     demand = np.ascontiguousarray(profile["demand"], dtype=np.float64)
-    roads, costs = _roads(network, latency, objective, len(demand), demand.tobytes())
-    return roads, 1.0 if costs is None else _kept(demand[~np.eye(len(demand), dtype=bool)], costs, deviation)
+    roads, rows = _roads(network, latency, objective, len(demand), demand.tobytes())
+    return roads, Kept() if rows is None else _kept(demand[~np.eye(len(demand), dtype=bool)], rows, deviation)
 
 
-def _kept(demand: Floats, costs: Floats, deviation: float) -> float:
+def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     """Trips are projected to nonnegative ones of the same sum, as those of a release are (`counts.demand_of`), so pairs
-    without trips keep half of their noise at most."""
+    without trips keep half of their noise at most. All pairs share what that adds to the sum, so totals keep more than
+    flows do. rows: of the derivative, that of the total first."""
     if demand.size > MOST_PAIRS:
-        return 1.0
+        return Kept()
     noise = np.random.default_rng(18).laplace(scale=deviation / math.sqrt(2), size=(DRAWS, demand.size))
     total = float(demand.sum())
     moved = [simplex.project(demand + one, max(0.0, total + float(one.sum()))) - demand for one in noise]
-    free = float(np.linalg.norm(noise @ costs))
-    return float(np.linalg.norm(np.array(moved) @ costs)) / free if free > 0 else 1.0
+    free, left = (np.linalg.norm(each @ rows.T, axis=0) for each in (noise, np.array(moved)))
+
+    def part(some: slice) -> float:
+        """Of the number that is moved most."""
+        most = float(free[some].max(initial=0.0))
+        return min(1.0, float(left[some].max()) / most) if most > 0 else 1.0
+
+    return Kept(total=part(slice(0, 1)), flows=part(slice(1, None)))
 
 
 @lru_cache(maxsize=8)
@@ -71,4 +80,4 @@ def _roads(
         pairs=float(norms[busy]) ** 2,
         flow=float(solution.link_flows[busy]),
     )
-    return found, slopes.total
+    return found, np.vstack([slopes.total, slopes.flow_rows(np.argsort(norms)[-BUSY:])])

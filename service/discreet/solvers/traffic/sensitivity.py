@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse import csr_array
 
@@ -49,6 +50,14 @@ class Derivative:
         assert self.moves is not None
         (left, right), moved = self.moves, self.shares.T @ change
         return np.asarray(moved - left @ (right @ moved))
+
+    def flow_rows(self, links: NDArray[np.intp]) -> Floats:
+        """Rows of the derivative, of these links: float64[k, pairs]."""
+        assert self.moves is not None
+        left, right = self.moves
+        chosen = np.zeros((links.size, self.shares.shape[1]))
+        chosen[np.arange(links.size), links] = 1.0
+        return np.asarray((self.shares @ (chosen - (right.T @ left[links].T).T).T).T)
 
     def flow_norms(self) -> Floats:
         """The l2 norm of each link's row of the derivative: float64[links]."""
