@@ -239,6 +239,12 @@ def test_enrolment(shared: Federation, make: Callable[..., Raw], job: str) -> No
 
 
 def test_a_token_for_a_name_lets_in_nobody_else(shared: Federation, make: Callable[..., Raw], job: str) -> None:
+    wrong = ({"group": "g"}, {"count": 2}, {"names": ["a", "a"]}, {"names": ["b", "a\x1b[2K"]}, {"names": []})
+    with shared.http() as http:
+        for fields in wrong:
+            refusal = http.post(f"/v1/sessions/{job}/tokens", json={"owner": "5f" * 32, "names": ["a"], **fields})
+            assert refusal.status_code == 422, fields
+            assert refusal.json()["errors"][0]["pointer"].startswith("/names"), fields
     ward, clinic = (make(link) for link in shared.invite(job, names=["Ward 3", "Clinic"]))
     for name in ("Clinic", "ward 3", "Ward 3 ", "Ward 33"):
         assert refused(lambda name=name: ward.enroll(name=name)) == (Code.PERMISSION_DENIED, "name_differs")

@@ -160,8 +160,8 @@ class SessionTokensRequest(Frozen):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if len({"count", "names", "group"} & self.model_fields_set) > 1:
-            raise FieldError("", "give one of `count`, `names` and `group`")
+        if self.names is not None and (self.group is not None or "count" in self.model_fields_set):
+            raise FieldError("names", "names are one link each: give no `count` and no `group` beside them")
         for place, name in enumerate(self.names or ()):
             if not name.isprintable():
                 raise FieldError(f"names/{place}", "a name has printable characters: people compare it in a terminal")
