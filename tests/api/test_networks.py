@@ -111,6 +111,22 @@ def test_stored_once_and_named_by_jobs(service: Installation) -> None:
         assert "Harbour" in browser.get(f"/jobs/{first['job']['id']}/policy?origin=1&destination=3").text
 
 
+def test_zones_of_another_network_are_those_that_were_released(service: Installation) -> None:
+    """Zone k is node k: where a network numbers its nodes in another order, trips would begin elsewhere."""
+    with service.client(service.owner_of("renumbered roads")) as client:
+        made = add(client, node_names=NAMES)
+        first = solved(client, bodies.job(client.register(bodies.dataset())["id"], network=made["id"]))
+        moved = add(client, node_names=[*NAMES[1:], NAMES[0]])
+        with pytest.raises(Conflict) as refused:
+            client.ask_again(first["job"]["id"], network=moved["id"])
+        assert refused.value.code == "release_differs"
+        assert refused.value.errors[0].pointer == "/problem/network"
+        assert f"zone 1 is '{NAMES[1]}' in it, and was '{NAMES[0]}'" in refused.value.errors[0].detail
+        nameless = add(client)
+        for same in (nameless["id"], made["id"]):
+            assert client.ask_again(first["job"]["id"], network=same).job["state"] == "succeeded"
+
+
 def test_of_one_tenant_and_its_roles(service: Installation) -> None:
     stranger = service.owner_of("far roads")
     with service.client() as client, service.client(stranger) as other:

@@ -58,6 +58,8 @@ def test_six_answers_make_a_file_that_can_be_planned(tmp_path: Path, monkeypatch
     body = read_body(tmp_path / "job.toml")
     assert (body["name"], body["problem"]["discomfort_weight"]) == ("evening", 2.5)
     assert local.plan(body)["price"]["epsilon"] == 0.3
+    answered(place, "1", "evening", "2.5", "0.3", "job.json", **nowhere)  # as its name says
+    assert json.loads((tmp_path / "job.json").read_text()) == json.loads(json.dumps(body))
 
 
 def test_a_job_of_a_dataset_that_is_called_by_its_name(

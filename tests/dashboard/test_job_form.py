@@ -216,6 +216,35 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         assert len(found["links"]) == len(asked["problem"]["network"]["links"])
 
 
+LISTS = {
+    "1, 2, 3": [1, 2, 3],
+    "1 2,3": [1, 2, 3],
+    "0.5, 0.25": [0.5, 0.25],
+    "0,22; 0,22; 5": [0.22, 0.22, 5],
+    "0; 0,5; 2": [0, 0.5, 2],
+    "0,5, 0,7, 1,2": [0.5, 0.7, 1.2],
+    "0,5 0,25": [0.5, 0.25],
+    "1; 2; x": [1, 2, "x"],
+}
+"""What people write, and the numbers that it is: a decimal comma makes no second number."""
+
+
+def test_lists_with_decimal_commas_are_not_twice_as_long(
+    service: Installation, browser: Browser, owner_key: str
+) -> None:
+    with tab(browser, service.url) as seen:
+        seen.login(owner_key)
+        page = opened(seen, "/jobs/new?kind=coupled_qp")
+        script = page.locator("script[src*='job_form']").get_attribute("src")
+        assert script is not None
+        read = """async ([at, texts]) => {
+            const { listOf } = await import(at);
+            return texts.map(listOf);
+        }"""
+        found = page.evaluate(read, [script.replace("job_form", "fields"), list(LISTS)])
+    assert dict(zip(LISTS, found, strict=True)) == LISTS
+
+
 def test_a_form_begins_with_the_newest_stored_network_that_fits(service: Installation, browser: Browser) -> None:
     """Not with one of too few nodes, nor with one that joins not all zones; another is chosen by its name. In a tenant
     of its own: elsewhere forms begin with made-up networks."""

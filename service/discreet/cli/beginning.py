@@ -65,7 +65,8 @@ def init(
     path = file or Path(typer.prompt("Into which file?", default="job.toml"))
     if path.exists() and not typer.confirm(f"{path} exists. Write over it?"):
         raise typer.Exit(1)
-    path.write_text("\n".join(lines(kind, body)) + "\n", encoding="utf-8")
+    plain = json.dumps(body, indent=2, ensure_ascii=False) if path.suffix.lower() == ".json" else None
+    path.write_text(plain or "\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
 

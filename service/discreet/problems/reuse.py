@@ -56,6 +56,11 @@ class ProblemOnData(Problem):
         """Whether the service must have data for this, or what was released of them."""
         return True
 
+    def means_otherwise(self, first: Any, public: Any) -> list[FieldIssue]:
+        """Why what `first` released, a problem of this kind, means something else here; both with the public objects
+        that they name."""
+        return []
+
     @model_validator(mode="after")
     def _data_or_a_release(self) -> Self:
         given = [name for name, value in (("dataset", self.dataset), ("release", self.asked_of)) if value is not None]

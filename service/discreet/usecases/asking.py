@@ -33,10 +33,18 @@ class Asked:
     """With the jobs that released, where a job was named that asked these itself."""
     public: Any
     firsts: tuple[Plan, ...]
+    first: ProblemOnData
+    """The problem of the first of these jobs, as it is stored."""
 
     def plan(self, whole: ProblemOnData) -> Plan:
         """`whole` is the problem with the public objects that it names."""
         return plan_of(whole, self.public, self.firsts, self.problem.first_jobs)
+
+    def require_same_places(self, whole: ProblemOnData, first: ProblemOnData) -> None:
+        """ReleaseDiffers where what was released means something else in `whole` than in `first`, both with the public
+        objects that they name."""
+        if issues := whole.means_otherwise(first, self.public):
+            raise ReleaseDiffers(issues)
 
 
 async def find(
@@ -108,7 +116,9 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
         raise InvalidInput(says, pointer=POINTER)
     if issues := unlike(plans, list(firsts)):
         raise ReleaseDiffers(issues)
-    return Asked(problem.model_copy(update={"asked_of": tuple(firsts)}), public, plans)
+    first = KINDS[problem.kind].model_validate(next(iter(firsts.values()))["problem"])
+    assert isinstance(first, ProblemOnData)
+    return Asked(problem.model_copy(update={"asked_of": tuple(firsts)}), public, plans, first)
 
 
 def nothing_released(row: Row) -> str | None:

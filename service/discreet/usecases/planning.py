@@ -172,7 +172,8 @@ class Planner:
             asked = await asking.find(database, principal, problem, privacy, seed)
             async with self._turns:
                 whole = await naming.filled(database, principal.tenant_id, asked.problem)
-                texts = await anyio.to_thread.run_sync(_make_asked, asked, whole)
+                first = await naming.filled(database, principal.tenant_id, asked.first)
+                texts = await anyio.to_thread.run_sync(_make_asked, asked, whole, first)
             return Planned(asked.problem, None, texts, None)
         problem.budget(privacy)  # refused before the dataset is looked for
         if problem.Dataset is None:
@@ -280,7 +281,8 @@ def _make(
     return _texts(text, made, events, key)
 
 
-def _make_asked(asked: Asked, whole: ProblemOnData) -> Texts:
+def _make_asked(asked: Asked, whole: ProblemOnData, first: ProblemOnData) -> Texts:
+    asked.require_same_places(whole, first)
     made = Budgeted(asked.plan(whole), Budget(epsilon=0, delta=0))
     return _texts(asked.problem.model_dump_json(), made, "[]", None)
 

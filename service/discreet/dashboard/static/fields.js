@@ -559,8 +559,11 @@ export class Fields {
   }
 }
 
-function listOf(text) {
-  return text.split(/[\s,;]+/).filter(Boolean).map(numberOf);
+// Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone.
+export function listOf(text) {
+  const parts = text.trim().split(text.includes(";") ? /[\s;]+/ : /\s+/).filter(Boolean);
+  const commas = text.includes(";") || (parts.length > 1 && parts.every((one) => /^[+-]?\d+,\d+,?$/.test(one)));
+  return (commas ? parts.map((one) => one.replace(/,$/, "").replace(",", ".")) : text.split(/[\s,]+/).filter(Boolean)).map(numberOf);
 }
 
 // Rows of comma separated values whose first line names the columns, and what is wrong with them.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from discreet.errors import InvalidInput
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
@@ -171,6 +171,17 @@ class Routing(ProblemOnData):
             terms, said = self._terms(public, network), assumptions(public, self.roads)
             return gradient_plan(public, budget, network, terms, self._row_seconds(public), said)
         return self._plan_counts(public, budget)
+
+    def means_otherwise(self, first: Routing, public: RoutingPublic) -> list[FieldIssue]:
+        """Zone k is node k: of a network whose nodes have other names in that place trips would begin elsewhere."""
+        here, there = self.roads.node_names, first.roads.node_names
+        if here is None or there is None:
+            return []
+        for zone, (now, was) in enumerate(zip(here, there, strict=False), 1):
+            if now != was and zone <= public.zones:
+                says = f"zone {zone} is {now!r} in it, and was {was!r} in the network of the release"
+                return [FieldIssue("/problem/network", f"{says}: store it with the zones first, in the same order")]
+        return []
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
         """The mean demand of a period; of unit flows, which tell no trips, none, nor of trips that are only noise."""
