@@ -145,7 +145,11 @@ def off_policy_evaluation(client: Client) -> None:
     stage = CHAIN_DISCOUNT / (2 - CHAIN_DISCOUNT)
     truth = stage ** np.arange(CHAIN_STATES, 0, -1) / CHAIN_DISCOUNT
     values = np.array(result["values"])
-    console.print(f"worth of a stay: {result['policy_value']:.4f} released, {truth.mean():.4f} true")
+    ends = result["uncertainty"]["values"]["policy_value"]
+    console.print(
+        f"worth of a stay, of at most 1: {result['policy_value']:.3f} released "
+        f"({ends['lower']:.3f} to {ends['upper']:.3f}, 90 %), {truth.mean():.3f} true"
+    )
     picture = PICTURES / "off-policy.png"
     stages = np.arange(CHAIN_STATES)
     draw_curves(

@@ -14,7 +14,7 @@ import pytest
 from discreet import problems
 from discreet.figures import traces
 from discreet.figures.charts import BLOCKS, TABLE_ROWS, Blocks, Chart, Table
-from discreet.figures.style import LINES, LOADS, ON_DARK, SHADES
+from discreet.figures.style import LINES, LOADS, ON_DARK, QUIET, SHADES
 from discreet.figures.timelines import MAX_MOMENTS, session_chart, spending_chart
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import result_charts
@@ -343,9 +343,27 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     assert whiskers["array"][0] is None
     colours = (whiskers["color"], found["cost"].figure["data"][0]["marker"]["color"])
     assert all(apart(*pair) > 1.5 for pair in (colours, [ON_DARK[colour] for colour in colours]))
-    axis = found["cost"].figure["layout"]["xaxis"]
-    assert (axis["tick0"], axis["dtick"]) == (0, 1)  # no state -0.5
+    assert found["cost"].figure["layout"]["xaxis"]["type"] == "category"  # no state -0.5
+    noisy = {**marked, "noise_dominates": {"cost_to_go": [False, True, False]}}
+    greyed = by_name(result_charts(problem, plan, {**result, "uncertainty": noisy}))["cost"]
+    assert greyed.figure["data"][0]["marker"]["color"] == [colours[1], QUIET, colours[1]]
+    assert [row[4] for row in greyed.table.rows] == ["", "mostly noise", ""]
     assert whiskers["array"][1] == pytest.approx(9 - result["cost_to_go"][1], rel=1e-4)
+
+
+def test_states_are_called_by_their_power_and_steps_by_their_length() -> None:
+    problem, plan, result = solved("dr_ensemble")
+    found = by_name(result_charts(problem, plan, result))
+    assert found["cost"].figure["data"][0]["x"] == ["power 0", "power 1.5", "power 4"]
+    assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step"
+    metered = {**result, "states": {**result["states"], "edges": [0.0, 0.5, 2.5, 5.5], "step_seconds": 900}}
+    found = by_name(result_charts(problem, plan, metered))
+    names = ["0–0.5 kW", "0.5–2.5 kW", "2.5–5.5 kW"]  # noqa: RUF001 - a dash of ranges
+    assert found["cost"].figure["data"][0]["x"] == found["transitions"].figure["data"][0]["x"] == names
+    assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step of 15 minutes"
+    assert found["load"].figure["layout"]["yaxis"]["title"]["text"] == "expected power of a load, kW"
+    alike = {**result, "states": {"power": [1.0, 1.0, 2.0]}}  # one name for two rows would draw them as one
+    assert by_name(result_charts(problem, plan, alike))["cost"].figure["data"][0]["x"] == [0, 1, 2]
 
 
 def apart(one: str, other: str) -> float:

@@ -92,6 +92,8 @@ class DrEnsembleAnswer(Answer):
     saving: float
     """What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
     utility"""
+    states: models.States
+    """What the states are, by the problem and the public part of the dataset"""
     transitions: Floats
     """The released default transition matrix P[from][to]; rows sum to 1; [from, to]"""
     true_default_power: Floats

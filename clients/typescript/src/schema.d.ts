@@ -1501,7 +1501,7 @@ export interface components {
             power?: number[] | null;
             /**
              * Price
-             * @description Money per unit of power in each step; the utility is then minus price times power
+             * @description Money per unit of power in each step; the utility is then minus price times power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour
              * @default null
              */
             price?: number[] | null;
@@ -1714,6 +1714,8 @@ export interface components {
              * @description What control saves over all steps from `initial`, discomfort deducted
              */
             saving?: number;
+            /** @description What the states are, by the problem and the public part of the dataset */
+            states?: components["schemas"]["States"];
             /**
              * Tables
              * @description Fields of more than a million numbers: left out here, given as Parquet
@@ -3824,6 +3826,27 @@ export interface components {
              * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
              */
             owner: string;
+        };
+        /**
+         * States
+         * @description What the states and the steps of a result are, all of it public.
+         */
+        States: {
+            /**
+             * Edges
+             * @description State s is edges[s] <= kW < edges[s + 1]
+             */
+            edges?: number[];
+            /**
+             * Power
+             * @description Of each state: as asked, or the middle of its bin
+             */
+            power: number[];
+            /**
+             * Step Seconds
+             * @description How long a step is, where states are of meters
+             */
+            step_seconds?: number;
         };
         /**
          * StepSchedule

@@ -22,6 +22,8 @@ from discreet.cli.servers import settings_of
 from discreet.cli.showing import counted, tell
 from discreet.errors import Unavailable
 
+LAST_PORT = 65_535
+
 if TYPE_CHECKING:
     from discreet.settings import Settings
 
@@ -43,7 +45,7 @@ def up(
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
     rpc_port: Annotated[
-        int | None, typer.Option(help="Port of gRPC; 0 picks a free one", show_default="8081, or 0 with --port 0")
+        int | None, typer.Option(help="Port of gRPC; 0 picks a free one", show_default="that of the API plus 1, or 0 with --port 0")
     ] = None,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,
@@ -55,7 +57,7 @@ def up(
     for sentence in unused_variables(os.environ):
         print(f"discreet: {sentence}", file=sys.stderr)
     if rpc_port is None:  # who takes any port for one does so because a service runs here already
-        rpc_port = 8081 if port else 0
+        rpc_port = port + 1 if 0 < port < LAST_PORT else 0
     raise typer.Exit(run_supervisor(settings_of(state), host, port, rpc_port, verbose=verbose, as_json=as_json))
 
 

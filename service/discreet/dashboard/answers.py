@@ -112,9 +112,9 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
 
 def _read(text: bytes, problem: dict[str, Any]) -> tuple[dict[str, Any], list[Told], list[Headline], list[str]]:
     result: dict[str, Any] = json.loads(text)
-    called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, field: None)
+    called = getattr(charts_module(problem["kind"]), "row_names", lambda problem, result, field: None)
     told = [
-        (one.name, one.words(called(problem, one.name)), intervals.is_number(one.value))
+        (one.name, one.words(called(problem, result, one.name)), intervals.is_number(one.value))
         for one in intervals.stated(result)
     ]
     try:

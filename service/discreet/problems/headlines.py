@@ -3,7 +3,6 @@ say. `answers.py` finds those of a result."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,10 @@ from discreet_client.intervals import Stated
 
 NEAR = 0.25
 """Half an interval's width in parts of the number up to which two such numbers are worth comparing."""
+ORDER = 10
+"""The larger end of an interval in parts of the smaller, up to which the order of magnitude is told."""
+SHOWN = 0.01
+"""In parts of an interval's width: what is nearer to 0 than that is written as 0."""
 SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
@@ -65,13 +68,17 @@ def good_for(result: Mapping[str, Any], name: str) -> str:
         return "How far noise has moved it cannot be told."
     if lower < 0 < upper:
         return "This cannot tell the sign: 0 lies within the interval."
-    if lower <= 0 <= upper:
+    near, far = sorted((abs(lower), abs(upper)))
+    if lower <= 0 <= upper or near < SHOWN * (upper - lower):
         return "This cannot be told from 0."
-    part = (upper - lower) / 2 / max(abs(result[name]), math.ulp(0.0))
+    # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would deny the sign.
+    part = (upper - lower) / 2 / max(abs(result[name]), (near + far) / 2)
     percent = f"{intervals.plain(100 * part)} %"
     if part <= NEAR:
         return f"Near enough to tell apart what differs by more than {percent}."
-    return f"Good for the sign and the order of magnitude: ± {percent}."
+    if far <= ORDER * near:
+        return f"Good for the sign and the order of magnitude: ± {percent}."
+    return "Good for the sign, and no more: it may be many times as much, or a small part of it."
 
 
 def only_noise(result: Mapping[str, Any], name: str) -> tuple[int, int]:

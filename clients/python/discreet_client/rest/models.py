@@ -285,8 +285,9 @@ class DrEnsemble(TypedDict):
     """
     price: NotRequired[list[float] | None]
     """
-    Money per unit of power in each step; the utility is then minus price times power; length >=
-    2, length <= 100000
+    Money per unit of power in each step; the utility is then minus price times power. Of a
+    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter
+    of an hour; length >= 2, length <= 100000
     """
     prior: NotRequired[float]
     """
@@ -1097,6 +1098,17 @@ class SessionTokensRequest(TypedDict):
     """
 
 
+class States(TypedDict):
+    """What the states and the steps of a result are, all of it public."""
+
+    edges: NotRequired[list[float]]
+    """State s is edges[s] <= kW < edges[s + 1]"""
+    power: list[float]
+    """Of each state: as asked, or the middle of its bin; unit: the unit of power of the states"""
+    step_seconds: NotRequired[int]
+    """How long a step is, where states are of meters"""
+
+
 class StepSchedule(TypedDict):
     """
     gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and
@@ -1447,6 +1459,8 @@ class DrEnsembleResult(TypedDict):
     What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
     utility
     """
+    states: NotRequired[States]
+    """What the states are, by the problem and the public part of the dataset"""
     tables: list[str]
     """Fields of more than a million numbers: left out here, given as Parquet"""
     transitions: NotRequired[list[list[float]]]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
+from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
 from discreet.figures.traces import bars, counting, curve, figure, heat, matrix_axes, rounded
@@ -16,6 +18,7 @@ from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
+LENGTHS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -23,30 +26,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     if "transitions" in result:
         charts.append(_transitions(plan, result))
     if result.get("policy"):
-        charts.append(_policy(np.array(result["policy"])))
+        charts.append(_policy(np.array(result["policy"]), _state_names(result), _step(result)))
     if "cost_to_go" in result:
-        cost = np.array(result["cost_to_go"])
-        states = list(range(len(cost)))
-        ends = interval_of(result, "cost_to_go")
-        says = (
-            "" if ends is None else " Whiskers: how far noise may have moved it, 90 %; none where that cannot be told."
-        )
-        charts.append(
-            Chart(
-                name="cost",
-                title="Expected cost by first state",
-                caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
-                f"by the released transitions.{says}",
-                figure=figure(
-                    [bars("cost to go", states, cost, interval=ends)],
-                    x="state",
-                    y="cost to go",
-                    height=300,
-                    xaxis=counting(len(cost)),
-                ),
-                table=Table.of(("state", "cost to go"), list(zip(states, cost, strict=True))),
-            )
-        )
+        charts.append(_cost(result))
     if "cost_of_privacy" in result:
         cost = np.array(result["cost_of_privacy"])
         steps = list(range(len(cost)))
@@ -71,10 +53,72 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return charts
 
 
+def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
+    """How people call the rows of a field: states by their power."""
+    names = _state_names(result) if field in ("transitions", "cost_to_go") else None
+    return None if names is None else [f"state {state} ({name})" for state, name in enumerate(names)]
+
+
+def _state_names(result: Mapping[str, Any]) -> list[str] | None:
+    """Each state by its bin or its power; None where these would be too many, or look alike."""
+    states = result.get("states", {"power": ()})
+    if edges := states.get("edges"):
+        names = [f"{low:g}\u2013{high:g} kW" for low, high in pairwise(edges)]
+    else:
+        names = [f"power {power:g}" for power in states["power"]]
+    return names if 0 < len(set(names)) == len(names) <= BLOCKS else None
+
+
+def _step(result: Mapping[str, Any]) -> str:
+    """What a step of the horizon is, for an axis: `step of 15 minutes`."""
+    seconds = result.get("states", {}).get("step_seconds")
+    if seconds is None:
+        return "step"
+    size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
+    count = seconds // size
+    return f"step of {count} {unit}{'' if count == 1 else 's'}"
+
+
+def _power(result: Mapping[str, Any]) -> str:
+    """The unit of power, for an axis, where it is known."""
+    return ", kW" if "edges" in result.get("states", {}) else ""
+
+
+def _noisy(result: Mapping[str, Any], field: str, rows: int) -> NDArray[np.bool_]:
+    """bool[rows]: the rows of a field that are mostly noise."""
+    marked = result.get("uncertainty", {}).get("noise_dominates", {}).get(field) or [False] * rows
+    return np.array(marked, dtype=bool)
+
+
+def _cost(result: dict[str, Any]) -> Chart:
+    cost = np.array(result["cost_to_go"])
+    names, ends = _state_names(result), interval_of(result, "cost_to_go")
+    noise = _noisy(result, "cost_to_go", len(cost))
+    says = "" if ends is None else " Whiskers: how far noise may have moved it, 90 %."
+    drawn = bars("cost to go", list(range(len(cost))) if names is None else names, cost, interval=ends)
+    states = np.arange(len(cost)).tolist() if names is None else names
+    columns: list[tuple[str, Sequence[Any]]] = [("state", states), ("cost to go", cost)]
+    if ends is not None:
+        columns += [("lower", ends[0]), ("upper", ends[1])]
+    if noise.any():
+        drawn["marker"]["color"] = [QUIET if one else drawn["marker"]["color"] for one in noise]
+        says += " Grey: how loads leave the state is mostly noise, so how far this is off cannot be told."
+        columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
+    axis = counting(len(cost)) if names is None else {"type": "category", "automargin": True}
+    return Chart(
+        name="cost",
+        title="Expected cost by first state",
+        caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
+        f"by the released transitions.{says}",
+        figure=figure([drawn], x="state", y="cost to go, unit of utility", height=300, xaxis=axis),
+        table=Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))),
+    )
+
+
 def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     matrix = np.array(result["transitions"])
-    blocks = Blocks.of(len(matrix))
-    noise = np.array(result.get("uncertainty", {}).get("noise_dominates", {}).get("transitions", []), dtype=bool)
+    blocks = Blocks.of(len(matrix), names=_state_names(result))
+    noise = _noisy(result, "transitions", len(matrix))
     drawn = heat(
         blocks.moves(matrix), x=blocks.labels, y=blocks.labels, hover="from %{y} to %{x}: %{z}", title="probability"
     )
@@ -85,12 +129,12 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
             **{"fillcolor": QUIET, "opacity": 0.75, "line": {"width": 0}, "layer": "above"},
         }
         for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
-        if noise.size and noise[low:high].mean() >= 0.5
+        if noise[low:high].mean() >= 0.5
     ]
     many = "1 row behind grey is" if noise.sum() == 1 else f"{int(noise.sum())} rows behind grey are"
     says = f" The {many} mostly noise." if veils else ""
     rows = [
-        (*cell, "mostly noise" if noise.size and noise[cell[0]] else "")[: 4 if noise.any() else 3]
+        (*cell, "mostly noise" if noise[cell[0]] else "")[: 4 if noise.any() else 3]
         for cell in largest(matrix)
     ]
     return Chart(
@@ -145,16 +189,20 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         name="load",
         title="Load with and without control",
         caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
-        f"noise moves, it moves in both.{says}{noise_of(plan)}",
-        figure=figure(traces, x="step", y="expected power of a load", hover="x unified", **more),
+        "noise moves, it moves in both. These transitions are those of all hours together and know no time of day: "
+        f"without control a load goes to its mean, and stays there.{says}{noise_of(plan)}",
+        figure=figure(
+            traces, x=_step(result), y=f"expected power of a load{_power(result)}", hover="x unified", **more
+        ),
         table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
     )
 
 
-def _policy(policy: Floats) -> Chart:
-    """float64[T - 1, n, n], one frame a period."""
+def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
+    """float64[T - 1, n, n], one frame a period; `names`: of the states."""
     periods = np.arange(len(policy)) if len(policy) <= MAX_PERIODS else thinned(len(policy), MAX_PERIODS) - 1
-    blocks = Blocks.of(policy.shape[1], most=max(2, int((MAX_FRAME_NUMBERS / len(periods)) ** 0.5)))
+    most = min(BLOCKS, max(2, int((MAX_FRAME_NUMBERS / len(periods)) ** 0.5)))
+    blocks = Blocks.of(policy.shape[1], most=most, names=names)
     frames = [blocks.moves(policy[period]) for period in periods.tolist()]
     top = max(float(frame.max()) for frame in frames)
     trace = heat(
@@ -182,7 +230,8 @@ def _policy(policy: Floats) -> Chart:
         title="Control policy by period",
         caption="The probability with which the control moves a load from a state (row) to another (column) in the "
         f"chosen period. A load stays where it is with probability {min(stays):.2f} to {max(stays):.2f} in the mean "
-        f"over states. The policy follows from the released transitions and the tariff.{blocks.says}",
+        f"over states. The policy follows from the released transitions and the tariff. A period is a {step}."
+        f"{blocks.says}",
         figure=drawn,
         table=Table.of(("period", "from", "most likely to", "probability"), rows),
         control="Period",
@@ -203,4 +252,4 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
         if field in result:
             steps, (low, high) = np.arange(len(result[field])), interval_of(result, field) or (None, None)
             curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
-    draw_curves(curves, path, x="step", y="expected power of a load")
+    draw_curves(curves, path, x=_step(result), y=f"expected power of a load{_power(result)}")

@@ -38,7 +38,7 @@ from discreet.problems.dr_ensemble.dataset import (
 )
 from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
-from discreet.problems.dr_ensemble.result import DrEnsembleResult
+from discreet.problems.dr_ensemble.result import DrEnsembleResult, States
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.numbers import CLIP, Budget, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
@@ -91,7 +91,9 @@ class DrEnsemble(ProblemOnData):
         description="Power of each state. Absent: the middles of the bins between the public `edges` of the dataset",
     )
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
-        default=None, description="Money per unit of power in each step; the utility is then minus price times power"
+        default=None,
+        description="Money per unit of power in each step; the utility is then minus price times power. Of a price per "
+        "kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour",
     )
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money by step and state, instead of `price`"
@@ -270,6 +272,7 @@ class DrEnsemble(ProblemOnData):
                 numbers=(horizon - 1) * transitions.size,
                 table=lambda: _policy_rows(policy, mask, horizon - 1),
             ),
+            "states": _states(public, control.power),
             **answer,
         }
         if self.uncertainty:
@@ -353,6 +356,16 @@ def _sums(mask: NDArray[np.bool_], content: Content, grid: int, clip: float | No
     cell_of = np.full(mask.shape, -1, dtype=np.int64)
     cell_of[mask] = np.arange(mask.sum())
     return transition_sums(content["states"], content["start"], cell_of, int(mask.sum()), grid, clip or 1.0)
+
+
+def _states(public: DrEnsemblePublic, power: Floats) -> States:
+    """What tells a reader of the result alone what its states and steps are."""
+    said = States(power=power.tolist())
+    if public.edges is not None:
+        said["edges"] = list(public.edges)
+    if public.meters is not None:
+        said["step_seconds"] = public.meters.interval_seconds
+    return said
 
 
 def _matrix_rows(matrix: Floats, mask: NDArray[np.bool_]) -> pa.Table:

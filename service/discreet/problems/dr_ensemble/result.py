@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from pydantic.config import JsonDict
+from typing_extensions import TypedDict
 
 from discreet.problems.results import SummedFields, shown
 
 POWER = "the unit of power of the states"
 MONEY = "the unit of utility"
+UNIT: JsonDict = {"x-unit": POWER}
+
+
+class States(TypedDict):
+    """What the states and the steps of a result are, all of it public."""
+
+    power: Annotated[
+        list[float], Field(description="Of each state: as asked, or the middle of its bin", json_schema_extra=UNIT)
+    ]
+    edges: NotRequired[Annotated[list[float], Field(description="State s is edges[s] <= kW < edges[s + 1]")]]
+    step_seconds: NotRequired[Annotated[int, Field(description="How long a step is, where states are of meters")]]
 
 
 class DrEnsembleResult(SummedFields, total=False):
     """What follows from the released transition matrix."""
+
+    states: Annotated[States, shown("What the states are, by the problem and the public part of the dataset")]
 
     transitions: Annotated[
         list[list[float]],

@@ -50,7 +50,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     return [*charts, *selection_charts(roads, result)]
 
 
-def row_names(problem: dict[str, Any], field: str) -> list[str] | None:
+def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
     """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at their ends."""
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
