@@ -72,16 +72,16 @@ class DrEnsembleAnswer(Answer):
     every move, but from the true start where `initial` is that of the release; of simulations;
     unit: the unit of power of the states; [step]"""
     achieved_saving: float
-    """What the released policy saves where the true matrix holds; of simulations; unit: the unit
-    of utility"""
+    """What the released policy saves where the true matrix holds; of simulations; unit: the money
+    of `price` or `utility`"""
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
     cost_of_privacy: Floats
     """What the released policy costs more than the best one where the true matrix holds; of
-    simulations; unit: the unit of utility; [step, state]"""
+    simulations; unit: the money of `price` or `utility`; [step, state]"""
     cost_to_go: Floats
-    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility;
-    [state]"""
+    """Expected cost from each state at step 0, discomfort included; unit: the money of `price` or
+    `utility`; [state]"""
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
     expected_power: Floats
@@ -90,8 +90,8 @@ class DrEnsembleAnswer(Answer):
     policy: Floats
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
     saving: float
-    """What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
-    utility"""
+    """What control saves over all steps from `initial`, discomfort deducted; unit: the money of
+    `price` or `utility`"""
     states: models.States
     """What the states are, by the problem and the public part of the dataset"""
     transitions: Floats
@@ -104,7 +104,7 @@ class DrEnsembleAnswer(Answer):
     states; [step]"""
     true_saving: float
     """What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    unit of utility"""
+    money of `price` or `utility`"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

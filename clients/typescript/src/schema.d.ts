@@ -1468,7 +1468,7 @@ export interface components {
             dataset?: string | null;
             /**
              * Discomfort Weight
-             * @description gamma, in the unit of utility
+             * @description gamma, in the money of `price` or `utility`: the larger, the less loads are moved
              */
             discomfort_weight: number;
             /**

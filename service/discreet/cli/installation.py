@@ -22,10 +22,10 @@ from discreet.cli.servers import settings_of
 from discreet.cli.showing import counted, tell
 from discreet.errors import Unavailable
 
-LAST_PORT = 65_535
-
 if TYPE_CHECKING:
     from discreet.settings import Settings
+
+LAST_PORT = 65_535
 
 MetricsHostOption = Annotated[str, typer.Option(help="Address for health and metrics; no analyst should reach it")]
 MetricsPortOption = Annotated[int | None, typer.Option(help="Port for /healthz, /readyz and /metrics; none by default")]

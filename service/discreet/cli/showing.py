@@ -163,6 +163,8 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
             table.add_row(name, ", ".join(f"{one:.6g}" for one in value) + apart)
         elif isinstance(value, Mapping) and value.keys() == {"lower", "upper"}:
             table.add_row(name, f"{intervals.figure(value['lower'])} to {intervals.figure(value['upper'])}")
+        elif isinstance(value, Mapping):
+            table.add_row(name, ", ".join(value))
         elif value:
             how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
             table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)

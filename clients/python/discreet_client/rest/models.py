@@ -267,7 +267,10 @@ class DrEnsemble(TypedDict):
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
     discomfort_weight: float
-    """gamma, in the unit of utility; > 0, <= 1e+12"""
+    """
+    gamma, in the money of `price` or `utility`: the larger, the less loads are moved; > 0, <=
+    1e+12
+    """
     initial: list[float] | Literal["released"]
     """
     How the loads are spread over the states at step 0, chosen without looking at the data; or
@@ -1433,18 +1436,21 @@ class DrEnsembleResult(TypedDict):
     """
     achieved_saving: NotRequired[float]
     """
-    What the released policy saves where the true matrix holds; of simulations; unit: the unit
-    of utility
+    What the released policy saves where the true matrix holds; of simulations; unit: the money
+    of `price` or `utility`
     """
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
     cost_of_privacy: NotRequired[list[list[float]]]
     """
     What the released policy costs more than the best one where the true matrix holds; of
-    simulations; unit: the unit of utility
+    simulations; unit: the money of `price` or `utility`
     """
     cost_to_go: NotRequired[list[float]]
-    """Expected cost from each state at step 0, discomfort included; unit: the unit of utility"""
+    """
+    Expected cost from each state at step 0, discomfort included; unit: the money of `price` or
+    `utility`
+    """
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
     expected_power: NotRequired[list[float]]
@@ -1456,8 +1462,8 @@ class DrEnsembleResult(TypedDict):
     """Controlled transitions of every step: [step][from][to]"""
     saving: NotRequired[float]
     """
-    What control saves over all steps from `initial`, discomfort deducted; unit: the unit of
-    utility
+    What control saves over all steps from `initial`, discomfort deducted; unit: the money of
+    `price` or `utility`
     """
     states: NotRequired[States]
     """What the states are, by the problem and the public part of the dataset"""
@@ -1475,7 +1481,7 @@ class DrEnsembleResult(TypedDict):
     true_saving: NotRequired[float]
     """
     What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    unit of utility
+    money of `price` or `utility`
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""

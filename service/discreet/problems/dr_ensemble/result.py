@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from discreet.problems.results import SummedFields, shown
 
 POWER = "the unit of power of the states"
-MONEY = "the unit of utility"
+MONEY = "the money of `price` or `utility`"
 UNIT: JsonDict = {"x-unit": POWER}
 
 
