@@ -358,7 +358,7 @@ def test_states_are_called_by_their_power_and_steps_by_their_length() -> None:
     assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step"
     metered = {**result, "states": {**result["states"], "edges": [0.0, 0.5, 2.5, 5.5], "step_seconds": 900}}
     found = by_name(result_charts(problem, plan, metered))
-    names = ["0–0.5 kW", "0.5–2.5 kW", "2.5–5.5 kW"]  # noqa: RUF001 - a dash of ranges
+    names = ["0–0.5 kW", "0.5–2.5 kW", "2.5–5.5 kW"]
     assert found["cost"].figure["data"][0]["x"] == found["transitions"].figure["data"][0]["x"] == names
     assert found["load"].figure["layout"]["xaxis"]["title"]["text"] == "step of 15 minutes"
     assert found["load"].figure["layout"]["yaxis"]["title"]["text"] == "expected power of a load, kW"

@@ -45,7 +45,10 @@ def up(
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the API; 0 picks a free one")] = 8080,
     rpc_port: Annotated[
-        int | None, typer.Option(help="Port of gRPC; 0 picks a free one", show_default="that of the API plus 1, or 0 with --port 0")
+        int | None,
+        typer.Option(
+            help="Port of gRPC; 0 picks a free one", show_default="that of the API plus 1, or 0 with --port 0"
+        ),
     ] = None,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
     as_json: JsonFlag = False,

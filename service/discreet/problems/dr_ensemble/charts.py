@@ -133,10 +133,7 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     ]
     many = "1 row behind grey is" if noise.sum() == 1 else f"{int(noise.sum())} rows behind grey are"
     says = f" The {many} mostly noise." if veils else ""
-    rows = [
-        (*cell, "mostly noise" if noise[cell[0]] else "")[: 4 if noise.any() else 3]
-        for cell in largest(matrix)
-    ]
+    rows = [(*cell, "mostly noise" if noise[cell[0]] else "")[: 4 if noise.any() else 3] for cell in largest(matrix)]
     return Chart(
         name="transitions",
         title="Transitions without control",

@@ -98,7 +98,14 @@ class DrEnsemble(ProblemOnData):
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None, description="Money by step and state, instead of `price`"
     )
-    discomfort_weight: Annotated[Real, Field(gt=0, le=1e12, description="gamma, in the money of `price` or `utility`: the larger, the less loads are moved")]
+    discomfort_weight: Annotated[
+        Real,
+        Field(
+            gt=0,
+            le=1e12,
+            description="gamma, in the money of `price` or `utility`: the larger, the less loads are moved",
+        ),
+    ]
     initial: Spread | Literal["released"] = Field(
         description="How the loads are spread over the states at step 0, chosen without looking at the data; or as the "
         "release says that their time is"
