@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def _cost(result: dict[str, Any]) -> Chart:
     says = "" if ends is None else " Whiskers: how far noise may have moved it, 90 %."
     drawn = bars("cost to go", list(range(len(cost))) if names is None else names, cost, interval=ends)
     states = np.arange(len(cost)).tolist() if names is None else names
-    columns: list[tuple[str, Sequence[Any]]] = [("state", states), ("cost to go", cost)]
+    columns: list[tuple[str, Any]] = [("state", states), ("cost to go", cost)]
     if ends is not None:
         columns += [("lower", ends[0]), ("upper", ends[1])]
     if noise.any():
