@@ -86,12 +86,23 @@ def test_trips_by_the_names_of_a_stored_network(
     roads.write_text("tail,head,free_flow_time,capacity\nWest,East,3,50\nEast,West,3,50\n")
     places.write_text("node,x,y,zone\nWest,0,0,2\nEast,1,0,1\n")
     trips.write_text("origin,destination,count\nWest,East,40\n")
+    far = tmp_path / "far.csv"
+    far.write_text("tail,head,length,speed,capacity\nWest,East,800,50,9\n")
     here = ["--server", service.url, "--key", service.owner_key]
     assert cli.run(["network", "add", str(roads), str(places), "--name", "two districts", *here]) == 0
     public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
     named = {**public, "reader": {}}
     assert cli.run(["network", "list", "--json", *here]) == 0
     capfd.readouterr()
+    assert cli.run(["network", "show", "two districts", "--json", *here]) == 0
+    assert json.loads(capfd.readouterr().out)["network"]["node_names"] == ["East", "West"]
+    assert cli.run(["network", "show", "three districts", *here]) == 1
+    assert "no network is called three districts. There are: " in capfd.readouterr().err
+    assert cli.run(["network", "add", str(far), "--units", "km,kph", "--both-ways", "--json", *here]) == 0
+    told = capfd.readouterr()
+    made = json.loads(told.out)
+    assert (made["links"], len(made["warnings"])) == (2, 1)
+    assert f"warning: {made['warnings'][0]}" in told.err
     assert cli.run(add(service, trips, "routing", named, "--zones", "two districts", "--name", "two districts")) == 0
     made = json.loads(capfd.readouterr().out)
     with service.client() as client:

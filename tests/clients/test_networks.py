@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,120 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
         read(path)
     with pytest.raises(TableError, match="units says nothing of CSV with a column free_flow_time"):
         read(path, columns={"free_flow_time": "v"}, units="km,kph")
+
+
+def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
+    """Their order and names, and those of the zones, are told without; a network has no map then."""
+    nodes = "node,zone\nMill,\nInn,2\nPond,1\n"
+    files = {"roads.csv": "tail,head,free_flow_time,capacity\nMill,Inn,1,9\nInn,Pond,1,9\n", "nodes.csv": nodes}
+    network = read(*written(tmp_path, files)).network
+    assert network["node_names"] == ["Pond", "Inn", "Mill"]
+    assert "nodes_xy" not in network
+    assert RoadNetwork.model_validate(network).own_issues() == []
+    half = "node,x,y,zone\nMill,1,2,\nInn,,,2\nPond,3,4,1\n"
+    with pytest.raises(TableError, match="line 3, column x: a value is missing"):
+        read(*written(tmp_path, {**files, "nodes.csv": half}))
+    empty = half.replace("1,2,", ",,").replace("3,4,", ",,")
+    assert read(*written(tmp_path, {**files, "nodes.csv": empty})).network == network
+    paths = written(tmp_path, {**files, "nodes.csv": nodes.replace("zone", "x").replace(",\n", ",5\n")})
+    with pytest.raises(TableError, match="no column y; columns are: node, x"):
+        read(*paths)
+    with pytest.raises(TableError, match="no column lat; columns are: node, x"):
+        read(*paths, columns={"y": "lat"})
+
+    folder = tmp_path / "gmns"
+    folder.mkdir()
+    written(folder, {**GMNS, "node.csv": "node_id,zone_id\n10,2\n20,\n30,1\n"})
+    bare = read(folder)
+    assert bare.network["node_names"] == ["30", "10", "20"]
+    assert not {"nodes_xy", "link_shapes"} & bare.network.keys()
+    assert any("the lines of links are left out" in note for note in bare.notes)
+    assert RoadNetwork.model_validate(bare.network).own_issues() == []
+
+
+def test_geojson_of_lengths_and_speeds(tmp_path: Path) -> None:
+    line = {**LINES[0], "properties": {"metres": 1500, "v": 60, "capacity": 50}}
+    (path,) = written(tmp_path, {"l.geojson": collection(line, LINES[1])})
+    columns = {"length": "metres", "speed": "v"}
+    reading = read(path, columns=columns, units="m,kph")
+    assert [link["free_flow_time"] for link in reading.network["links"]] == pytest.approx([1.5])
+    assert reading.notes[0] == "free_flow_time is length / speed, in minutes"
+    assert reading.left_out == reading.warnings == []
+    assert read(path, columns=columns, units="ft,mps").network["links"][0]["free_flow_time"] == pytest.approx(0.127)
+    with pytest.raises(TableError, match="units of length and speed are needed"):
+        read(path, columns=columns)
+    with pytest.raises(TableError, match="units says nothing of GeoJSON with a column free_flow_time"):
+        read(path, columns={"free_flow_time": "v"}, units="km,kph")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "speeds", "units", "says"),
+    [
+        ((800, 150), (50, 50), "km,kph", "line 2 is 800 km long and takes 960 minutes, .*: are lengths in metres"),
+        ((90, 60), (50, 50), "km,kph", "half of all links are longer than 75 km: are lengths in metres"),
+        ((0.8, 0.2), (50, 50), "m,kph", "half of all links are shorter than 0.5 m"),
+        ((0.8, 0.2), (50, 260), "km,kph", "on the link of line 3 cars drive 260 km/h"),
+        ((0.8, 0.2), (1, 0.5), "km,kph", "on half of all links cars drive less than 0.75 km/h"),
+        ((0.8, 58), (250, 3), "km,kph", None),
+        ((0.0, 0.2), (50, 50), "km,kph", None),
+        ((800, 150), (50, 50), "m,kph", None),
+    ],
+)
+def test_absurd_lengths_and_speeds_are_warned_of_and_taken(
+    lengths: tuple[float, float], speeds: tuple[float, float], units: str, says: str | None, tmp_path: Path
+) -> None:
+    rows = "".join(
+        f"{tail},{3 - tail},{length},{speed},9\n" for tail, length, speed in zip((1, 2), lengths, speeds, strict=True)
+    )
+    (path,) = written(tmp_path, {"l.csv": "tail,head,length,speed,capacity\n" + rows})
+    reading = read(path, units=units)
+    assert len(reading.network["links"]) == 2
+    assert len(reading.warnings) == (says is not None)
+    if says is not None:
+        assert re.search(says, reading.warnings[0])
+    config = f"dataset_name,long_length,speed\nx,{units}\n"
+    header = "link_id,from_node_id,to_node_id,length,free_speed,capacity\n"
+    links = header + "".join(f"{place},{row}" for place, row in enumerate(rows.splitlines(keepends=True)))
+    folder = tmp_path / "gmns"
+    folder.mkdir()
+    written(folder, {"link.csv": links, "config.csv": config, "node.csv": "node_id\n1\n2\n"})
+    assert read(folder).warnings == reading.warnings
+
+
+def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> None:
+    links = "tail,head,free_flow_time,capacity,name\nA,B,1,5,Mill\nB,A,1,5,Mill back\nB,C,2,6,Inn\n"
+    (path,) = written(tmp_path, {"l.csv": links})
+    says = "1 of 3 links has no opposite one, such as B to C: it is one-way; where it is not, --both-ways"
+    assert read(path).notes[0].startswith(says)
+    both = read(path, both_ways=True)
+    assert both.network["link_names"] == ["Mill", "Mill back", "Inn", "Inn (back)"]
+    assert both.network["links"][3] == {"tail": 3, "head": 2, "free_flow_time": 2, "capacity": 6}
+    assert not any("one-way" in note for note in both.notes)
+    (told,) = written(
+        tmp_path,
+        {
+            "d.csv": links.replace(",name", ",directed")
+            .replace("Mill back", "1")
+            .replace("Mill", "1")
+            .replace("Inn", "0")
+        },
+    )
+    assert len(read(told).network["links"]) == 4
+    with pytest.raises(TableError, match="both_ways says nothing of links of which a column `directed` says it"):
+        read(told, both_ways=True)
+    (tntp,) = written(tmp_path, {"T_net.tntp": NETWORK})
+    with pytest.raises(TableError, match="both_ways says nothing of TNTP"):
+        read(tntp, both_ways=True)
+
+
+def test_a_street_may_be_several_links(tmp_path: Path) -> None:
+    """And some have no name: all are told apart by their ends."""
+    rows = "A,B,1,5,High\nB,A,1,5,High\nA,B,1,5,High\nB,C,1,5,\nC,B,1,5,Low\n"
+    (path,) = written(tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\n" + rows})
+    reading = read(path)
+    assert reading.network["link_names"] == ["High (A → B)", "High (B → A)", "High (A → B) 2", "(B → C)", "Low"]
+    assert reading.notes[-2].startswith("4 of 5 links, whose name others have too")
+    assert RoadNetwork.model_validate(reading.network).own_issues() == []
 
 
 def test_geojson_there_and_back(tmp_path: Path) -> None:

@@ -133,8 +133,8 @@ def add_network(
 ) -> Call[models.NetworkAnswer]:
     """The network of these files, or the one that was given as it is; the same one again is the same object."""
     reading = _network_of(given, options)
-    if reading.left_out:
-        warnings.warn("; ".join(reading.left_out), LeftOut, stacklevel=3)
+    if told := [*reading.warnings, *reading.left_out]:
+        warnings.warn("; ".join(told), LeftOut, stacklevel=3)
     body: Any = {"name": name or reading.name, "network": reading.network}
     return call(operations.add_network(body), repeatable=True)
 

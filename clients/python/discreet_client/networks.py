@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet_client import tntp
-from discreet_client.tables import Table, TableError, missing, read_csv
+from discreet_client.tables import Floats, Table, TableError, missing, read_csv
 
 Json = dict[str, Any]
 Point = tuple[float, float]
@@ -31,10 +31,10 @@ Point = tuple[float, float]
 LINK = ("tail", "head", "free_flow_time", "capacity")
 LENGTH = ("length", "speed")
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed")
-NODE = ("node", "x", "y")
+NODE = ("node",)
+PLACE = ("x", "y")
 GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
 GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses")
-GMNS_NODE = ("node_id", "x_coord", "y_coord")
 NOT_MODELLED = {
     "movement.csv": "turns and what they cost",
     "link_tod.csv": "links that change over the day",
@@ -43,8 +43,17 @@ NOT_MODELLED = {
 """GMNS tables that change what a link costs."""
 MOST_MINUTES = 1e6
 """Of a period."""
-KILOMETRES = {"km": 1.0, "kilometers": 1.0, "kilometres": 1.0, "mi": 1.609344, "miles": 1.609344, "m": 0.001}
-SPEEDS = {"kph": 1.0, "km/h": 1.0, "kmh": 1.0, "mph": 1.609344}
+KILOMETRES = {
+    **dict.fromkeys(("km", "kilometers", "kilometres"), 1.0),
+    **dict.fromkeys(("m", "meters", "metres"), 0.001),
+    **dict.fromkeys(("mi", "miles"), 1.609344),
+    **dict.fromkeys(("ft", "feet"), 0.0003048),
+}
+SPEEDS = {**dict.fromkeys(("kph", "km/h", "kmh"), 1.0), "mph": 1.609344, **dict.fromkeys(("mps", "m/s"), 3.6)}
+LONGEST_LINK, LONG_LINK, SHORT_LINK = 300.0, 30.0, 0.001
+"""Kilometres: no road has a link beyond the first; half of a network's are below the second, and above the third."""
+FASTEST, SLOW = 250.0, 2.0
+"""Kilometres an hour: no car is faster than the first; half of a network's links are faster than the second."""
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
 
@@ -52,12 +61,14 @@ _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.D
 @dataclass(frozen=True)
 class NetworkReading:
     """A network as a problem of kind routing takes it, with a name; and in sentences how it is meant, and what of the
-    files was not read."""
+    files was not read, and what of it is doubtful."""
 
     name: str
     network: Json
     notes: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """What is read as it stands and can hardly be meant so."""
 
 
 def read(
@@ -69,23 +80,26 @@ def read(
     toll_weight: float | None = None,
     distance_weight: float | None = None,
     through_zones: bool = True,
+    both_ways: bool = False,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
     TNTP: `…_net.tntp`, with `…_node.tntp` for coordinates. GMNS: `link.csv` and `node.csv`, with `config.csv` for the
     units, or their folder. CSV: a table of links (tail, head, free_flow_time, capacity; instead of the time length and
-    speed, with `units`; b, power, fixed_cost, name, directed), with one of nodes (node, x, y; zone). GeoJSON:
-    LineStrings with these properties of links, Points with node and zone; lines without tail and head join the places
-    where they end.
+    speed, with `units`; b, power, fixed_cost, name, directed), with one of nodes (node; x and y, zone where there).
+    GeoJSON: LineStrings with these properties of links, Points with node and zone; lines without tail and head join the
+    places where they end.
 
-    columns: your name of each of these columns. units: of length and speed, such as `mi,mph` or `km,kph`.
+    columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS), such as `mi,mph`,
+    `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
+    is `directed`.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
     Without `through_zones` no path leads through another zone.
     """
     paths = _listed(files)
-    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones)
+    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways)
     kinds = {path: path.suffix.lower() for path in paths}
     gmns = False
     if any(kind == ".tntp" for kind in kinds.values()):
@@ -101,7 +115,8 @@ def read(
         raise TableError(
             f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS is needed"
         )
-    return NetworkReading(name or _name_of(paths), *_of_a_period(made, gmns, period_minutes))
+    made = _of_a_period(made, gmns, period_minutes)
+    return NetworkReading(name or _name_of(paths), made.network, made.notes, made.left_out, made.warnings)
 
 
 @dataclass(frozen=True)
@@ -111,11 +126,13 @@ class _Options:
     toll_weight: float | None
     distance_weight: float | None
     through_zones: bool
+    both_ways: bool = False
 
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
         for one in names:
-            if getattr(self, one) not in ({}, None):
+            given = getattr(self, one)
+            if not (given is None or given is False or given == {}):
                 raise TableError(f"{one} says nothing of {of}")
 
 
@@ -130,21 +147,27 @@ class _Road:
     shape: tuple[Point, ...] = ()
 
 
-Made = tuple[Json, list[str], list[str]]
+class Made(NamedTuple):
+    """What a format's reader makes of its files."""
+
+    network: Json
+    notes: list[str]
+    left_out: list[str]
+    warnings: list[str]
 
 
 def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     """With capacities of a period of so many minutes, where the file's are of an hour."""
-    network, notes, left_out = made
+    network, notes = made.network, made.notes
     if minutes is None and not gmns:
         says = "capacity is of a period, as the file has it; where the file's is of an hour, say period_minutes"
-        return network, [*notes, says], left_out
+        return made._replace(notes=[*notes, says])
     minutes = 60.0 if minutes is None else minutes
     if not (isinstance(minutes, int | float) and 0 < minutes <= MOST_MINUTES):
         raise TableError(f"period_minutes is a number of minutes above 0, not {str(minutes)[:40]}")
     links = [{**link, "capacity": link["capacity"] * minutes / 60} for link in network["links"]]
     says = f"capacity, of an hour in the file, is of a period of {minutes:g} minutes"
-    return {**network, "links": links, "period_minutes": minutes}, [*notes, says], left_out
+    return made._replace(network={**network, "links": links, "period_minutes": minutes}, notes=[*notes, says])
 
 
 def _listed(files: Sequence[str | Path]) -> list[Path]:
@@ -177,7 +200,7 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("TNTP", "columns", "units")
+    options.refuse("TNTP", "columns", "units", "both_ways")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
     others = [path for path in paths if path not in nets]
@@ -209,7 +232,7 @@ def _tntp(paths: Sequence[Path], options: _Options) -> Made:
             raise TableError(f"{others[0].name}: no coordinates of node {lacking[0]}")
         network["nodes_xy"] = [list(places[number]) for number in file.numbers]
     notes = [f"the first {file.zones} nodes are the zones; free_flow_time is in the file's own unit"]
-    return network, notes, []
+    return Made(network, notes, [], [])
 
 
 # GMNS ---------------------------------------------------------------------------------------------------------------
@@ -240,7 +263,8 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
         )
     speeds = table.numbers("free_speed")
     table.refuse(~(speeds > 0), "free_speed", "a speed above 0 is needed", speeds)
-    free = table.numbers("length") * length / (speeds * speed) * 60
+    lengths = table.numbers("length")
+    free = lengths * length / (speeds * speed) * 60
     lanes = table.numbers("lanes") if "lanes" in table.columns else 1.0
     capacity = table.numbers("capacity") * lanes
     table.refuse(~(capacity > 0), "capacity", "a capacity and lanes above 0 are needed", capacity)
@@ -258,12 +282,13 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
             strict=True,
         )
     ]
-    places = nodes.named({"node": "node_id", "x": "x_coord", "y": "y_coord"}, NODE)
-    zones = _zones(nodes, "zone_id", places.names("node").tolist())
-    network, notes = _assembled(_both_ways(roads, table), _places(places), zones, options.through_zones)
+    names = {"node": "node_id", "x": "x_coord", "y": "y_coord"}
+    places = _places(nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns})
+    zones = _zones(nodes, "zone_id", list(places))
+    network, notes = _assembled(_both_ways(roads, table, options), places, zones, options)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
-    return network, notes, left_out
+    return Made(network, notes, left_out, _doubts(table, lengths * length, speeds * speed))
 
 
 def _units(said: str | None, config: Table | None) -> tuple[float, float]:
@@ -276,7 +301,10 @@ def _units(said: str | None, config: Table | None) -> tuple[float, float]:
         words = []
     if len(words) != 2 or words[0] not in KILOMETRES or words[1] not in SPEEDS:
         found = f", not {', '.join(words)}" if words else ""
-        raise TableError(f"units of length and speed are needed{found}: units mi,mph or km,kph, or a config.csv")
+        known = f"lengths are in {', '.join(KILOMETRES)}; speeds in {', '.join(SPEEDS)}"
+        raise TableError(
+            f"units of length and speed are needed{found}: units mi,mph, km,kph or m,kph, or a config.csv; {known}"
+        )
     return KILOMETRES[words[0]], SPEEDS[words[1]]
 
 
@@ -325,7 +353,7 @@ def _point(figures: Sequence[Any]) -> Point:
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     options.refuse("CSV", "toll_weight", "distance_weight")
-    known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, "zone")
+    known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
     tail = options.columns.get("tail", "tail")
@@ -337,52 +365,93 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
             f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}; say"
             " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in Python"
         )
-    source = tables[links[0]]
-    timed = options.columns.get("free_flow_time", "free_flow_time") in source.columns
-    measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
-    needed = tuple(one for one in LINK if not (measured and one == "free_flow_time"))
-    roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
-    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL, *LENGTH)}
-    if not timed and not measured and "free_flow_time" not in chosen:
-        raise TableError(
-            f"no column free_flow_time; columns are: {', '.join(source.columns)}; say --columns free_flow_time=…, or"
-            " --columns length=…,speed=… with --units km,kph, from which it follows, in minutes"
-        )
-    if timed:
-        options.refuse("CSV with a column free_flow_time", "units")
-    table = source.named({role: chosen[role] for role in chosen if role in roles}, roles[: len(needed)], roles)
-    left_out = _unread(source, [chosen.get(role, role) for role in roles], links[0].name)
-    notes = []
-    if measured:
-        table = _timed(table, options)
-        notes.append("free_flow_time is length / speed, in minutes")
+    table, notes, left_out, warnings = _links(tables[links[0]], links[0].name, "CSV", options, ends=True)
     roads = [
         _Road(tail, head, figures, name)
         for tail, head, figures, name in zip(
             table.names("tail").tolist(),
             table.names("head").tolist(),
             _figures(table),
-            table.names("name").tolist() if "name" in table.columns else [None] * table.rows,
+            _names(table),
             strict=True,
         )
     ]
     places, zones = None, None
     if nodes:
-        chosen = {role: name for role, name in options.columns.items() if role in NODE}
-        named = tables[nodes[0]].named(chosen, NODE)
-        places = _places(named)
+        chosen = {role: name for role, name in options.columns.items() if role in (*NODE, *PLACE)}
+        places = _places(tables[nodes[0]], chosen)
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
-    network, told = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
-    return network, [*notes, *told], left_out
+    network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
+    return Made(network, [*notes, *told], left_out, warnings)
 
 
-def _timed(table: Table, options: _Options) -> Table:
-    """With the free-flow times, in minutes, that follow from length and speed."""
+class _Links(NamedTuple):
+    """A table of links by the names of LINK and LINK_OPTIONAL, and what is to be said of it."""
+
+    table: Table
+    notes: list[str]
+    left_out: list[str]
+    warnings: list[str]
+
+
+def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) -> _Links:
+    """With the times that the table has, or those that follow from length and speed. `ends`: it names tail and head."""
+    timed = options.columns.get("free_flow_time", "free_flow_time") in source.columns
+    measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
+    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL, *LENGTH)}
+    if not timed and not measured and "free_flow_time" not in chosen:
+        raise TableError(
+            f"no column free_flow_time; columns are: {source.listed()}; say --columns free_flow_time=…, or"
+            " --columns length=…,speed=… with --units km,kph, from which it follows, in minutes"
+        )
+    if timed:
+        options.refuse(f"{of} with a column free_flow_time", "units")
+    needed = [one for one in LINK[0 if ends else 2 :] if not (measured and one == "free_flow_time")]
+    roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
+    table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
+    left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
+    if not measured:
+        return _Links(table, [], left_out, [])
     length, speed = _units(options.units, None)
-    speeds = table.numbers("speed")
+    speeds, lengths = table.numbers("speed"), table.numbers("length")
     table.refuse(~(speeds > 0), "speed", "a speed above 0 is needed", speeds)
-    time = table.numbers("length") * length / (speeds * speed) * 60
-    return replace(table, columns={**table.columns, "free_flow_time": time})
+    table.refuse(lengths < 0, "length", "a length of 0 or more is needed", lengths)
+    time = lengths * length / (speeds * speed) * 60
+    warnings = _doubts(table, lengths * length, speeds * speed)
+    table = replace(table, columns={**table.columns, "free_flow_time": time})
+    return _Links(table, ["free_flow_time is length / speed, in minutes"], left_out, warnings)
+
+
+def _doubts(table: Table, lengths: Floats, speeds: Floats) -> list[str]:
+    """What cannot be meant of links so long, in km, and so fast, in km/h: metres taken for kilometres most of all."""
+    found = []
+    longest, fastest = int(np.argmax(lengths)), int(np.argmax(speeds))
+    middle, usual = float(np.median(lengths)), float(np.median(speeds))
+    where = f"the link of {table.unit} {table.places[longest]} is {lengths[longest]:,.0f} km long"
+    takes = f"and takes {lengths[longest] / speeds[longest] * 60:,.0f} minutes"
+    if lengths[longest] > LONGEST_LINK or middle > LONG_LINK:
+        says = f"{where} {takes}, half of all links are longer than {middle:.3g} km"
+        found.append(f"{says}: are lengths in metres? Then say units m,kph, or m,mph")
+    elif middle < SHORT_LINK:
+        says = f"half of all links are shorter than {middle * 1000:.2g} m"
+        found.append(f"{says}: are lengths in another unit than units says?")
+    if speeds[fastest] > FASTEST:
+        where = f"on the link of {table.unit} {table.places[fastest]} cars drive {speeds[fastest]:,.0f} km/h"
+        found.append(f"{where}: are speeds in another unit than units says?")
+    elif usual < SLOW:
+        says = f"on half of all links cars drive less than {usual:.2g} km/h"
+        found.append(f"{says}: are speeds in another unit than units says?")
+    return found
+
+
+def _names(table: Table) -> list[str | None]:
+    """What each link is called; None of those that have no name."""
+    found: list[str | None] = [None] * table.rows
+    if "name" in table.columns:
+        there = np.flatnonzero(~missing(table.columns["name"]))
+        for row, name in zip(there.tolist(), table.ordered(there).names("name").tolist(), strict=True):
+            found[row] = name
+    return found
 
 
 def _figures(table: Table) -> list[Json]:
@@ -399,7 +468,7 @@ def _figures(table: Table) -> list[Json]:
 
 
 def _geojson(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("GeoJSON", "units", "toll_weight", "distance_weight")
+    options.refuse("GeoJSON", "toll_weight", "distance_weight")
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:
@@ -415,12 +484,9 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     if not lines:
         raise TableError("GeoJSON: no LineString, and these are the links")
     shapes = [_coordinates(one["geometry"].get("coordinates"), position) for position, one in enumerate(lines)]
-    table = _properties(lines)
-    roles = [role for role in (*LINK, *LINK_OPTIONAL) if role in options.columns or role in table.columns]
-    chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL)}
-    ends = {"tail", "head"} <= set(roles)
-    left_out = _unread(table, [chosen.get(role, role) for role in (*LINK, *LINK_OPTIONAL)], "properties")
-    table = table.named(chosen, LINK if ends else LINK[2:], LINK_OPTIONAL)
+    source = _properties(lines)
+    ends = all(one in options.columns or one in source.columns for one in ("tail", "head"))
+    table, notes, left_out, warnings = _links(source, "properties", "GeoJSON", options, ends=ends)
     places: dict[str, Point] = {}
     if ends:
         tails, heads = table.names("tail").tolist(), table.names("head").tolist()
@@ -432,14 +498,13 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
         for node, point in ((tail, shape[0]), (head, shape[-1])):
             if places.setdefault(node, point) != point:
                 raise TableError(f"lines end at node {node} in two places, {places[node]} and {point}")
-    names = table.names("name").tolist() if "name" in table.columns else [None] * table.rows
     roads = [
         _Road(tail, head, figures, name, shape[1:-1])
-        for tail, head, figures, name, shape in zip(tails, heads, _figures(table), names, shapes, strict=True)
+        for tail, head, figures, name, shape in zip(tails, heads, _figures(table), _names(table), shapes, strict=True)
     ]
     zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
-    network, notes = _assembled(_both_ways(roads, table), places, zones, options.through_zones)
-    return network, notes, left_out
+    network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
+    return Made(network, [*notes, *told], left_out, warnings)
 
 
 def _features(path: Path) -> list[Any]:
@@ -492,11 +557,19 @@ def _zones_of_points(
 # Of all -------------------------------------------------------------------------------------------------------------
 
 
-def _places(table: Table) -> dict[str, Point]:
+def _places(source: Table, columns: Mapping[str, str]) -> dict[str, Point | None]:
+    """The nodes of a table in its order, with their coordinates where it has both columns of them."""
+    there = [one for one in PLACE if columns.get(one, one) in source.columns]
+    lacking = [one for one in PLACE if one not in there and (there or one in columns)]
+    if lacking:
+        raise TableError(f"no column {columns.get(lacking[0], lacking[0])}; columns are: {source.listed()}")
+    table = source.named({role: name for role, name in columns.items() if role in (*NODE, *there)}, NODE, there)
     names = table.names("node").tolist()
     if len(counts := Counter(names)) < len(names):
         twice = next(name for name, count in counts.items() if count > 1)
         raise TableError(f"node {twice[:40]} stands twice")
+    if not there or all(missing(table.columns[one]).all() for one in PLACE):
+        return dict.fromkeys(names)
     x, y = table.numbers("x").tolist(), table.numbers("y").tolist()
     return dict(zip(names, zip(x, y, strict=True), strict=True))
 
@@ -510,21 +583,68 @@ def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | 
     return {node: _text(value) for node, value, is_zone in zip(nodes, values.tolist(), there, strict=True) if is_zone}
 
 
-def _both_ways(roads: Iterable[_Road], table: Table) -> list[_Road]:
-    """Links that are not directed as two."""
-    if "directed" not in table.columns:
+def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[_Road]:
+    """Links that are not directed as two; with the option all that have no opposite one."""
+    if "directed" in table.columns:
+        options.refuse("links of which a column `directed` says it", "both_ways")
+        single = (~table.truths("directed")).tolist()
+    elif options.both_ways:
+        there = {(road.tail, road.head) for road in roads}
+        single = [(road.head, road.tail) not in there for road in roads]
+    else:
         return list(roads)
     found = []
-    for road, directed in zip(roads, table.truths("directed").tolist(), strict=True):
+    for road, twice in zip(roads, single, strict=True):
         found.append(road)
-        if not directed:
+        if twice:
             name = None if road.name is None else f"{road.name} (back)"
             found.append(_Road(road.head, road.tail, road.figures, name, road.shape[::-1]))
     return found
 
 
+def _one_way(roads: Sequence[_Road]) -> list[str]:
+    """How many links have no opposite one, in a sentence."""
+    there = {(road.tail, road.head) for road in roads}
+    alone = [road for road in roads if (road.head, road.tail) not in there]
+    if not alone:
+        return []
+    few, them = ("it is", "it") if len(alone) == 1 else ("they are", "them")
+    has = "has" if len(alone) == 1 else "have"
+    such = f"{alone[0].tail} to {alone[0].head}"
+    return [
+        f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: {few} one-way;"
+        f" where {few} not, --both-ways (both_ways=True in Python) or a column `directed` makes two of {them}"
+    ]
+
+
+def _link_names(roads: Sequence[_Road]) -> list[str] | None:
+    """A name for each link, all different: a street that is several links is told apart by their ends. None where no
+    link has one."""
+    if all(road.name is None for road in roads):
+        return None
+    often = Counter(road.name for road in roads)
+    found = [
+        f"{road.name or ''} ({road.tail} → {road.head})".strip()
+        if road.name is None or often[road.name] > 1
+        else road.name
+        for road in roads
+    ]
+    seen: dict[str, int] = {}
+    for place, name in enumerate(found):
+        label = name
+        while label in seen:  # links side by side
+            seen[name] += 1
+            label = f"{name} {seen[name]}"
+        seen[label] = 1
+        found[place] = label
+    return found
+
+
 def _assembled(
-    roads: Sequence[_Road], places: Mapping[str, Point] | None, zones: Mapping[str, str] | None, through_zones: bool
+    roads: Sequence[_Road],
+    places: Mapping[str, Point | None] | None,
+    zones: Mapping[str, str] | None,
+    options: _Options,
 ) -> tuple[Json, list[str]]:
     """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names as they came."""
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
@@ -533,7 +653,7 @@ def _assembled(
     nodes = list(ends if places is None else places)
     if all(_is_number(node) for node in nodes):
         nodes.sort(key=int)
-    notes = []
+    notes = _one_way(roads)
     if zones:
         by_zone: dict[str, str] = {}
         for node, zone in zones.items():
@@ -547,7 +667,7 @@ def _assembled(
         notes.append(f"the first {len(first)} nodes are the zones, in the order of their names")
     else:
         notes.append("no zones are told: those of a dataset will be the first nodes")
-        if not through_zones:
+        if not options.through_zones:
             raise TableError("through_zones: the file does not tell which nodes are zones")
     number = {node: place for place, node in enumerate(nodes, start=1)}
     for road in roads:
@@ -557,18 +677,21 @@ def _assembled(
         "nodes": len(nodes),
         "links": [{"tail": number[road.tail], "head": number[road.head], **road.figures} for road in roads],
     }
-    if zones and not through_zones:
+    if zones and not options.through_zones:
         network["first_through_node"] = len(zones) + 1
     if nodes != [str(place) for place in number.values()]:
         network["node_names"] = nodes
-    if places is not None:
-        network["nodes_xy"] = [list(places[node]) for node in nodes]
-    names = [road.name for road in roads]
-    if all(name is not None for name in names) and len(set(names)) == len(names):
+    known = [point for node in nodes if (point := (places or {}).get(node)) is not None]
+    if known:  # of all nodes or of none
+        network["nodes_xy"] = [list(point) for point in known]
+    if names := _link_names(roads):
         network["link_names"] = names
-    elif any(name is not None for name in names):
-        raise TableError("names of links: each has one, and all are different, or none has")
-    if any(road.shape for road in roads):
+        if few := sum(name != road.name for name, road in zip(names, roads, strict=True)):
+            says = "whose name others have too, or that have none, are called by the nodes at their ends as well"
+            notes.append(f"{few:,} of {len(roads):,} links, {says}")
+    if any(road.shape for road in roads) and not known:
+        notes.append("nodes have no coordinates, so there is no map and the lines of links are left out")
+    elif any(road.shape for road in roads):
         network["link_shapes"] = [[list(point) for point in road.shape] for road in roads]
     return network, notes
 

@@ -9,11 +9,14 @@ import typer
 
 from discreet.cli.datasets import pairs_of
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
-from discreet.cli.servers import client_of
+from discreet.cli.servers import client_of, network_id
 from discreet.cli.showing import show_network, show_stored, tell
+from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, help="Networks: public roads that jobs name.")
+
+NetworkArgument = Annotated[str, typer.Argument(metavar="NETWORK", help="Id or name of a network")]
 
 
 @app.command("add")
@@ -30,13 +33,16 @@ def add(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Your names of columns: tail=from,head=to,free_flow_time=t,capacity=cap,node=id,x=lon,y=lat; "
-            "length=l,speed=v in the place of the time"
+            help="Your names of columns: tail=from,head=to,free_flow_time=t,capacity=cap,name=street,node=id,x=lon,"
+            "y=lat; length=l,speed=v in the place of the time"
         ),
     ] = None,
     units: Annotated[
         str | None,
-        typer.Option(help="Of length and speed, in CSV and in GMNS without a config.csv: mi,mph or km,kph"),
+        typer.Option(
+            help="Of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and GMNS without a config.csv: "
+            "km,kph"
+        ),
     ] = None,
     period_minutes: Annotated[
         float | None,
@@ -53,6 +59,12 @@ def add(
     through_zones: Annotated[
         bool, typer.Option(help="Whether paths may lead through other zones; TNTP says it itself")
     ] = True,
+    both_ways: Annotated[
+        bool,
+        typer.Option(
+            "--both-ways", help="Links without an opposite one are two: for files without a column `directed`"
+        ),
+    ] = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -73,13 +85,16 @@ def add(
             toll_weight=toll_weight,
             distance_weight=distance_weight,
             through_zones=through_zones,
+            both_ways=both_ways,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None
     notes = [*reading.notes, *reading.left_out]
+    for warning in reading.warnings:
+        typer.echo(f"warning: {printable(warning)}", err=True)
     with client_of(state, server, key) as client:
         made: dict[str, Any] = dict(client.networks.add(reading.network, name=reading.name))
-    tell({**made, "notes": notes}, as_json, lambda: show_network(made, notes))
+    tell({**made, "notes": notes, "warnings": reading.warnings}, as_json, lambda: show_network(made, notes))
 
 
 @app.command("list")
@@ -94,7 +109,7 @@ def list_networks(
 
 @app.command("show")
 def show(
-    network_id: Annotated[str, typer.Argument(help="Id of a network")],
+    given: NetworkArgument,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -102,13 +117,13 @@ def show(
 ) -> None:
     """One network: its size and its digest; with --json all its links."""
     with client_of(state, server, key) as client:
-        found = client.networks.get(network_id)
+        found = client.networks.get(network_id(client, given))
     tell(found, as_json, lambda: show_network(found))
 
 
 @app.command("delete")
 def delete(
-    network_id: Annotated[str, typer.Argument(help="Id of a network")],
+    given: NetworkArgument,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -116,5 +131,6 @@ def delete(
 ) -> None:
     """Delete a network that no job has named."""
     with client_of(state, server, key) as client:
-        client.networks.delete(network_id)
-    tell({"deleted": network_id}, as_json, lambda: print(f"{network_id} is deleted"))
+        deleted = network_id(client, given)
+        client.networks.delete(deleted)
+    tell({"deleted": deleted}, as_json, lambda: print(f"{deleted} is deleted"))
