@@ -78,6 +78,21 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
     assert discreet("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
 
+    links = bodies.network()["links"]
+    busiest = max(range(len(links)), key=lambda place: answer["result"]["link_flows"][place])
+    road = f"{links[busiest]['tail']}->{links[busiest]['head']}"
+    values = ["--set", "latency.type=bpr", "--set", "latency.b=0.2"]
+    closed = discreet("ask", job, "--close", road, *values, "--state", str(state), "--out", str(out))
+    assert closed.returncode == 0, closed.stderr
+    assert f"closed: {road.replace('->', ' → ')}" in closed.stderr
+    third = json.loads(out.read_text())
+    assert third["result"]["demand"] == answer["result"]["demand"]
+    assert len(third["result"]["link_flows"]) == len(links) - 1
+    assert third["job"]["price"]["epsilon"] == 0
+    assert third["job"]["name"] == f"Without {road}"
+    unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))
+    assert (unknown.returncode, "no link is called 'Hauptstr.'; links are: \"1 → 2\"" in unknown.stderr) == (1, True)
+
 
 def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     planned = discreet("plan", str(file), "--json")

@@ -117,6 +117,12 @@ def test_trips_by_the_names_of_a_stored_network(
     assert cli.run(["submit", str(job), "--wait", "--out", str(answer), *here]) == 0
     assert cli.run(["draw", str(answer), "--out", str(picture), *here]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+    asked = json.loads(answer.read_text())["job"]["id"]
+    capfd.readouterr()
+    assert cli.run(["ask", asked, "--close", "West->East", *here]) == 1  # of a stored network
+    refused = capfd.readouterr().err
+    assert "closed: West → East" in refused
+    assert "no path leads from zone 2 to zone 1" in refused
     picture.unlink()
     assert cli.run(["draw", str(answer), "--problem", str(job), "--out", str(picture), *here]) == 0
     assert picture.exists()

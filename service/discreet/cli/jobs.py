@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli import questions
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import (
     AnewFlag,
@@ -141,7 +142,17 @@ def ask(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="A field of the problem with another value, JSON or text, or @FILE; may be repeated",
+            help="A field of the problem with another value, JSON or text, or @FILE; may be repeated. "
+            "latency.b=0.2 is one figure of a field",
+        ),
+    ] = None,
+    close: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--close",
+            metavar="LINK",
+            help="Routing: on the network without this link, by its name or the nodes at its ends (A->B); "
+            "'High St*' is all that begin so; may be repeated",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write result and certificate to this file")] = None,
@@ -151,18 +162,27 @@ def ask(
     as_json: JsonFlag = False,
 ) -> None:
     """Ask another question of what a job released, at price 0: nothing is released, no data are touched."""
-    others = dict(_field(one) for one in fields or [])
+    others = [_field(one) for one in fields or []]
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
     def question(problem: Mapping[str, Any]) -> dict[str, Any]:
-        return {"problem": {**problem, **others, **release}}
+        asked = questions.changed(problem, others)
+        if not close:
+            return {"problem": {**asked, **release}}
+        asked, told = questions.closed(asked, close)
+        typer.echo(told, err=True)
+        return {"problem": {**asked, **release}, "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME]}
 
     settings = settings_of(state)
     if server is None and running(settings.state) is None:  # of what `discreet solve` has released
-        answer = _without_a_server(settings).ask(settings, job_ids[0], question, progress_bar)
+        local = _without_a_server(settings)
+        answer = local.ask(settings, job_ids[0], question, progress_bar, whole=bool(close))
     else:
         with client_of(state, server, key) as client:
-            answer = _submit(client, question(client.job(job_ids[0])["problem"] or {}), wait=True)
+            problem: Mapping[str, Any] = client.job(job_ids[0])["problem"] or {}
+            if close:
+                problem = with_network(client, {**problem, **dict(one for one in others if one[0] == "network")})
+            answer = _submit(client, question(problem), wait=True)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out))

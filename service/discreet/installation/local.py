@@ -20,7 +20,7 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, naming, rehearsals
+from discreet.usecases import access, datasets, jobs, naming, objects, rehearsals
 from discreet.usecases.requests import DatasetRequest, JobRequest, RehearsalRequest
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -90,11 +90,15 @@ def solve(settings: Settings, body: dict[str, Any], progress: Progress, on_offer
         return asyncio.run(_solve(ready, given, progress, on_offer))
 
 
-def ask(settings: Settings, job_id: str, question: Question, progress: Progress) -> dict[str, Any]:
-    """The same of a job of the state folder, of whose problem `question` makes the body that asks it again."""
+def ask(
+    settings: Settings, job_id: str, question: Question, progress: Progress, *, whole: bool = False
+) -> dict[str, Any]:
+    """The same of a job of the state folder, of whose problem `question` makes the body that asks it again; with the
+    objects that it names in the place of their ids where it needs these `whole`."""
 
     async def asked(services: Services, owner: Principal) -> dict[str, Any]:
-        return question((await jobs.find(services, owner, job_id))["problem"])
+        problem = (await jobs.find(services, owner, job_id))["problem"]
+        return question(await objects.filled_text(services, owner, problem) if whole else problem)
 
     with embedded(settings) as ready:
         return asyncio.run(_solve(ready, asked, progress, lambda planned, mode: None))

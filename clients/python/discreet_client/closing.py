@@ -1,0 +1,113 @@
+"""Roads that are closed: a network without some of its links, which are called as people call them.
+
+    closed = without(network, ["Hauptstr."])
+    client.ask_again(answer, network=closed.network)
+
+A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or `Mill->Inn` where that is
+easier to type. Large and small letters are the same where no two names differ by them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+
+ARROW = " → "
+BACK = " (back)"
+"""After the name of a link that was made of one that is not directed: its other way."""
+ALL = "*"
+"""At the end of a name: all links whose names begin so."""
+MOST_NAMED = 10
+
+
+class UnknownLink(ValueError):
+    """A name of no link, or of several, in a sentence with those that may be meant."""
+
+
+class Closed(NamedTuple):
+    """What is left of a network."""
+
+    network: Json
+    kept: list[int]
+    """The position that each of its links had before, from 0."""
+    names: list[str]
+    """What was taken out, as people call it."""
+    open_ways: list[str]
+    """The other ways of closed links, which stay open."""
+
+
+def names_of(network: Mapping[str, Any]) -> list[str]:
+    """What each link is called: by its name, or by the nodes at its ends."""
+    named = network.get("link_names")
+    return _ends(network) if named is None else [str(name) for name in named]
+
+
+def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
+    """The network without these links; a name that ends with `*` stands for all that begin so. UnknownLink for a name
+    of no link, or of several."""
+    labels, ends = names_of(network), _ends(network)
+    gone: set[int] = set()
+    for name in names:
+        gone.update(_found(name, labels, ends))
+    kept = [place for place in range(len(labels)) if place not in gone]
+    if not kept:
+        raise UnknownLink("no link would be left")
+    changed = {**network, "links": [network["links"][place] for place in kept]}
+    for field in ("link_names", "link_shapes"):
+        if network.get(field) is not None:
+            changed[field] = [network[field][place] for place in kept]
+    closed = {labels[place] for place in gone}
+    twins = [labels[place] for place in kept if _other_way(labels[place]) in closed]
+    return Closed(changed, kept, [labels[place] for place in sorted(gone)], twins)
+
+
+def _other_way(label: str) -> str:
+    return label.removesuffix(BACK) if label.endswith(BACK) else label + BACK
+
+
+def _ends(network: Mapping[str, Any]) -> list[str]:
+    called = network.get("node_names")
+
+    def node(number: int) -> str:
+        return str(number) if called is None else str(called[number - 1])
+
+    return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
+
+
+def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
+    """The positions of the links that a name stands for: one, or with `*` some."""
+    wanted = name.strip()
+    if "->" in wanted and wanted not in labels:
+        wanted = ARROW.join(part.strip() for part in wanted.split("->"))
+    if wanted.endswith(ALL) and wanted not in labels:
+        begin = wanted.removesuffix(ALL).casefold()
+        if begin and (some := [place for place, label in enumerate(labels) if label.casefold().startswith(begin)]):
+            return some
+    for called in (labels, ends):
+        for form in (str, str.casefold):  # as it stands, else in any letters
+            matching = [place for place, label in enumerate(called) if form(label) == form(wanted)]
+            if len(matching) == 1:
+                return matching
+            if matching:
+                raise UnknownLink(f"{len(matching)} links are called {name!r}: {_listed(matching, labels, ends)}")
+    part = wanted.removesuffix(ALL).casefold()
+    near = [place for place, label in enumerate(labels) if part and part in label.casefold()]
+    if not near:
+        first = _listed(range(len(labels)), labels, ends)
+        raise UnknownLink(f"no link is called {name!r}; links are: {first}")
+    says = f"no link is called {name!r}, but {len(near)} somehow like it: {_listed(near, labels, ends)}"
+    if len(near) > 1 and all(labels[place].casefold().startswith(part) for place in near):
+        says += f'; "{wanted.removesuffix(ALL)}{ALL}" is all that begin so'
+    raise UnknownLink(says)
+
+
+def _listed(places: Iterable[int], labels: Sequence[str], ends: Sequence[str]) -> str:
+    chosen = list(places)
+    told = [
+        f'"{labels[place][:80]}"' + ("" if labels[place] == ends[place] else f" ({ends[place][:80]})")
+        for place in chosen[:MOST_NAMED]
+    ]
+    more = f" and {len(chosen) - MOST_NAMED:,} more" if len(chosen) > MOST_NAMED else ""
+    return ", ".join(told) + more

@@ -1,0 +1,62 @@
+"""Other questions of what a job released: its problem with other values, or without some roads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from discreet.cli.texts import printable
+from discreet.errors import InvalidInput
+
+LONGEST_NAME = 200
+"""Of a job."""
+
+
+def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The problem with these values in the place of its own. `latency.b` is a figure of a field that is an object; its
+    other figures stay, but with another `type` all begin anew, since another type has others."""
+    asked = dict(problem)
+    for name, value in values:
+        field, *inner = name.split(".")
+        if not inner:
+            asked[field] = value
+            continue
+        asked[field] = _within(asked.get(field), inner, value, name)
+    return asked
+
+
+def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:
+    if own is not None and not isinstance(own, Mapping):
+        raise InvalidInput(f"--set {name}: there is no {path[0]} in what the problem has, which is no object")
+    kept = dict(own or {})
+    if len(path) > 1:
+        return {**kept, path[0]: _within(kept.get(path[0]), path[1:], value, name)}
+    return {"type": value} if path[0] == "type" and kept.get("type") != value else {**kept, path[0]: value}
+
+
+def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The problem on its network without the links of these names, and a sentence on what is closed. Chosen links keep
+    their meaning, though positions move up. InvalidInput for names of no link, or of several."""
+    from discreet_client import closing  # noqa: PLC0415 - for this alone
+
+    network = problem.get("network")
+    if not isinstance(network, Mapping):
+        raise InvalidInput("--close is for problems on a network, of kind routing")
+    try:
+        found = closing.without(network, names)
+    except closing.UnknownLink as error:
+        raise InvalidInput(f"--close: {printable(str(error))}") from None
+    place_of = {before: now for now, before in enumerate(found.kept)}
+    chosen = problem.get("select_links") or []
+    if gone := [
+        link for link in chosen if isinstance(link, int) and 0 <= link < len(network["links"]) and link not in place_of
+    ]:
+        says = closing.names_of(network)[gone[0]]
+        raise InvalidInput(f"select_links asks who uses {printable(says)}, which is closed: --set select_links=[…]")
+    asked = {**problem, "network": found.network}
+    if chosen:
+        asked["select_links"] = [place_of.get(link, link) for link in chosen]
+    told = f"closed: {', '.join(found.names)}"
+    if found.open_ways:
+        told += f"; open stays {', '.join(found.open_ways)}, the other way"
+    return asked, printable(told)

@@ -1,0 +1,98 @@
+"""Roads that are closed by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from discreet.cli import questions
+from discreet.errors import InvalidInput
+from discreet_client.closing import UnknownLink, names_of, without
+
+WAYS = [(1, 2, "High St"), (2, 1, "High St (back)"), (2, 3, "Mill (2 → 3)"), (3, 2, "Mill (3 → 2)"), (1, 3, "Bypass")]
+LINKS = [{"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head, _ in WAYS]
+NETWORK: dict[str, Any] = {
+    "nodes": 3,
+    "links": LINKS,
+    "node_names": ["Inn", "Mill", "Pond"],
+    "nodes_xy": [[0, 0], [1, 0], [1, 1]],
+    "link_names": [name for *_, name in WAYS],
+    "link_shapes": [[[place, 0]] for place in range(5)],
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (["High St"], [1, 2, 3, 4]),
+        (["bypass"], [0, 1, 2, 3]),
+        (["Inn->Pond"], [0, 1, 2, 3]),
+        ([" Pond → Mill "], [0, 1, 2, 4]),
+        (["High St*"], [2, 3, 4]),
+        (["high*", "Mill (2 → 3)"], [3, 4]),
+    ],
+)
+def test_links_are_closed_by_name_or_by_their_ends(names: list[str], kept: list[int]) -> None:
+    found = without(NETWORK, names)
+    assert found.kept == kept
+    assert found.names == [name for place, name in enumerate(names_of(NETWORK)) if place not in kept]
+    assert found.network == {
+        **NETWORK,
+        **{field: [NETWORK[field][place] for place in kept] for field in ("links", "link_names", "link_shapes")},
+    }
+    assert found.open_ways == (["High St (back)"] if names == ["High St"] else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Mill", '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mill*" is all that begin so'),
+        ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
+        ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
+        ("*", "no link is called '*'; links are: "),
+        ("", "no link is called ''; links are: "),
+        ("1", "no link is called '1'; links are: "),
+    ],
+)
+def test_names_of_no_link_or_of_several_are_refused_with_the_candidates(name: str, says: str) -> None:
+    with pytest.raises(UnknownLink) as refused:
+        without(NETWORK, [name])
+    assert says in str(refused.value).replace("(1 → 2)", "")
+    assert len(str(refused.value)) < 500
+
+
+def test_of_a_network_without_names_links_are_called_by_their_ends() -> None:
+    bare = {"nodes": 3, "links": [*LINKS, LINKS[0]]}
+    assert names_of(bare)[:2] == ["1 → 2", "2 → 1"]
+    assert without(bare, ["2->1"]).kept == [0, 2, 3, 4, 5]
+    with pytest.raises(UnknownLink, match="2 links are called '1->2'"):
+        without(bare, ["1->2"])
+    with pytest.raises(UnknownLink, match="no link would be left"):
+        without({"nodes": 3, "links": LINKS[:1]}, ["1->2"])
+
+
+def test_chosen_links_keep_their_meaning() -> None:
+    problem = {"kind": "routing", "network": NETWORK, "select_links": [0, 4, 2]}
+    asked, told = questions.closed(problem, ["High St (back)"])
+    assert asked["select_links"] == [0, 3, 1]
+    assert told == "closed: High St (back); open stays High St, the other way"
+    with pytest.raises(InvalidInput, match="select_links asks who uses Bypass, which is closed"):
+        questions.closed(problem, ["Bypass"])
+    with pytest.raises(InvalidInput, match="--close is for problems on a network"):
+        questions.closed({"kind": "dr_ensemble"}, ["Bypass"])
+
+
+def test_one_figure_of_a_field_has_another_value() -> None:
+    """With another type all of them begin anew: the figures of one are none of the other's."""
+    problem = {"latency": {"type": "bpr", "b": 0.2, "power": 4}, "objective": "system_optimum"}
+    changed = questions.changed
+    assert changed(problem, [("latency.b", 0.3)])["latency"] == {"type": "bpr", "b": 0.3, "power": 4}
+    assert changed(problem, [("latency.type", "affine")])["latency"] == {"type": "affine"}
+    assert changed(problem, [("latency.type", "bpr")]) == problem
+    both = [("latency.type", "affine"), ("latency.factor", 2)]
+    assert changed(problem, both)["latency"] == {"type": "affine", "factor": 2}
+    assert problem["latency"] == {"type": "bpr", "b": 0.2, "power": 4}
+    assert changed({}, [("a.b.c", 1)]) == {"a": {"b": {"c": 1}}}
+    with pytest.raises(InvalidInput, match=r"--set objective\.b: there is no b"):
+        changed(problem, [("objective.b", 1)])
