@@ -40,7 +40,7 @@ class Networks:
 
     async def add(self, *given: NetworkGiven, name: str | None = None, **options: Any) -> models.NetworkAnswer:
         """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these files, with its
-        options; what that left out is a warning (`LeftOut`). The same network again is the same object."""
+        options; what that left out, or doubts, is a warning (`LeftOut`). The same network again is the same object."""
         return await self._client._run(calls.add_network(given, name, options))
 
     async def get(self, network_id: str) -> models.NetworkAnswer:
