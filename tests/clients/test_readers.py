@@ -361,6 +361,37 @@ def test_what_is_wrong_with_columns_of_meters(tmp_path: Path, rules: Any, column
         readers.read("dr_ensemble", path, {"reader": rules}, columns)
 
 
+def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> None:
+    """A person mends a file once, and not once for each column."""
+    file = tmp_path / "visits.csv"
+    public = {**VISITS, "ranges": VISITS["ranges"][:1], "reader": {"behaviour": EVEN, "target": EVEN}}
+    head = "patient,time,age,action,reward\n"
+    file.write_text(f"{head}a,2026-01-01,50,treat,1\na,32.01.2026,,teat,9\n,2026-01-05,60,wait,many\n")
+    with pytest.raises(TableError) as refused:
+        readers.read("off_policy_evaluation", file, public)
+    said = str(refused.value).split("\n")
+    assert [one.split(":")[0] for one in said] == [
+        *("line 4, column patient", "line 3, column time", "line 3, column age"),
+        *("line 4, column reward", "line 3, column action"),
+    ]
+    carried = {**public, "reader": {**public["reader"], "missing": "carry"}}
+    with pytest.raises(TableError) as refused:
+        readers.read("off_policy_evaluation", file, carried)
+    assert "column age" not in str(refused.value)  # what is missing is that of the visit before
+    file.write_text(f"{head}a,2026-01-01,50,treat,9\n")
+    with pytest.raises(TableError) as refused:
+        readers.read("off_policy_evaluation", file, {**public, "ranges": [{"name": "age"}]})
+    assert str(refused.value).startswith("public.ranges")  # of what all columns need, once
+
+    file.write_text("participant,time,kw\na,yesterday,1\n,2026-01-01,much\n")
+    with pytest.raises(TableError) as refused:
+        readers.read("dr_ensemble", file, {"reader": {}})
+    said = str(refused.value).split("\n")
+    assert [one.split(":")[0] for one in said] == [
+        *("line 3, column kw", "line 3, column participant", "line 2, column time")
+    ]
+
+
 def test_a_wrong_cell_of_a_meter_s_column_is_found_there(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(WIDE.replace("-2;", "off;"))

@@ -10,7 +10,8 @@ This runs where the data are; the service takes transitions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,26 @@ def transitions_of(
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
     found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
     return Reading({**({"features": len(ranges)} if ranges else {}), **public}, found, notes)
+
+
+def checks(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Iterator[Callable[[], Any]]:
+    """Each column by itself, for who has to mend a file."""
+    ranges, states = ranges_of(public), count(public, "states")
+    features = [str(told["name"]) for told in ranges]
+    table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
+    yield lambda: table.names("patient")
+    yield lambda: table.times("time")
+    if not ranges:
+        yield lambda: _numbered(table, states or 0)
+    for told in ranges:
+        if word(rules, "missing", MISSING) == "refuse":
+            yield partial(_scaled, table, [told], np.ones(table.rows, dtype=bool), rules)
+        else:
+            yield partial(table.numbers, str(told["name"]), may_lack=True)
+    yield lambda: _rewards(table, public)
+    yield lambda: _chances(table, rules)
 
 
 def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:

@@ -12,8 +12,9 @@ They stay here; the service gets what the reader made, and the rest of `public`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,9 @@ import numpy as np
 from discreet_client import episodes, patients, trips
 from discreet_client.meters import in_zone
 from discreet_client.reading import Reading, check_rules, counted
-from discreet_client.tables import DATES, Table, TableError, first_line, table_of
+from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of
+
+Checks = Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]]
 
 
 class Reader(NamedTuple):
@@ -31,6 +34,8 @@ class Reader(NamedTuple):
     read: Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Reading]
     own: frozenset[str]
     """Names of columns that this reader knows and the service does not."""
+    checks: Checks = lambda *_: ()
+    """What may be wrong with each column, whatever is wrong with others: each raises TableError, or does nothing."""
 
 
 def readings_of(
@@ -73,19 +78,25 @@ def readings_of(
     return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
 
 
+def checks_of_readings(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Iterator[Callable[[], Any]]:
+    """Each column by itself, for who has to mend a file."""
+    if "participants" in rules:
+        names = _meters(table, rules["participants"], columns)
+        yield lambda: table.moments(columns.get("time", "time"))
+        for name in names:
+            yield partial(table.numbers, name, may_lack=True)
+        return
+    named = table.named(columns, ["participant", "time", "kw"])
+    yield lambda: named.names("participant")
+    yield lambda: named.moments("time")
+    yield lambda: named.numbers("kw", may_lack=True)
+
+
 def _a_row_each(table: Table, participants: Any, columns: Mapping[str, str]) -> Table:
     """Of a table with a column for each meter one with a row for each reading, meter by meter."""
-    if not set(columns) <= {"time"}:
-        raise TableError("columns: where each meter has a column, only that of the time can be called otherwise")
-    moment = columns.get("time", "time")
-    if moment not in table.columns:
-        raise TableError(f"no column {moment}; columns are: {table.listed()}; say --columns time=…")
-    names = [name for name in table.columns if name != moment] if participants == "columns" else participants
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise TableError('reader.participants is "columns", or a list of the columns that are meters')
-    for place, name in enumerate(names):
-        if name not in table.columns or name == moment or name in names[:place]:
-            raise TableError(f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}")
+    names, moment = _meters(table, participants, columns), columns.get("time", "time")
     kw = [table.numbers(name, may_lack=True) for name in names]
     return replace(
         table,
@@ -98,11 +109,40 @@ def _a_row_each(table: Table, participants: Any, columns: Mapping[str, str]) -> 
     )
 
 
+def _meters(table: Table, participants: Any, columns: Mapping[str, str]) -> list[str]:
+    """The columns that are meters, where each has one."""
+    if not set(columns) <= {"time"}:
+        raise TableError("columns: where each meter has a column, only that of the time can be called otherwise")
+    moment = columns.get("time", "time")
+    if moment not in table.columns:
+        raise TableError(f"no column {moment}; columns are: {table.listed()}; say --columns time=…")
+    names = [name for name in table.columns if name != moment] if participants == "columns" else participants
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise TableError('reader.participants is "columns", or a list of the columns that are meters')
+    for place, name in enumerate(names):
+        if name not in table.columns or name == moment or name in names[:place]:
+            raise TableError(f"reader.participants: no column {name[:40]} of another meter; there are {table.listed()}")
+    return names
+
+
 READERS = {
-    "dr_ensemble": Reader(readings_of, frozenset()),
-    "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"})),
+    "dr_ensemble": Reader(readings_of, frozenset(), checks_of_readings),
+    "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"}), patients.checks),
     "routing": Reader(trips.trips_of, frozenset({"time"})),
 }
+
+
+def _with_others(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
+    """What stopped a reader, and below it, a line each, what is wrong in other columns: a person mends a file once."""
+    said = {str(first): None}
+    for check in checks:
+        try:
+            check()
+        except WrongCell as error:
+            said[str(error)] = None
+        except TableError:  # of a rule, which is looked at once the cells are right
+            continue
+    return TableError("\n".join(said))
 
 
 def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None) -> bool:
@@ -149,7 +189,10 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
         table = table_of(source)
     table = replace(table, dates=dates)
     if kind in READERS:
-        return READERS[kind].read(table, told, rules, names)
+        try:
+            return READERS[kind].read(table, told, rules, names)
+        except WrongCell as error:
+            raise _with_others(error, READERS[kind].checks(table, told, rules, names)) from None
     check_rules(rules, ["columns"], kind)
     own = [name for name in table.columns if name not in names.values()]
     found = table.named(names, [*own, *names])

@@ -43,6 +43,10 @@ class TableError(ValueError):
     """A table that cannot be read as it was meant: where, and why."""
 
 
+class WrongCell(TableError):
+    """What stands in a column, and not what is asked of all of them."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns of one length, by the names that they have in their source."""
@@ -74,7 +78,7 @@ class Table:
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
         found = "" if values is None else f", not {_shown(values[first])}"
         more = f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})" if rows.size > 1 else ""
-        raise TableError(f"{self.unit} {self.places[first]}, column {column}: {says}{found}{more}")
+        raise WrongCell(f"{self.unit} {self.places[first]}, column {column}: {says}{found}{more}")
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
