@@ -63,6 +63,14 @@ def test_colour_tells_flow_over_capacity(tmp_path: Path) -> None:
     assert below == pytest.approx(figures.COLOURS(0.25)[:3], abs=0.02)
 
 
+def test_a_network_that_is_nearly_empty_is_not_dark(tmp_path: Path) -> None:
+    """The darkest colour is a full link, not the fullest there is."""
+    network = Network(2, 2, 0, *np.array(EAST_WEST).T, np.ones(2), np.array([100.0, 100.0]))
+    strip = column(drawn(network, [15, 15], tmp_path / "a.png", coordinates=FLAT), 4)
+    for row in (len(strip) // 2 + 8, len(strip) // 2 - 8):
+        assert strip[row] == pytest.approx(figures.COLOURS(0.15)[:3], abs=0.02)
+
+
 def test_parallel_links_lie_side_by_side(tmp_path: Path) -> None:
     one = column(drawn(line([(0, 1)]), [50], tmp_path / "1.png", coordinates=FLAT), 4)
     two = column(drawn(line([(0, 1), (0, 1)]), [50, 50], tmp_path / "2.png", coordinates=FLAT), 4)

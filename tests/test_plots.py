@@ -243,15 +243,51 @@ def test_the_map_has_every_link_once_as_wide_as_its_flow_in_the_class_of_its_loa
     classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
     flows = np.array(routed[2]["link_flows"])
     assert sum(len(polygons(trace)) for trace in classes) == flows.size
-    assert [trace["fillcolor"] for trace in classes] == list(LOADS[: len(classes)])
+    colours = [trace["fillcolor"] for trace in classes]
+    assert colours == [one for one in LOADS if one in colours]
     found: list[tuple[float, float]] = []
     for trace in classes:
-        low, high = map(float, re.match(r"(\S+)\u2013(\S+) of capacity", trace["name"]).groups())  # type: ignore[union-attr]
-        inside = flows[(flows / 100 >= low) & (flows / 100 < high + 1e-9 * (trace is classes[-1]))]
+        low, high = map(float, re.match(r"(\S+)\u2013(\S+) % of capacity", trace["name"]).groups())  # type: ignore[union-attr]
+        inside = flows[(flows >= low) & (flows < high + 1e-9 * (trace is classes[-1]))]
         assert len(polygons(trace)) == inside.size
         found += zip(sorted(map(width, polygons(trace))), np.sort(inside).tolist(), strict=True)
     wide = np.array([one for one in found if one[1] > 0.1 * flows.max()])
     assert np.ptp(wide[:, 0] / wide[:, 1]) < 0.01 * (wide[:, 0] / wide[:, 1]).mean()
+
+
+@pytest.mark.parametrize(
+    ("most", "names", "last"),
+    [
+        (0.15, ["0–20 % of capacity"], LOADS[0]),
+        (1.0, ["0–20 % of capacity", "80–100 % of capacity"], LOADS[-1]),
+        (1.7, ["0–25 % of capacity", "150–175 % of capacity"], LOADS[-1]),
+    ],
+)
+def test_dark_is_full(routed: Solved, most: float, names: list[str], last: str) -> None:
+    problem, plan, result = routed
+    flows = [100 * most, *([2.0] * 11)]
+    chart = by_name(result_charts(problem, plan, {**result, "link_flows": flows}))["network"]
+    classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
+    assert [trace["name"] for trace in classes] == names
+    assert classes[-1]["fillcolor"] == last
+
+
+def test_links_are_called_by_their_names(routed: Solved) -> None:
+    """In tables, beside the map, and where the noise is told; else by their positions."""
+    problem, plan, result = routed
+    names = [f"Street {place}" for place in range(12)]
+    asked = {**problem, "network": {**problem["network"], "link_names": names}, "select_links": [3]}
+    row = {"link": 3, "origin": 2, "destination": 1, "share": 1.0, "trips": 4.0}
+    charts = by_name(result_charts(asked, plan, {**result, "select_link": [row]}))
+    fullest = names[int(np.argmax(result["link_flows"]))]
+    assert charts["network"].table.rows[0][0] == charts["loads"].table.rows[0][0] == fullest
+    assert charts["loads"].figure["data"][0]["text"][0].startswith(f"{fullest} (")
+    assert charts["select-link"].table.rows[0][0] == "Street 3 (2 → 1)"
+    hovers = " ".join(str(trace.get("text")) for trace in charts["network"].figure["data"])
+    assert all(f"link {name} (" in hovers for name in names)
+    assert road_map.row_names(asked, result, "link_flows")[3] == "Street 3 (2 → 1)"  # type: ignore[index]
+    plain = by_name(result_charts(problem, plan, result))["loads"].table.rows
+    assert plain[0][0] == str(int(np.argmax(result["link_flows"])))
 
 
 def test_the_map_of_the_method_gradient_shows_where_one_trip_of_each_pair_goes(routed: Solved) -> None:

@@ -53,6 +53,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     answer = json.loads(out.read_text())
     assert answer["certificate"]["guarantee"]["epsilon"] == 0.1
     assert len(answer["result"]["policy"]) == 6
+    assert "The 10 busiest of 12 links" in first.stdout
     assert not (state / "ready.json").exists()
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
     assert not any(str(state).encode() in command and b"postgres" in command for command in commands)
@@ -88,6 +89,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     third = json.loads(out.read_text())
     assert third["result"]["demand"] == answer["result"]["demand"]
     assert len(third["result"]["link_flows"]) == len(links) - 1
+    assert "The 10 busiest of 11 links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
     assert third["job"]["name"] == f"Without {road}"
     unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))

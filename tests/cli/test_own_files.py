@@ -118,7 +118,11 @@ def test_trips_by_the_names_of_a_stored_network(
     assert cli.run(["draw", str(answer), "--out", str(picture), *here]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     asked = json.loads(answer.read_text())["job"]["id"]
-    capfd.readouterr()
+    assert "Links, busiest first" in capfd.readouterr().out
+    sheet = tmp_path / "flows.csv"
+    assert cli.run(["result", asked, "--format", "csv", "--out", str(sheet), *here]) == 0
+    assert "West → East" in capfd.readouterr().out
+    assert sheet.read_text(encoding="utf-8-sig").splitlines()[1].startswith("West → East,West,East,3")
     assert cli.run(["ask", asked, "--close", "West->East", *here]) == 1  # of a stored network
     refused = capfd.readouterr().err
     assert "closed: West → East" in refused

@@ -83,6 +83,28 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert text in shown
 
 
+def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    guarantee = {"type": "pure_dp", "epsilon": 1.0, "delta": 0.0, "neighbours": "one trip"}
+    links = [{"tail": 1, "head": 2, "free_flow_time": 1, "capacity": 200} for _ in range(12)]
+    names = [f"Street [bold]{place}\x1b" for place in range(12)]
+    roads = {"nodes": 2, "links": links, "link_names": names, "node_names": ["Inn", "Mill"]}
+    flows = [float(10 * place) for place in range(12)]
+    ends = {"lower": [max(0.0, flow - 4) for flow in flows], "upper": [flow + 4 for flow in flows]}
+    noise = [flow < 5 for flow in flows]
+    told = {"level": 0.9, "values": {"link_flows": ends}, "noise_dominates": {"link_flows": noise}}
+    result = {"link_flows": flows, "uncertainty": told, "tables": []}
+    answer = {"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}
+    showing.show_answer(answer, None, roads)
+    shown = capsys.readouterr().out
+    assert "The 10 busiest of 12 links" in shown
+    assert "\x1b" not in shown
+    lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines() if "Street" in line]
+    assert lines[0] == "Street [bold]11? Inn Mill 110.0 (106.0 to 114.0, 90 %) 55 %"
+    assert [line.split("?")[0] for line in lines] == [f"Street [bold]{place}" for place in range(11, 1, -1)]
+    showing.show_answer(answer, None, {**roads, "links": links[:3]})  # of another network nothing is said
+    assert "Street" not in capsys.readouterr().out
+
+
 def test_a_rehearsal_is_a_table_without_broken_words(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"method": "minibatch", "epsilon": 0.1, "size": 134_021.0, "error": 69.2, "error_of_nine_in_ten": 130.4}
     row |= {"half_width": 154.3, "runs": 20, "mostly_noise": 0.35, "no_better_than_zero": False}

@@ -17,7 +17,7 @@ from discreet.errors import InvalidInput
 from discreet.installation import local
 from discreet.problems.charts import draw_result
 from discreet.problems.road_network import RoadNetwork
-from discreet_client.flows import NotWritten, link_flows
+from discreet_client.flows import NotWritten, busiest, link_flows
 from discreet_client.networks import read
 from discreet_client.tables import TableError
 from tests import bodies
@@ -374,6 +374,56 @@ def test_geojson_there_and_back(tmp_path: Path) -> None:
     path.write_text(json.dumps(broken))
     with pytest.raises(TableError, match="feature 0: Polygon is not modelled"):
         read(path)
+
+
+def test_flows_for_a_spreadsheet_and_the_busiest_links() -> None:
+    """By the names of streets, with intervals."""
+    ends = [(1, 2), (2, 1), (2, 3)]
+    network: dict[str, Any] = {
+        "nodes": 3,
+        "links": [{"tail": tail, "head": head, "free_flow_time": 2, "capacity": 50} for tail, head in ends],
+        "node_names": ["Inn", "Mühle", "Pond"],
+        "link_names": ["High St", "High St (back)", "Hauptstraße"],
+    }
+    interval = {"lower": [4.0, 0.0, 60.0], "upper": [6.0, 2.0, 70.0]}
+    noise = [False, True, False]
+    told = {"level": 0.9, "values": {"link_flows": interval}, "noise_dominates": {"link_flows": noise}}
+    result = {"link_flows": [5.0, 1.0, 65.0], "uncertainty": told}
+    content = link_flows(result, network, "csv")
+    rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+    assert content.startswith("\ufefflink,from_node,to_node,".encode())
+    assert [row["link"] for row in rows] == network["link_names"]
+    assert rows[2] == {
+        "link": "Hauptstraße",
+        "from_node": "Mühle",
+        "to_node": "Pond",
+        "free_flow_time": "2",
+        "capacity": "50",
+        "flow": "65.0",
+        "flow_over_capacity": "1.3",
+        "flow_lower": "60.0",
+        "flow_upper": "70.0",
+    }
+    first, second = busiest(result, network, 2)
+    assert first == {
+        "name": "Hauptstraße",
+        "from_node": "Mühle",
+        "to_node": "Pond",
+        "flow": 65.0,
+        "flow_over_capacity": 1.3,
+        "flow_lower": 60.0,
+        "flow_upper": 70.0,
+        "noise": False,
+    }
+    assert second["name"] == "High St"
+    assert busiest(result, network, 3)[2]["noise"]
+    bare = {**network, "link_names": None}
+    assert busiest({"link_flows": [5.0, 1.0, 65.0]}, bare, 1)[0] == {
+        **{name: value for name, value in first.items() if name not in ("flow_lower", "flow_upper")},
+        "name": "Mühle → Pond",
+    }
+    with pytest.raises(NotWritten, match="it is another one"):
+        busiest({"link_flows": [1.0]}, network, 3)
 
 
 CSV = "tail,head,free_flow_time,capacity\n1,2,1,1\n"

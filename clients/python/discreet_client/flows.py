@@ -1,5 +1,5 @@
-"""Results of routing in the field's own files: link flows as GeoJSON, GMNS's link.csv or Parquet, demand and skims as
-OMX, the pairs that use chosen links as CSV.
+"""Results of routing in the field's own files: link flows as CSV, GeoJSON, GMNS's link.csv or Parquet, demand and skims
+as OMX, the pairs that use chosen links as CSV; and the busiest links, to be shown.
 
 Links keep the order, the names and the lines of their network; nodes are called by their names. Beside the flow stand
 its interval, where the result has one, and flow / capacity. Coordinates are written as the network has them: GeoJSON
@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet_client.closing import names_of
 from discreet_client.errors import MissingExtra
 
 Json = dict[str, Any]
 
-FORMATS = ("geojson", "gmns", "parquet")
+FORMATS = ("csv", "geojson", "gmns", "parquet")
 OMX_VERSION = b"0.2"
 
 
@@ -38,7 +39,32 @@ def link_flows(result: Mapping[str, Any], network: Mapping[str, Any], form: str)
     rows = _rows(result, network)
     if form == "geojson":
         return _geojson(rows, network)
+    if form == "csv":
+        return _plain(rows, network)
     return _gmns(rows, network) if form == "gmns" else _parquet(rows)
+
+
+def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
+    """The links with the largest flows, at most so many, largest first: name, from_node, to_node, flow,
+    flow_over_capacity, where told flow_lower and flow_upper, and noise: whether the flow is mostly noise. NotWritten as
+    of `link_flows`."""
+    rows = _rows(result, network)
+    noise = ((result.get("uncertainty") or {}).get("noise_dominates") or {}).get("link_flows")
+    names = names_of(network)
+    order = sorted(range(len(rows)), key=lambda place: -rows[place]["flow"])[:most]
+    return [
+        {
+            "name": names[place],
+            "from_node": rows[place]["from_node_id"],
+            "to_node": rows[place]["to_node_id"],
+            **{field: rows[place][field] for field in _FIGURES if field in rows[place]},
+            "noise": bool(noise[place]) if isinstance(noise, list) else bool(noise),
+        }
+        for place in order
+    ]
+
+
+_FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")
 
 
 def demand_matrix(result: Mapping[str, Any]) -> bytes:
@@ -176,6 +202,21 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     hours = (network.get("period_minutes") or 60) / 60
     changed = ({**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows)
     return _written(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
+
+
+def _plain(rows: list[Json], network: Mapping[str, Any]) -> bytes:
+    """For a spreadsheet: names and figures, no lines. It begins with the mark by which Excel knows UTF-8."""
+    names = names_of(network)
+    shown = [
+        {
+            "link": names[place],
+            "from_node": row["from_node_id"],
+            "to_node": row["to_node_id"],
+            **{field: row[field] for field in ("free_flow_time", "capacity", *_FIGURES) if field in row},
+        }
+        for place, row in enumerate(rows)
+    ]
+    return b"\xef\xbb\xbf" + _written(shown, ["link", "from_node", "to_node"])
 
 
 def _parquet(rows: list[Json]) -> bytes:

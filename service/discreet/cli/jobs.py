@@ -27,6 +27,7 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
+from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network
 from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError, InvalidInput
@@ -58,11 +59,13 @@ def solve(
     if holder is not None:
         with client_of(state, holder, kept_key(settings.state)) as client:
             answer = _submit(client, body, wait=True, anew=anew)
+            roads = None if as_json else roads_of_answer(client, answer)
     else:
         answer = local.solve(settings, body, progress_bar, partial(offered, anew=anew))
+        roads = roads_of(body.get("problem"))
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out))
+    tell(answer, as_json, lambda: show_answer(answer, out, roads))
 
 
 @app.command()
@@ -127,9 +130,10 @@ def submit(
     body = _asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
         answer = _submit(client, body, wait=wait, anew=anew)
+        roads = roads_of_answer(client, answer) if wait and not as_json else None
     if out is not None and wait:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out) if wait else print(answer["id"]))
+    tell(answer, as_json, lambda: show_answer(answer, out, roads) if wait else print(answer["id"]))
 
 
 @app.command()
@@ -165,11 +169,16 @@ def ask(
     others = [_field(one) for one in fields or []]
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
+    roads: Any = None
+
     def question(problem: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal roads
         asked = questions.changed(problem, others)
+        roads = roads_of(asked)
         if not close:
             return {"problem": {**asked, **release}}
         asked, told = questions.closed(asked, close)
+        roads = roads_of(asked)
         typer.echo(told, err=True)
         return {"problem": {**asked, **release}, "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME]}
 
@@ -183,9 +192,10 @@ def ask(
             if close:
                 problem = with_network(client, {**problem, **dict(one for one in others if one[0] == "network")})
             answer = _submit(client, question(problem), wait=True)
+            roads = None if as_json else roads or roads_of_answer(client, answer)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out))
+    tell(answer, as_json, lambda: show_answer(answer, out, roads))
 
 
 def _without_a_server(settings: Settings) -> Any:
@@ -238,8 +248,8 @@ def result(
         str | None,
         typer.Option(
             "--format",
-            help="Of --out: link flows alone, as geojson, gmns (link.csv) or parquet; demand and skims alone, as omx; "
-            "who uses chosen links alone, as select-link (CSV)",
+            help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand and skims alone, as "
+            "omx; who uses chosen links alone, as select-link (CSV)",
         ),
     ] = None,
     state: StateOption = None,
@@ -253,30 +263,11 @@ def result(
     with client_of(state, server, key) as client:
         answer = client.result(job_id)
         if form is not None and out is not None:
-            out.write_bytes(_in_the_fields_form(client, answer, form))
+            out.write_bytes(in_the_fields_form(client, answer, form))
+        roads = None if as_json else roads_of_answer(client, answer)
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
-    tell(answer, as_json, lambda: show_answer(answer, out))
-
-
-def _in_the_fields_form(client: Any, answer: Mapping[str, Any], form: str) -> bytes:
-    """The file of a result's demand, or of its link flows on the network that its job held or named."""
-    from discreet_client import flows  # noqa: PLC0415 - for this alone
-
-    if form == "omx":
-        try:
-            return flows.demand_matrix(answer["result"])
-        except flows.NotWritten as error:
-            raise InvalidInput(str(error)) from None
-    network = (client.job(answer["job"]["id"])["problem"] or {}).get("network") or {"links": []}
-    if isinstance(network, str):
-        network = client.networks.get(network)["network"]
-    try:
-        if form == "select-link":
-            return flows.selected_links(answer["result"], network)
-        return flows.link_flows(answer["result"], network, form)
-    except flows.NotWritten as error:
-        raise InvalidInput(str(error)) from None
+    tell(answer, as_json, lambda: show_answer(answer, out, roads))
 
 
 @app.command()

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from discreet.cli.roads import show_busiest
 from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 from discreet_client import intervals
@@ -134,8 +135,9 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
-    """Doubts first, then what the result answers in a sentence, then its numbers and its certificate."""
+def show_answer(answer: Mapping[str, Any], out: Path | None, roads: Mapping[str, Any] | None = None) -> None:
+    """Doubts first, then what the result answers in a sentence, then its numbers, of `roads` the busiest links, and its
+    certificate."""
     guarantee = answer["certificate"]["guarantee"]
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
@@ -169,6 +171,8 @@ def show_answer(answer: Mapping[str, Any], out: Path | None) -> None:
             how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
             table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
     screen.print(table)
+    if roads is not None:
+        show_busiest(answer["result"], roads, screen)
     if guarantee["type"] == "none":
         screen.print("certificate: none; this is a simulation on data declared public")
     elif guarantee["type"] == "post_processing":

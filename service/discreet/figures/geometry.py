@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,11 @@ def half_arrows(where: Floats, tail: Ints, head: Ints, widths: Floats, inner: Fl
 
     begin = np.minimum(0.5 * radius[tail], 0.3 * length)
     return np.stack([corner(begin, inner), corner(begin, outer), corner(shoulder, outer), corner(tip, inner)], axis=1)
+
+
+def round_step(least: float) -> float:
+    """1, 2, 2.5 or 5 times a power of ten, not below `least`."""
+    if not least > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))

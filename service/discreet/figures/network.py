@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import EllipseCollection, PolyCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
@@ -40,8 +40,9 @@ def draw_link_flows(
     """Draw the network as a picture file: .png, .svg or .pdf.
 
     `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on the right of the line
-    from tail to head, as wide as its flow and coloured by flow / capacity; links without flow are hairlines. Zones are
-    circles with their numbers, or what `names` (one a node) calls them; other nodes dots. `coordinates`:
+    from tail to head, as wide as its flow and coloured by flow / capacity: darkest is full, or where links carry more
+    than their capacity the fullest of these. Links without flow are hairlines. Zones are circles with their numbers, or
+    what `names` (one a node) calls them; other nodes dots. `coordinates`:
     float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network by distances in
     links, always the same. Raises InvalidInput where a length does not fit, a figure is not finite or negative, or the
     file has another format.
@@ -75,7 +76,8 @@ def draw_link_flows(
     most = float(flow.max(initial=0.0)) or 1.0
     widths = np.maximum(0.8 * POINT, widest * flow / most)
     ratio = flow / network.capacity
-    shades = Normalize(0, float(ratio.max(initial=0.0)) or 1.0)
+    fullest = max(1.0, float(ratio.max(initial=0.0)))  # so that dark never means a road that is nearly empty
+    shades = Normalize(0, fullest)
     order = np.argsort(flow, kind="stable")  # large flows above small ones where drawings cross
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     links = PolyCollection(list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2)
@@ -125,8 +127,11 @@ def _plain(text: str) -> str:
 
 def _draw_load_key(figure: Figure, links: PolyCollection, left: float, height: float) -> None:
     bar = figure.colorbar(links, cax=_axes(figure, left + 0.1, 2.0, 0.2, height - 2.0 - MARGIN))
-    bar.set_label("flow / capacity", fontsize=11, color=INK)
+    bar.set_label("how full: flow in % of capacity", fontsize=11, color=INK)
     bar.ax.yaxis.set_major_locator(MaxNLocator(6))
+    bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    if bar.norm.vmax is not None and bar.norm.vmax > 1:  # where full is
+        bar.ax.axhline(1.0, color=INK, linewidth=1.5)
     bar.ax.tick_params(labelsize=10, color=QUIET, labelcolor=INK)
     bar.outline.set_visible(False)
 
@@ -137,7 +142,7 @@ def _draw_width_key(figure: Figure, most: float, widest: float, left: float) -> 
     key.set_xlim(0, KEYS)
     key.set_ylim(0, 1.2)
     key.set_axis_off()
-    key.text(0.1, 1.1, "flow", size=11, color=INK, va="center")
+    key.text(0.1, 1.1, "flow a period", size=11, color=INK, va="center")
     largest = 10.0 ** np.floor(np.log10(most))
     largest *= max(step for step in (1, 2, 4, 5, 8) if step * largest <= most)
     for flow, y in zip((largest, largest / 2, largest / 4), (0.8, 0.48, 0.2), strict=True):

@@ -188,6 +188,16 @@ class RoadNetwork(PublicObject):
         """A node of 1..n as people know it: by its own name, or by its number."""
         return str(node) if self.node_names is None else self.node_names[node - 1]
 
+    def link_called(self, link: int) -> int | str:
+        """A link as people know it, by its position from 0: by its own name, or by that position."""
+        return link if self.link_names is None else self.link_names[link]
+
+    def way(self, link: int) -> str:
+        """The same with the nodes at its ends, as it leads: `12 (3 → 4)`, or `High St (Inn → Mill)`."""
+        ends = f"({self.called(self.links[link].tail)} \u2192 {self.called(self.links[link].head)})"
+        name = str(self.link_called(link))
+        return name if name.endswith(ends) else f"{name} {ends}"
+
     def arrays(self, zones: int) -> Network:
         """The solver's form."""
         return Network(

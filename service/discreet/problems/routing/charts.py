@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, noise_of
-from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
+from discreet.figures.geometry import beside, half_arrows, inches, layout, round_step, zone_radius
 from discreet.figures.series import field
 from discreet.figures.style import INK, LOADS, PAPER, QUIET
 from discreet.figures.traces import Figure, Trace, bars, figure, heat, matrix_axes, plain, rounded
@@ -27,6 +26,8 @@ SHOWN = (
     "map of the network with its flows, how full the links are, released demand; the "
     "paths of any pair of zones, on the map and in words"
 )
+UP_TO_FULL = (LOADS[0], LOADS[1], LOADS[2], LOADS[4], LOADS[6])
+"""Of classes of 20 % of capacity."""
 MAX_NODES = 10_000
 """A larger network is not drawn: finding places for its nodes would take seconds."""
 MAX_LINKS = 4000
@@ -57,10 +58,7 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
         return [f"zone {roads.called(zone)}" for zone in range(1, roads.nodes + 1)]  # the first nodes are the zones
     if field == "link_flows":
         roads = RoadNetwork.model_validate(problem["network"])
-        return [
-            f"{place} ({roads.called(link.tail)} \u2192 {roads.called(link.head)})"
-            for place, link in enumerate(roads.links)
-        ]
+        return [roads.way(link) for link in range(len(roads.links))]
     return None
 
 
@@ -89,7 +87,6 @@ def network_map(
     counted = "link_flows" in result  # else by the method gradient, which releases how one trip of each pair goes
     flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
     ratio = flow / network.capacity if counted else flow
-    unit = "of capacity" if counted else "trips"
     known = roads.places()
     where = inches(
         _places(network.nodes, network.tail.tobytes(), network.head.tobytes(), network.zones)
@@ -103,7 +100,7 @@ def network_map(
     arrows = half_arrows(where, network.tail, network.head, widths, beside(network, widths), radius)
     drawn = np.argsort(-flow, kind="stable")[:MAX_LINKS]
     if paths is None:
-        data = _classes(arrows, ratio, drawn, unit)
+        data = _classes(arrows, ratio, drawn, full=1.0 if counted else None)
     else:
         data = [_polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += _paths(where, network, radius, paths, widest)
@@ -112,13 +109,13 @@ def network_map(
     data += _nodes(where, network, roads, radius)
     across, up = np.ptp(where, axis=0)
     rows = [
-        (k, *_ends(roads, k), float(flow[k]), float(ratio[k]))[: 5 if counted else 4]
+        (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[: 5 if counted else 4]
         for k in np.argsort(-ratio, kind="stable").tolist()
     ]
     left_out = "" if drawn.size == flow.size else f" The {drawn.size} links with the largest flows of {flow.size}."
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a period; its colour says "
-        "how full it is (flow / capacity)."
+        "how full it is (flow / capacity): the last is full, or more where links carry more than their capacity."
         if paths is None and counted
         else "Each link is a half arrow on the right of its direction: the wider and the darker on a light page, the "
         "more of the pairs' ways lead over it, if every pair of zones had one trip."
@@ -170,24 +167,22 @@ def _map_figure(data: list[Trace], shape: float) -> Figure:
     )
 
 
-def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], unit: str) -> list[Trace]:
-    """One trace of polygons a class of `ratio`, empty classes left out."""
-    step = _round_step(float(ratio.max(initial=0.0)) / len(LOADS))
-    place = np.minimum(ratio / step, len(LOADS) - 1).astype(np.int64)
+def _classes(arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], full: float | None) -> list[Trace]:
+    """One trace of polygons a class of `ratio`, empty classes left out. Where no link is more than `full` the classes
+    end there, so that the last colour never means a road that is nearly empty."""
+    most = float(ratio.max(initial=0.0))
+    within = full is not None and most <= full
+    colours = UP_TO_FULL if within else LOADS
+    step = full / len(colours) if full is not None and within else round_step(most / len(colours))
+    place = np.minimum(ratio / step + 1e-9, len(colours) - 1).astype(np.int64)
+    scale, unit = (1.0, "trips") if full is None else (100 / full, "% of capacity")
     traces = []
-    for k, colour in enumerate(LOADS):
+    for k, colour in enumerate(colours):
         chosen = drawn[place[drawn] == k]
         if chosen.size:
-            traces.append(_polygons(f"{k * step:g}\u2013{(k + 1) * step:g} {unit}", arrows[chosen], colour))
+            name = f"{k * step * scale:g}\u2013{(k + 1) * step * scale:g} {unit}"
+            traces.append(_polygons(name, arrows[chosen], colour))
     return traces
-
-
-def _round_step(least: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, not below `least`."""
-    if not least > 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))
 
 
 def _polygons(name: str, arrows: Floats, colour: str, opacity: float = 1.0) -> Trace:
@@ -248,10 +243,10 @@ def _hover(
         "showlegend": False,
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
-            f"link {link} ({plain(roads.called(a + 1))} \u2192 {plain(roads.called(b + 1))})<br>flow {flow[link]:,.6g}"
+            f"link {plain(roads.way(link))}<br>flow {flow[link]:,.6g}"
             + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
             + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
-            for link, a, b in zip(drawn.tolist(), tail.tolist(), head.tolist(), strict=True)
+            for link in drawn.tolist()
         ],
     }
 
@@ -289,7 +284,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     ratio = flows / capacity
     order = np.argsort(-ratio, kind="stable")
     most = order[:60]
-    ways = ["\u2192".join(plain(str(end)) for end in _ends(roads, k)) for k in most.tolist()]
+    ways = [plain(roads.way(k)) for k in most.tolist()]
     texts = [f"{way}: {ratio[k]:.3f} of capacity" for way, k in zip(ways, most.tolist(), strict=True)]
     interval = None
     if ends is not None:
@@ -312,7 +307,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
     drawn = figure([trace, limit], x=f"{shown}, fullest first", y="flow / capacity", height=320)
     columns = ("link", "from node", "to node", "flow", "capacity", "flow / capacity")
     rows = [
-        (k, *_ends(roads, k), float(flows[k]), roads.links[k].capacity, float(ratio[k]))
+        (roads.link_called(k), *_ends(roads, k), float(flows[k]), roads.links[k].capacity, float(ratio[k]))
         + (() if ends is None else (float(ends[0][k]), float(ends[1][k])))
         for k in order.tolist()
     ]

@@ -33,7 +33,7 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     order = np.argsort(-trips, kind="stable")
     most = order[:SHOWN_PAIRS]
     ways = [
-        f"{roads.called(row['origin'])} \u2192 {roads.called(row['destination'])} over link {_link(roads, row)}"
+        f"{roads.called(row['origin'])} \u2192 {roads.called(row['destination'])} over link {roads.way(row['link'])}"
         for row in (rows[k] for k in most.tolist())
     ]
     interval = None if ends is None else (ends[0][most], ends[1][most])
@@ -52,7 +52,7 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     )
     table = (
         (
-            _link(roads, rows[k]),
+            roads.way(rows[k]["link"]),
             roads.called(rows[k]["origin"]),
             roads.called(rows[k]["destination"]),
             rows[k]["share"],
@@ -69,11 +69,6 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
         figure=figure([trace], x="pairs, most trips first", y="trips a period", height=320),
         table=Table.of(columns, table),
     )
-
-
-def _link(roads: RoadNetwork, row: Mapping[str, Any]) -> str:
-    link = roads.links[row["link"]]
-    return f"{row['link']} ({roads.called(link.tail)} \u2192 {roads.called(link.head)})"
 
 
 def _times(roads: RoadNetwork, times: NDArray[np.float64], result: Mapping[str, Any]) -> Chart:

@@ -1,0 +1,84 @@
+"""Answers on road networks: the busiest links for a terminal, and the field's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from discreet.cli.texts import printable
+from discreet.errors import InvalidInput
+from discreet_client import intervals
+
+if TYPE_CHECKING:
+    from discreet_client.client import Client
+
+MOST_SHOWN = 10
+"""Links on a terminal."""
+
+
+def roads_of(problem: Any) -> Mapping[str, Any] | None:
+    """The network that a problem holds; None where it names a stored one, or has none."""
+    network = problem.get("network") if isinstance(problem, Mapping) else None
+    return network if isinstance(network, Mapping) else None
+
+
+def roads_of_answer(client: Client, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The network that a job held or named, where its result has link flows to show and the reader may see it."""
+    if not answer["result"].get("link_flows"):
+        return None
+    problem: Mapping[str, Any] = client.job(answer["job"]["id"])["problem"] or {}
+    named = problem.get("network")
+    return _stored(client, named) if isinstance(named, str) else roads_of(problem)
+
+
+def _stored(client: Client, network_id: str) -> Mapping[str, Any]:
+    return dict(client.networks.get(network_id)["network"] or {})
+
+
+def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
+    """A table of the links with the largest flows."""
+    from discreet_client import flows  # noqa: PLC0415 - for this alone
+
+    try:
+        rows = flows.busiest(result, roads, MOST_SHOWN)
+    except flows.NotWritten:
+        return
+    if not rows:
+        return
+    of = len(roads["links"])
+    title = f"The {len(rows)} busiest of {of:,} links" if len(rows) < of else "Links, busiest first"
+    table = Table(Column("link", overflow="fold"), "from", "to", title=title)
+    table.add_column("flow a period", overflow="fold")
+    table.add_column("of capacity", justify="right")
+    for row in rows:
+        level = (result.get("uncertainty") or {}).get("level", 0.9)
+        ends = (row.get("flow_lower"), row.get("flow_upper"))
+        flow = intervals.with_interval(row["flow"], *ends, level, noise=row["noise"])
+        names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
+        table.add_row(*names, flow, intervals.percent(row["flow_over_capacity"]))
+    screen.print(table)
+
+
+def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str) -> bytes:
+    """The file of a result's demand, or of its link flows on the network that its job held or named."""
+    from discreet_client import flows  # noqa: PLC0415 - for this alone
+
+    if form == "omx":
+        try:
+            return flows.demand_matrix(answer["result"])
+        except flows.NotWritten as error:
+            raise InvalidInput(str(error)) from None
+    problem: Mapping[str, Any] = client.job(answer["job"]["id"])["problem"] or {}
+    network = problem.get("network") or {"links": []}
+    if isinstance(network, str):
+        network = _stored(client, network)
+    try:
+        if form == "select-link":
+            return flows.selected_links(answer["result"], network)
+        return flows.link_flows(answer["result"], network, form)
+    except flows.NotWritten as error:
+        raise InvalidInput(str(error)) from None
