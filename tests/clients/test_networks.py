@@ -90,7 +90,7 @@ def test_gmns(tmp_path: Path) -> None:
     assert network["link_shapes"] == [[[0.5, 0.2]], [[0.5, 0.2]], []]
     assert reading.left_out == ["link.csv: nothing was asked of name"]
     assert RoadNetwork.model_validate(network).own_issues() == []
-    assert network["period_minutes"] == 60
+    assert (network["period_minutes"], network["time_unit"]) == (60, "minutes")
     half = read(tmp_path, period_minutes=30, through_zones=False).network
     assert half["period_minutes"] == 30
     assert [link["capacity"] for link in half["links"]] == [900, 900, 400]
@@ -182,6 +182,11 @@ def test_csv_by_its_own_names(tmp_path: Path) -> None:
         "nodes_xy": [[1, 1], [0, 0.5]],
     }
     assert reading.left_out == ["roads.csv: nothing was asked of kind"]
+    hours = read(*paths, columns={**columns, "node": "id", "x": "lon", "y": "lat"}, time_unit="hours")
+    assert hours.network == {**reading.network, "time_unit": "hours"}
+    assert RoadNetwork.model_validate(hours.network).own_issues() == []
+    with pytest.raises(TableError, match="time_unit is seconds, minutes, hours, not days"):
+        read(*paths, time_unit="days")
     with pytest.raises(TableError, match="nothing is called 'tial' here"):
         read(*paths, columns={"tial": "from"})
     with pytest.raises(TableError, match="no column capacity"):
@@ -220,6 +225,9 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
     columns = {"length": "km", "speed": "v"}
     reading = read(path, columns=columns, units="km,kph")
     assert reading.network["links"] == [{"tail": 1, "head": 2, "free_flow_time": 1.5, "capacity": 100}]
+    assert reading.network["time_unit"] == "minutes"
+    with pytest.raises(TableError, match="time_unit says nothing of links of lengths and speeds, which make minutes"):
+        read(path, columns=columns, units="km,kph", time_unit="hours")
     assert reading.notes[0].startswith("free_flow_time is length / speed, in minutes")
     assert read(path, columns=columns, units="mi,mph").network["links"][0]["free_flow_time"] == 1.5
     assert read(path, columns=columns, units="km,mph").network["links"][0]["free_flow_time"] == pytest.approx(0.932057)
@@ -268,6 +276,7 @@ def test_geojson_of_lengths_and_speeds(tmp_path: Path) -> None:
     assert [link["free_flow_time"] for link in reading.network["links"]] == pytest.approx([1.5])
     assert reading.notes[0] == "free_flow_time is length / speed, in minutes"
     assert reading.left_out == reading.warnings == []
+    assert reading.network["time_unit"] == "minutes"
     assert read(path, columns=columns, units="ft,mps").network["links"][0]["free_flow_time"] == pytest.approx(0.127)
     with pytest.raises(TableError, match="units of length and speed are needed"):
         read(path, columns=columns)

@@ -37,6 +37,25 @@ def test_every_kind_answers_its_example_in_a_sentence(kind: str) -> None:
     assert len(first.text) <= LONGEST_STORED
 
 
+def test_travel_times_have_the_unit_that_the_network_says() -> None:
+    problem, dataset, budget = read_example(JOBS["routing"])
+    asked = problem.model_dump(mode="json")
+    result = {"total_travel_time": 2060.0, "true_total_travel_time": 2100.0, "true_best_total_travel_time": 2000.0}
+    minutes = {**asked, "network": {**asked["network"], "time_unit": "minutes"}}
+    for one in (asked, {**asked, "network": "net_1"}):
+        first, truth = (sentence.text for sentence in headlines_of(one, result))
+        says = "All trips of a period together take 2,060 of travel time on the released routing"
+        assert first == f"{says}, in the unit of the links' times"
+        assert truth == "On the true trips it takes 2,100, 5 % more than the best there is (simulation)"
+    first, truth = (sentence.text for sentence in headlines_of(minutes, result))
+    assert first == "All trips of a period together take 2,060 minutes of travel time on the released routing"
+    assert truth == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
+    public = None if dataset is None else dataset.public
+    for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):
+        advice = type(problem).model_validate(body).plan(public, budget).advice[0]
+        assert f"(in {unit}, summed over the trips of a period)" in advice
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [

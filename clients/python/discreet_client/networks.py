@@ -54,6 +54,8 @@ LONGEST_LINK, LONG_LINK, SHORT_LINK = 300.0, 30.0, 0.001
 """Kilometres: no road has a link beyond the first; half of a network's are below the second, and above the third."""
 FASTEST, SLOW = 250.0, 2.0
 """Kilometres an hour: no car is faster than the first; half of a network's links are faster than the second."""
+MEASURED = "free_flow_time is length / speed, in minutes"
+TIME_UNITS = ("seconds", "minutes", "hours")
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
 
@@ -81,6 +83,7 @@ def read(
     distance_weight: float | None = None,
     through_zones: bool = True,
     both_ways: bool = False,
+    time_unit: str | None = None,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
@@ -92,14 +95,17 @@ def read(
 
     columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS), such as `mi,mph`,
     `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
-    is `directed`.
+    is `directed`. time_unit: seconds, minutes or hours, of free_flow_time where the file has it, for answers to say;
+    where it follows from lengths and speeds it is minutes.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
     Without `through_zones` no path leads through another zone.
     """
     paths = _listed(files)
-    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways)
+    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit)
+    if time_unit not in (None, *TIME_UNITS):
+        raise TableError(f"time_unit is {', '.join(TIME_UNITS)}, not {str(time_unit)[:40]}")
     kinds = {path: path.suffix.lower() for path in paths}
     gmns = False
     if any(kind == ".tntp" for kind in kinds.values()):
@@ -116,6 +122,8 @@ def read(
             f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS is needed"
         )
     made = _of_a_period(made, gmns, period_minutes)
+    if time_unit is not None:
+        made = made._replace(network={**made.network, "time_unit": time_unit})
     return NetworkReading(name or _name_of(paths), made.network, made.notes, made.left_out, made.warnings)
 
 
@@ -127,6 +135,7 @@ class _Options:
     distance_weight: float | None
     through_zones: bool
     both_ways: bool = False
+    time_unit: str | None = None
 
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
@@ -251,7 +260,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
             raise TableError(f"{path.name} is no node.csv, link.csv or config.csv of GMNS")
     if links is None or nodes is None:
         raise TableError("GMNS: link.csv and node.csv are needed")
-    options.refuse("GMNS", "distance_weight")
+    options.refuse("GMNS", "distance_weight", "time_unit")
     length, speed = _units(options.units, config)
     left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
     table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
@@ -288,6 +297,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     network, notes = _assembled(_both_ways(roads, table, options), places, zones, options)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
+    network["time_unit"] = "minutes"
     return Made(network, notes, left_out, _doubts(table, lengths * length, speeds * speed))
 
 
@@ -382,7 +392,12 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         places = _places(tables[nodes[0]], chosen)
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
     network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
-    return Made(network, [*notes, *told], left_out, warnings)
+    return Made(_in_minutes(network, notes), [*notes, *told], left_out, warnings)
+
+
+def _in_minutes(network: Json, notes: Sequence[str]) -> Json:
+    """The network, which says so where its times follow from lengths and speeds."""
+    return {**network, "time_unit": "minutes"} if MEASURED in notes else network
 
 
 class _Links(NamedTuple):
@@ -412,6 +427,7 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
     if not measured:
         return _Links(table, [], left_out, [])
+    options.refuse("links of lengths and speeds, which make minutes", "time_unit")
     length, speed = _units(options.units, None)
     speeds, lengths = table.numbers("speed"), table.numbers("length")
     table.refuse(~(speeds > 0), "speed", "a speed above 0 is needed", speeds)
@@ -419,7 +435,7 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     time = lengths * length / (speeds * speed) * 60
     warnings = _doubts(table, lengths * length, speeds * speed)
     table = replace(table, columns={**table.columns, "free_flow_time": time})
-    return _Links(table, ["free_flow_time is length / speed, in minutes"], left_out, warnings)
+    return _Links(table, [MEASURED], left_out, warnings)
 
 
 def _doubts(table: Table, lengths: Floats, speeds: Floats) -> list[str]:
@@ -504,7 +520,7 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     ]
     zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
     network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
-    return Made(network, [*notes, *told], left_out, warnings)
+    return Made(_in_minutes(network, notes), [*notes, *told], left_out, warnings)
 
 
 def _features(path: Path) -> list[Any]:

@@ -3333,6 +3333,12 @@ export interface components {
              * @default null
              */
             period_minutes?: number | null;
+            /**
+             * Time Unit
+             * @description Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows
+             * @default null
+             */
+            time_unit?: ("seconds" | "minutes" | "hours") | null;
         };
         /**
          * RosterRequest

@@ -65,6 +65,12 @@ def add(
             "--both-ways", help="Links without an opposite one are two: for files without a column `directed`"
         ),
     ] = False,
+    time_unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Of free_flow_time, for answers to say: seconds, minutes or hours; of length and speed minutes"
+        ),
+    ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -86,6 +92,7 @@ def add(
             distance_weight=distance_weight,
             through_zones=through_zones,
             both_ways=both_ways,
+            time_unit=time_unit,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None

@@ -98,6 +98,10 @@ class RoadNetwork(PublicObject):
         description="Of how long a period the capacities are. Jobs on periods of another length are refused; absent, "
         "they are taken for those of a dataset's period, however long, and the plan says so",
     )
+    time_unit: Literal["seconds", "minutes", "hours"] | None = Field(
+        default=None,
+        description="Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows",
+    )
     nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
         default=None, description="Coordinates [x, y] of every node, by number; x to the right, y upward, in any unit"
     )

@@ -901,6 +901,8 @@ class RoadNetwork(TypedDict):
     absent, they are taken for those of a dataset's period, however long, and the plan says so;
     > 0, <= 1e+06
     """
+    time_unit: NotRequired[Literal["seconds", "minutes", "hours"] | None]
+    """Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows"""
 
 
 class RosterRequest(TypedDict):

@@ -37,7 +37,6 @@ SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
-TRAVEL_TIME = "in the time unit of free_flow_time, summed over the trips of a period"
 MOST_WORK = 2_000_000
 """Zones times nodes of all rounds together, for which a second is enough; of a larger network of one round nothing is
 said of what takes shortest paths."""
@@ -74,7 +73,8 @@ def expectations(
     """Of the method counts: total travel time, demand and link flows, in this order."""
     roads = roads_of(network, latency, objective, public.zones, public.max_total or 0)
     pairs, bound = public.zones * (public.zones - 1), public.max_total
-    yield from told(public, roads, event, confidence, None if bound is None else bound / pairs)
+    mean = None if bound is None else bound / pairs
+    yield from told(public, roads, event, confidence, mean, times=network.time_unit)
 
 
 def told(
@@ -85,9 +85,11 @@ def told(
     mean: float | None,
     around: bool = False,
     kept: Kept = Kept(),  # noqa: B008  a tuple
+    times: str | None = None,
 ) -> Iterator[Expected]:
     """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`: as an earlier job
-    released them."""
+    released them; times: their unit, where the network says it."""
+    in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
     sure = f"with {percent(confidence)}"
@@ -96,7 +98,7 @@ def told(
         where = "max_total trips are made, fewer of them to far zones"
         if around:
             where = "trips are as they were released"
-        says = f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} ({TRAVEL_TIME}), "
+        says = f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} ({in_time}), "
         if mean is None:
             says += "on empty roads, and wider on full ones: how full they are can only be told from a public max_total"
             says += " of the dataset"
@@ -108,7 +110,7 @@ def told(
             says += f"more than the {plain(roads.total, 3)} that it is where {where}: mostly noise"
         size = roads.total if mean else None
         within = width if size is not None and width < size else math.inf
-        yield Expected("total_travel_time", within, TRAVEL_TIME, says, size)
+        yield Expected("total_travel_time", within, in_time, says, size)
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
     near = reach + 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"

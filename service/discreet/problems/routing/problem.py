@@ -199,7 +199,8 @@ class Routing(ProblemOnData):
             deviation = event.deviation() / public.counts_a_mean_trip
             roads, kept = roads_around(self.roads, self.latency, self.objective, around, deviation)
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
-            return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept))
+            unit = self.roads.time_unit
+            return tuple(told(public, roads, event, confidence, mean, around=True, kept=kept, times=unit))
         return tuple(expectations(public, self.roads, self.latency, self.objective, event, confidence))
 
     def _clip(self, public: RoutingPublic) -> int | None:

@@ -95,7 +95,8 @@ def _times(roads: RoadNetwork, times: NDArray[np.float64], result: Mapping[str, 
         name="skims",
         title="Travel times",
         caption="Time that a trip from each zone (row) to each other (column) takes in the mean on its paths at the "
-        f"released flows, in the unit of free_flow_time.{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
+        f"released flows, in {roads.time_unit or 'the unit of free_flow_time'}."
+        f"{'' if ends is None else ON_THIS_POLICY}{blocks.says}",
         figure=figure([trace], x="destination", y="origin", height=460, **matrix_axes()),
         table=Table.of(("from zone", "to zone", "time", *(() if ends is None else ("from", "to"))), rows),
     )
