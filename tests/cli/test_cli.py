@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +113,36 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     assert "/problem/dataset/content/trips/3/count" in refused.stderr
     file.write_text("{")
     assert "line 1" in discreet("plan", str(file)).stderr
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+PLANS = re.findall(r"^\.venv/bin/discreet (plan .+?) *(?:#.*)?$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", PLANS)
+def test_plans_of_the_readme_run_as_they_are_printed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    planned = discreet(*shlex.split(line))
+    assert planned.returncode == 0, planned.stderr
+    assert "price: epsilon" in planned.stdout
+
+
+def test_what_no_public_figure_tells_is_said_with_what_would(file: Path) -> None:
+    """Neither per cent nor a number of it: what is asked for instead, and what the dataset would need."""
+    assert len(PLANS) >= 3
+    for within in ("5%", "1000000"):
+        refused = discreet("plan", str(file), "--within", within)
+        assert refused.returncode == 1
+        assert "/privacy/accuracy/quantity: nothing is promised of total_travel_time" in refused.stderr
+        assert "a public max_total of the dataset, the most trips of a period, would tell" in refused.stderr
+        assert "or of demand, link_flows, as a number (--quantity, --within)" in refused.stderr
+    part = discreet("plan", str(file), "--within", "5%", "--quantity", "demand")
+    assert "give a number, in trips a period, instead of per cent" in part.stderr
+    assert discreet("plan", str(file), "--within", "2", "--quantity", "demand").returncode == 0
+    body = json.loads(file.read_text())
+    body["problem"]["dataset"]["public"]["max_total"] = 1_000_000
+    file.write_text(json.dumps(body))
+    assert discreet("plan", str(file), "--within", "5%").returncode == 0
 
 
 def test_a_plan_for_another_budget_than_the_file_says(file: Path) -> None:

@@ -54,3 +54,5 @@ class Expected:
     """For people, in the units of the field: ± what, of how much, and what that is good for."""
     size: float | None = None
     """About how large the quantity is, in public figures; per cent are of this. None: not known without the data."""
+    lacks: str = ""
+    """What public figure is not there, in a clause, without which no accuracy is promised at any epsilon."""

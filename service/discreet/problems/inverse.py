@@ -91,6 +91,11 @@ def _attempt(
     if expected is None:
         names = ", ".join(one.quantity for one in known)
         raise InvalidInput(f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity")
+    if expected.lacks:
+        others = ", ".join(one.quantity for one in known if not one.lacks)
+        says = f"no public figure says {expected.lacks}. Without it ask around an earlier release (--around JOB)"
+        says += f", or of {others}, as a number (--quantity, --within)" if others else ""
+        raise InvalidInput(f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity")
     return Attempt(budget, plan, expected, expected.within / _asked(accuracy, expected))
 
 
@@ -100,7 +105,10 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
     if part is None:
         return float(accuracy.within)
     if not expected.size:
-        says = f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}"
+        says = (
+            f"how large {expected.quantity} is, is not known without the data: give a number, {expected.unit}, instead"
+        )
+        says += " of per cent, or ask around an earlier release (--around JOB)"
         raise InvalidInput(says, pointer=f"{POINTER}/within")
     return max(part * abs(expected.size), sys.float_info.min)
 

@@ -37,6 +37,7 @@ SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
+NO_TOTAL = "how full the roads are; a public max_total of the dataset, the most trips of a period, would tell"
 MOST_WORK = 2_000_000
 """Zones times nodes of all rounds together, for which a second is enough; of a larger network of one round nothing is
 said of what takes shortest paths."""
@@ -110,7 +111,8 @@ def told(
             says += f"more than the {plain(roads.total, 3)} that it is where {where}: mostly noise"
         size = roads.total if mean else None
         within = width if size is not None and width < size else math.inf
-        yield Expected("total_travel_time", within, in_time, says, size)
+        lacks = "" if mean is not None else NO_TOTAL
+        yield Expected("total_travel_time", within, in_time, says, size, lacks)
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise is of.
     near = reach + 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
