@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.plans import Plan
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, RoutingPublic
@@ -226,15 +228,40 @@ def test_the_plan_says_which_bound_suits() -> None:
         return made.noise[0].standard_deviation, " ".join(made.advice)
 
     plain, says = noise(1, 1e-6)
-    assert "max_norm_per_person below 167 takes less noise" in says
+    assert "there is less noise with a max_norm_per_person of at most 167: 500 trips spread evenly" in says
     shorter, says = noise(1, 1e-6, max_norm_per_person=112)
     assert "max_norm_per_person" not in says
     assert shorter == pytest.approx(112 * 4.2247, rel=1e-3)
     assert shorter < 0.68 * plain
     same, says = noise(1, 1e-6, max_norm_per_person=200)
     assert same == plain
-    assert "no more than cut trips" in says
-    assert "with a delta" in noise(1, 0)[1]
+    assert "max_norm_per_person 200 does no more than cut trips with this epsilon and delta; there is" in says
+    assert (
+        "with a delta, 1e-06 for instance, there is less noise with a max_norm_per_person of at most 167"
+        in noise(1, 0)[1]
+    )
+    says = noise(1, 0, max_norm_per_person=112)[1]
+    assert "max_norm_per_person 112 does no more than cut trips with delta 0; with a delta, 1e-06 for instance" in says
+    assert "max_norm_per_person" not in noise(1, 0, max_norm_per_person=20)[1]  # of 20 pairs: it is a bound in l1 too
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize(("most", "bound"), [(2, None), (4, None), (8, None), (12, 4), (20, 6), (60, 20)])
+def test_the_bound_that_is_advised_is_one_that_helps(most: int, bound: int | None, delta: float) -> None:
+    """With it there is less noise, with one more there is not, and it leaves a person all trips, of a pair each; where
+    there is no such bound nothing is said."""
+    part = public(unit="person", zones=9)
+    asked: dict[str, Any] = {"network": bodies.network(9), "max_trips_per_person": most}
+
+    def plan(delta: float, **more: int) -> Plan:
+        return problem(**asked, **more).plan(part, Privacy(epsilon=1, delta=delta).budget)
+
+    says = re.search(r"max_norm_per_person of at most (\d+)", " ".join(plan(delta).advice))
+    assert (None if says is None else int(says[1])) == bound
+    if bound is not None:
+        assert bound**2 >= most
+        assert plan(1e-6, max_norm_per_person=bound).events[0].norm == "l2"
+        assert plan(1e-6, max_norm_per_person=bound + 1).events[0].norm == "l1"
 
 
 def test_a_record_beyond_64_bits_is_clipped_like_any_other() -> None:

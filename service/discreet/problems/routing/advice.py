@@ -23,6 +23,7 @@ from scipy.special import ndtri
 
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
+from discreet.privacy.units import DELTA_UNIT
 from discreet.problems.accuracy import Expected
 from discreet.problems.numbers import Budget
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
@@ -32,6 +33,8 @@ from discreet_client.intervals import percent, plain
 
 Floats = NDArray[np.float64]
 
+SMALL_DELTA = DELTA_UNIT // 10**6
+"""One that may be given where a plan has none: 1e-6."""
 ROUNDS = 40
 SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
@@ -235,22 +238,20 @@ def clip_advice(trips: int) -> tuple[str, ...]:
 
 
 def norm_advice(trips: int, norm: int | None, scale: int, event: Event, budget: Budget) -> tuple[str, ...]:
-    """Whether a bound on the norm of a person's trips suits, beside that on their number."""
-    if trips == 1:
+    """Whether a bound on the norm of a person's trips suits, beside that on their number. One is advised only where it
+    can leave a person all trips, of a pair each; with a smaller one it is better to count fewer trips."""
+    if trips == 1 or (norm is not None and (event.norm == "l2" or event.sensitivity < trips * scale)):
         return ()
-    if budget.delta == 0:
-        return ("max_norm_per_person with a delta above 0 takes less noise where a person's trips are of many pairs",)
     try:
-        one = calibration.discrete_gaussian(1000, budget.epsilon, budget.delta, neighbours="x").deviation() / 1000
+        delta = budget.delta or SMALL_DELTA
+        one = calibration.discrete_gaussian(1000, budget.epsilon, delta, neighbours="x").deviation() / 1000
     except ValueError:  # of more noise than can be drawn
         return ()
-    least = min(trips, int(event.deviation() / (one * scale)))
-    if event.norm == "l2":
-        if norm is not None:
-            return ()
-        says = "max_norm_per_person"
-    elif norm is not None:
-        return (f"max_norm_per_person takes less noise only below {least}; as it is, it does no more than cut trips",)
-    else:
-        says = f"max_norm_per_person below {least}"
-    return (f"{says} takes less noise: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",)
+    most = min(trips - 1, int(event.deviation() / (one * scale)))
+    suits = f"there is less noise with a max_norm_per_person of at most {most}" if most**2 >= trips else ""
+    if suits and not budget.delta:
+        suits = f"with a delta, {SMALL_DELTA / DELTA_UNIT:g} for instance, {suits}"
+    if norm is not None:
+        why = "with this epsilon and delta" if budget.delta else "with delta 0"
+        return (f"max_norm_per_person {norm} does no more than cut trips {why}{suits and '; '}{suits}",)
+    return (f"{suits}: {trips} trips spread evenly over p pairs have the norm {trips}/sqrt(p)",) if suits else ()
