@@ -98,11 +98,26 @@ def case_of(
     true = estimates.unnoised(public, plan, released)
     control, start = (
         asked.control(public, plan),
-        true.visits if asked.initial == "released" else np.array(asked.initial),
+        asked.control(public, plan).start(true.visits) if asked.initial == "released" else np.array(asked.initial),
     )
-    exact = {"transitions": true.transitions}
+    exact = {public.matrix: true.transitions}
     exact |= control.answer(true.transitions, control.solve(true.transitions), start)
     return Case("dr_ensemble", "counts", said, epsilon, asked, public, plan, content, exact)
+
+
+def day_case(epsilon: float) -> Case:
+    """1,000 loads whose moves differ in four blocks of the day."""
+    rng = np.random.default_rng(48)
+    day: dict[str, Any] = {"steps": 48, "blocks": [0, 12, 20, 34]}
+    matrices = np.array([chain("sticky", STATES, rng) for _ in day["blocks"]]).cumsum(axis=2)
+    block = np.searchsorted(day["blocks"], np.arange(STEPS) % day["steps"], side="right") - 1
+    states = rng.integers(0, STATES, (1000, STEPS))
+    for step in range(1, STEPS):
+        u = rng.random(1000)[:, None]
+        drawn = (u > matrices[block[step - 1], states[:, step - 1]]).sum(axis=1)
+        states[:, step] = np.minimum(drawn, STATES - 1)
+    public = {"unit": "participant", "states": STATES, "steps": STEPS, "participants": 1000, "day": day}
+    return case_of("four blocks of the day, 1,000 loads", public, states.tolist(), epsilon, first_step=14)
 
 
 def cases() -> Iterator[Case]:
@@ -116,3 +131,4 @@ def cases() -> Iterator[Case]:
         yield case("sticky", 120, epsilon, delta=10**13, clip=0.5)
         yield case("sticky", 1000, epsilon, policy="taylor", concentration=50)
         yield case("lively", 1000, epsilon, initial="released")
+        yield day_case(epsilon)

@@ -58,6 +58,7 @@ class DrEnsembleAnswer(Answer):
     KIND: ClassVar[str] = "dr_ensemble"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "achieved_power": ("step",),
+        "block_transitions": ("block", "from", "to"),
         "cost_of_privacy": ("step", "state"),
         "cost_to_go": ("state",),
         "default_power": ("step",),
@@ -74,6 +75,9 @@ class DrEnsembleAnswer(Answer):
     achieved_saving: float
     """What the released policy saves where the true matrix holds; of simulations; unit: the money
     of `price` or `utility`"""
+    block_transitions: Floats
+    """In place of `transitions` where the dataset has a `day`: [block][from][to]; [block, from,
+    to]"""
     combined: models.Combined
     """Of several releases: what it brought to ask them together"""
     cost_of_privacy: Floats

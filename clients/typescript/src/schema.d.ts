@@ -1432,6 +1432,22 @@ export interface components {
          */
         DatasetRequest: components["schemas"]["RoutingDataset"] | components["schemas"]["DrEnsembleDataset"] | components["schemas"]["OffPolicyDataset"] | components["schemas"]["MultiAgentDataset"];
         /**
+         * Day
+         * @description When blocks begin, chosen without looking at the data. The first state of every trajectory is of step 0.
+         */
+        Day: {
+            /**
+             * Blocks
+             * @description At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are night, day and evening. A transition belongs to the block of the step that it leaves
+             */
+            blocks: number[];
+            /**
+             * Steps
+             * @description After how many steps the blocks begin again: those of a day, or of a week
+             */
+            steps: number;
+        };
+        /**
          * DeclineRequest
          * @description An owner's answer to a request that is not granted.
          */
@@ -1471,6 +1487,12 @@ export interface components {
              * @description gamma, in the money of `price` or `utility`: the larger, the less loads are moved
              */
             discomfort_weight: number;
+            /**
+             * First Step
+             * @description Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the evening
+             * @default 0
+             */
+            first_step?: number;
             /**
              * Initial
              * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
@@ -1609,6 +1631,11 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
+             * @description Hours of the day that move by transition matrices of their own, from the same noise. Absent: one matrix for all hours, by which a load that is left alone goes to its mean and stays there
+             * @default null
+             */
+            day?: components["schemas"]["Day"] | null;
+            /**
              * Edges
              * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none
              * @default null
@@ -1682,6 +1709,11 @@ export interface components {
              * @description What the released policy saves where the true matrix holds; of simulations
              */
             achieved_saving?: number;
+            /**
+             * Block Transitions
+             * @description In place of `transitions` where the dataset has a `day`: [block][from][to]
+             */
+            block_transitions?: number[][][];
             /** @description Of several releases: what it brought to ask them together */
             combined?: components["schemas"]["Combined"];
             /**
@@ -3838,6 +3870,21 @@ export interface components {
          * @description What the states and the steps of a result are, all of it public.
          */
         States: {
+            /**
+             * Blocks
+             * @description At which step of the day each block begins
+             */
+            blocks?: number[];
+            /**
+             * Day Begins
+             * @description When step 0 of a day is, by the clock of `meters.start`
+             */
+            day_begins?: string;
+            /**
+             * Day Steps
+             * @description Steps of a day, after which blocks begin again
+             */
+            day_steps?: number;
             /**
              * Edges
              * @description State s is edges[s] <= kW < edges[s + 1]

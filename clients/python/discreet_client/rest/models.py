@@ -241,6 +241,22 @@ class DatasetPage(TypedDict):
     next_page_token: str | None
 
 
+class Day(TypedDict):
+    """
+    When blocks begin, chosen without looking at the data. The first state of every trajectory
+    is of step 0.
+    """
+
+    blocks: list[int]
+    """
+    At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are
+    night, day and evening. A transition belongs to the block of the step that it leaves; length
+    >= 2, length <= 96, each >= 0, <= 1000000000
+    """
+    steps: int
+    """After how many steps the blocks begin again: those of a day, or of a week; >= 2, <= 1000000"""
+
+
 class DeclineRequest(TypedDict):
     """An owner's answer to a request that is not granted."""
 
@@ -270,6 +286,11 @@ class DrEnsemble(TypedDict):
     """
     gamma, in the money of `price` or `utility`: the larger, the less loads are moved; > 0, <=
     1e+12
+    """
+    first_step: NotRequired[int]
+    """
+    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the
+    evening; >= 0, <= 1000000000; default `0`
     """
     initial: list[float] | Literal["released"]
     """
@@ -1106,6 +1127,12 @@ class SessionTokensRequest(TypedDict):
 class States(TypedDict):
     """What the states and the steps of a result are, all of it public."""
 
+    blocks: NotRequired[list[int]]
+    """At which step of the day each block begins"""
+    day_begins: NotRequired[str]
+    """When step 0 of a day is, by the clock of `meters.start`"""
+    day_steps: NotRequired[int]
+    """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
     """State s is edges[s] <= kW < edges[s + 1]"""
     power: list[float]
@@ -1394,6 +1421,12 @@ class DrEnsemblePublic(TypedDict):
     trajectories.
     """
 
+    day: NotRequired[Day | None]
+    """
+    Hours of the day that move by transition matrices of their own, from the same noise. Absent:
+    one matrix for all hours, by which a load that is left alone goes to its mean and stays
+    there
+    """
     edges: NotRequired[list[float] | None]
     """
     Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
@@ -1441,6 +1474,8 @@ class DrEnsembleResult(TypedDict):
     What the released policy saves where the true matrix holds; of simulations; unit: the money
     of `price` or `utility`
     """
+    block_transitions: NotRequired[list[list[list[float]]]]
+    """In place of `transitions` where the dataset has a `day`: [block][from][to]"""
     combined: NotRequired[Combined]
     """Of several releases: what it brought to ask them together"""
     cost_of_privacy: NotRequired[list[list[float]]]

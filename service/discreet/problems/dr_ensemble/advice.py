@@ -93,6 +93,7 @@ def expectations(
     event: Any
     (event,), counts = plan.events, plan.parameters["method"] == "counts"
     model = moves(public) if around is None else around["transitions"]
+    names = (public.matrix, "expected_power", "saving", "cost_to_go")
     people = public.participants or (0.0 if around is None else float(around.get("participants", 0.0)))
     horizon, states = control.utility.shape
     draws = min(DRAWS, MOST_WORK // (horizon * states**2))
@@ -100,34 +101,43 @@ def expectations(
         return
     mask, rng = public.mask(), np.random.default_rng(SEED)
     visits = time(model, initial, public.steps) if around is None else around["visits"]
+    if public.day is not None:  # each block has the model's matrix, or its own of the release
+        model = np.broadcast_to(model, (public.blocks, states, states))
+        visits = np.broadcast_to(visits, (public.blocks, states))
     stretch, share = 1.0, 0.0
     if counts:
         deviation, total = event.deviation() / plan.parameters["grid"], float(people)
         total *= plan.parameters.get("kept", 1.0)
         share = mask.sum() * deviation / math.sqrt(2) / total
         stretch = STRETCH[0] + STRETCH[1] * share
-        true = total * (visits[:, None] * model)[mask]
+        moved = (visits[..., None] * model)[..., mask].reshape(public.blocks, -1)
+        true = (total * public.shares[:, None] * moved).ravel()
         drawn = floored(public, _noisy(public, true, deviation, draws, rng))
     else:
         drawn = np.zeros((draws, *mask.shape))
         for row in range(states):
             alpha = event.scale * np.maximum(model[row], public.min_probability or 0)[mask[row]] + event.offset
             drawn[:, row, mask[row]] = rng.dirichlet(alpha, draws)
-    start = visits if initial is None else initial
-    answer, moved = control.answers(model[None], start), control.answers(drawn, start)
+    start = control.start(visits) if initial is None else initial
+    answer, found_of = control.answers(model[None], start), control.answers(drawn, start)
     wide = stretch * float(ndtri((1 + confidence) / 2))
     sure = f"with {percent(confidence)}"
-    for name, unit, what in (
-        ("transitions", "as a probability", "the probability of a transition"),
-        ("expected_power", f"in {POWER}", "the expected load of a step"),
-        ("saving", f"in {MONEY}", "the saving"),
-        ("cost_to_go", f"in {MONEY}", "the expected cost from a state"),
+    for name, unit, what in zip(
+        names,
+        ("as a probability", f"in {POWER}", f"in {MONEY}", f"in {MONEY}"),
+        (
+            "the probability of a transition",
+            "the expected load of a step",
+            "the saving",
+            "the expected cost from a state",
+        ),
+        strict=True,
     ):
-        exact, found = (model, drawn) if name == "transitions" else (answer[name][0], moved[name])
+        exact, found = (model, drawn) if name == public.matrix else (answer[name][0], found_of[name])
         errors = np.sqrt(np.mean((found - exact) ** 2, axis=0))
         other = WIDER.get(name, 1.0) if around is None else 1.0
-        within = other * wide * float(errors[mask].mean() if name == "transitions" else errors.mean())
-        size = float(np.abs(model[mask] if name == "transitions" else exact).mean())
+        within = other * wide * float(errors[..., mask].mean() if name == public.matrix else errors.mean())
+        size = float(np.abs(model[..., mask] if name == public.matrix else exact).mean())
         near = f"± {plain(within)} {sure} (it is some {plain(size)}, {unit})"
         says = f"{what} within about {near}"
         if share > LARGEST_SHARE or within > 2 * size:
@@ -158,12 +168,12 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
     Of records of the public model, some of which move much more than others, each bound keeps a part, and so moves the
     matrix towards those that move more: the bias. NOT looked at: the data.
     """
-    if public.participants is None or public.states**2 * LOADS > MOST_RECORDS:
+    if public.participants is None or public.blocks * public.states**2 * LOADS > MOST_RECORDS:
         return []
-    mask, records = public.mask(), _records(public)
+    records = _records(public)
     norms = np.linalg.norm(records, axis=(1, 2))
     exact = records.sum(axis=0)
-    rows, width = exact.sum(axis=1), mask.sum(axis=1)
+    rows, width = exact.sum(axis=1), public.widths()
     visits = rows / rows.sum()
     found: list[Clip] = []
     for bound in (None, *CLIPS):
@@ -205,16 +215,17 @@ def _named(clip: Clip) -> str:
 
 
 def _records(public: DrEnsemblePublic) -> Floats:
-    """Histograms float64[loads, n, n] of transitions of the public model, each of sum 1."""
+    """Histograms float64[loads, rows, n] of transitions of the public model, each of sum 1."""
     rng, n = np.random.default_rng(SEED), public.states
     cumulated = np.array([moves(public, staying) for staying in STICKY]).cumsum(axis=2)
     kind, each = np.arange(LOADS) % len(STICKY), np.arange(LOADS)
     state = rng.integers(0, n, LOADS)
-    records = np.zeros((LOADS, n, n))
+    records = np.zeros((LOADS, public.blocks * n, n))
     steps = min(MODEL_STEPS, (public.steps or USUAL_STEPS) - 1)
-    for _ in range(steps):
+    block = np.zeros(steps, dtype=np.int64) if public.day is None else public.day.block_of(np.arange(steps))
+    for step in range(steps):
         after = np.minimum((rng.random(LOADS)[:, None] > cumulated[kind, state]).sum(axis=1), n - 1)
-        records[each, state, after] += 1 / steps
+        records[each, block[step] * n + state, after] += 1 / steps
         state = after
     return records
 
@@ -222,7 +233,18 @@ def _records(public: DrEnsemblePublic) -> Floats:
 def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     """From which count on a row can be told from noise."""
     width = int(public.mask().sum(axis=1).max())
-    least = deviation * math.sqrt(width)
+    least = deviation * math.sqrt(width) / float(public.shares[public.shares > 0].min())
     among = "" if public.participants is None else f"of {public.participants} "
-    says = f"a state in which fewer than {plain(least)} {among}participants are on average has a row of mostly noise"
+    where = "a state" if public.day is None else "in the shortest block a state"
+    says = f"{where} in which fewer than {plain(least)} {among}participants are on average has a row of mostly noise"
     return says + (": that is every state" if public.participants is not None and least > public.participants else "")
+
+
+def day_advice(public: DrEnsemblePublic) -> str:
+    """What blocks of hours cost."""
+    least = percent(float(public.shares.min()))
+    return (
+        f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has the noise of the "
+        f"whole for its part of the moves, {least} in the shortest: fewer blocks are less noisy, more follow the day "
+        "nearer"
+    )

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
-from discreet.figures.traces import bars, counting, curve, figure, heat, matrix_axes, rounded
+from discreet.figures.traces import Figure, bars, counting, curve, figure, heat, matrix_axes, rounded
 from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
+MOST_TICKS = 12
 LENGTHS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -25,6 +26,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
     charts = [_load(problem, plan, result)] if {"default_power", "expected_power"} <= result.keys() else []
     if "transitions" in result:
         charts.append(_transitions(plan, result))
+    if "block_transitions" in result:
+        charts.append(_block_transitions(plan, result))
     if result.get("policy"):
         charts.append(_policy(np.array(result["policy"]), _state_names(result), _step(result)))
     if "cost_to_go" in result:
@@ -54,9 +57,14 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field: states by their power."""
-    names = _state_names(result) if field in ("transitions", "cost_to_go") else None
-    return None if names is None else [f"state {state} ({name})" for state, name in enumerate(names)]
+    """How people call the rows of a field: states by their power, in blocks of the day by their hours."""
+    names = _state_names(result) if field in ("transitions", "block_transitions", "cost_to_go") else None
+    if names is None:
+        return None
+    called = [f"state {state} ({name})" for state, name in enumerate(names)]
+    if field != "block_transitions":
+        return called
+    return [f"{block}, {state}" for block in _block_names(result["states"]) for state in called]
 
 
 def _state_names(result: Mapping[str, Any]) -> list[str] | None:
@@ -77,6 +85,33 @@ def _step(result: Mapping[str, Any]) -> str:
     size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
     count = seconds // size
     return f"step of {count} {unit}{'' if count == 1 else 's'}"
+
+
+def _clock(states: Mapping[str, Any], step: int) -> str | None:
+    """What a clock shows at a step of the day, where that is known."""
+    if not {"day_begins", "step_seconds"} <= states.keys():
+        return None
+    hours, minutes, seconds = map(int, states["day_begins"].split(":"))
+    minute = (3600 * hours + 60 * minutes + seconds + step * states["step_seconds"]) // 60
+    return f"{minute // 60 % 24:02}:{minute % 60:02}"
+
+
+def _block_names(states: Mapping[str, Any]) -> list[str]:
+    """The hours of each block, or its steps."""
+    ends = [*states["blocks"][1:], states["day_steps"]]
+    return [
+        f"steps {first} to {end - 1}" if clock is None else f"{clock} to {_clock(states, end)}"
+        for first, end in zip(states["blocks"], ends, strict=True)
+        for clock in [_clock(states, first)]
+    ]
+
+
+def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[int]) -> dict[str, Any]:
+    """The layout of an axis of these steps, by the clock where it is known."""
+    states, first = result.get("states", {}), problem.get("first_step", 0)
+    shown = steps[:: max(1, -(-len(steps) // MOST_TICKS))]
+    clocks = [_clock(states, first + step) for step in shown]
+    return {} if None in clocks else {"xaxis": {"tickvals": shown, "ticktext": clocks}}
 
 
 def _power(result: Mapping[str, Any]) -> str:
@@ -144,6 +179,44 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     )
 
 
+def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
+    """float64[blocks, n, n], one frame a block."""
+    matrices, names = np.array(result["block_transitions"]), _block_names(result["states"])
+    noise = _noisy(result, "block_transitions", matrices.shape[0] * matrices.shape[1]).reshape(matrices.shape[:2])
+    drawn, blocks = _frames(np.where(noise[..., None], np.nan, matrices), names, _state_names(result))
+    says = " Rows that are left blank are mostly noise." if noise.any() else ""
+    rows = [
+        (names[block], *cell, "mostly noise" if noise[block, cell[0]] else "")
+        for block, matrix in enumerate(matrices)
+        for cell in largest(matrix)
+    ]
+    return Chart(
+        name="transitions",
+        title="Transitions without control, by block of the day",
+        caption="How likely a load moves from one state (row) to another (column) in a step that begins in the chosen "
+        f"hours, as released. Faint cells may be noise alone.{says}{noise_of(plan)}{blocks.says}",
+        figure=drawn,
+        table=Table.of(("block", "from", "to", "probability", "row"), rows),
+        control="Hours",
+    )
+
+
+def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tuple[Figure, Blocks]:
+    """A matrix for each frame, float64[frames, n, n], all in the same shades; NaN is left blank."""
+    most = min(BLOCKS, max(2, int((MAX_FRAME_NUMBERS / len(matrices)) ** 0.5)))
+    blocks = Blocks.of(matrices.shape[1], most=most, names=names)
+    frames = [blocks.moves(matrix) for matrix in matrices]
+    top = max((float(frame[np.isfinite(frame)].max(initial=0.0)) for frame in frames), default=0.0)
+    trace = heat(
+        frames[0], x=blocks.labels, y=blocks.labels, hover="from %{y} to %{x}: %{z}", title="probability", top=top
+    )
+    drawn = figure([trace], x="to state", y="from state", height=440, **matrix_axes())
+    drawn["frames"] = [
+        {"name": name, "data": [{"z": rounded(frame, 4)}]} for name, frame in zip(called, frames, strict=True)
+    ]
+    return drawn, blocks
+
+
 def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
     """What lies between both ends of a curve's interval."""
     low, high = ends
@@ -182,14 +255,24 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
         columns, extra = [*columns, "price"], [tariff]
+    of_day = (
+        "Each block of the day has its own transitions."
+        if "block_transitions" in result
+        else "These transitions are those of all hours together and know no time of day: without control a load goes "
+        "to its mean, and stays there (a public `day` of the dataset gives blocks of hours their own)."
+    )
     return Chart(
         name="load",
         title="Load with and without control",
         caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
-        "noise moves, it moves in both. These transitions are those of all hours together and know no time of day: "
-        f"without control a load goes to its mean, and stays there.{says}{noise_of(plan)}",
+        f"noise moves, it moves in both. {of_day}{says}{noise_of(plan)}",
         figure=figure(
-            traces, x=_step(result), y=f"expected power of a load{_power(result)}", hover="x unified", **more
+            traces,
+            x=_step(result),
+            y=f"expected power of a load{_power(result)}",
+            hover="x unified",
+            **more,
+            **_hours(problem, result, steps),
         ),
         table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
     )
@@ -198,23 +281,7 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
 def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
     """float64[T - 1, n, n], one frame a period; `names`: of the states."""
     periods = np.arange(len(policy)) if len(policy) <= MAX_PERIODS else thinned(len(policy), MAX_PERIODS) - 1
-    most = min(BLOCKS, max(2, int((MAX_FRAME_NUMBERS / len(periods)) ** 0.5)))
-    blocks = Blocks.of(policy.shape[1], most=most, names=names)
-    frames = [blocks.moves(policy[period]) for period in periods.tolist()]
-    top = max(float(frame.max()) for frame in frames)
-    trace = heat(
-        frames[0],
-        x=blocks.labels,
-        y=blocks.labels,
-        hover="from %{y} to %{x}: %{z}",
-        title="probability",
-        top=top,
-    )
-    drawn = figure([trace], x="to state", y="from state", height=440, **matrix_axes())
-    drawn["frames"] = [
-        {"name": str(period), "data": [{"z": rounded(frame, 4)}]}
-        for period, frame in zip(periods.tolist(), frames, strict=True)
-    ]
+    drawn, blocks = _frames(policy[periods], [str(period) for period in periods], names)
     stays = [float(np.trace(policy[period])) / policy.shape[1] for period in periods.tolist()]
     likely = policy.argmax(axis=2)
     rows = [

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.problems.contents import Progress
-from discreet.problems.dr_ensemble.dataset import Floats
+from discreet.problems.dr_ensemble.dataset import Floats, Ints
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.ensemble_outcomes import outcomes
 
@@ -19,7 +20,11 @@ SAMPLE_SEED = 20_201_114
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """utility: float64[T, n], money; power: float64[n]; discomfort_weight: gamma, in money."""
+    """utility: float64[T, n], money; power: float64[n]; discomfort_weight: gamma, in money.
+
+    Transitions are float64[n, n]; with `at`, int64[T - 1], float64[blocks, n, n], of which step t has that of block
+    `at[t]`. Policies other than the exact one know no blocks.
+    """
 
     utility: Floats
     power: Floats
@@ -27,12 +32,19 @@ class Control:
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
     concentration: float | None = None
     samples: int | None = None
+    at: Ints | None = None
+    blocks: int = 1
+
+    def start(self, visits: Floats) -> Floats:
+        """Where loads are at step 0, of how the time is spread over the states, in each block where there are any."""
+        first: Floats = visits if self.at is None else visits[..., self.at[0], :]
+        return first
 
     def solve(self, transitions: Floats, progress: Progress | None = None) -> lsmdp.Policy:
-        """The policy of transitions float64[n, n]."""
+        """The policy of these transitions."""
         gamma, k = self.discomfort_weight, self.concentration
         if self.policy == "exact":
-            return lsmdp.solve(transitions, self.utility, gamma, progress=progress)
+            return lsmdp.solve(transitions, self.utility, gamma, at=self.at, progress=progress)
         if self.policy != "average":
             kind, U = self.policy, self.utility
             return lsmdp.solve(transitions, U, gamma, weights=kind, concentration=k, progress=progress)
@@ -43,22 +55,31 @@ class Control:
         )
 
     def load(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
-        """Expected power float64[T] of a load that moves by a policy, or a matrix, from the distribution `start`."""
-        return lsmdp.expected_power(lsmdp.propagate(start, moves, len(self.utility)), self.power)
+        """Expected power float64[T] of a load that moves by a policy, or transitions, from the distribution `start`."""
+        return lsmdp.expected_power(self._spread(moves, start), self.power)
 
     def time(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
-        """float64[n]: of the steps that loads move in, the part that begins in each state."""
-        shares: Floats = lsmdp.propagate(start, moves, len(self.utility))[:-1].mean(axis=0)
-        return shares
+        """float64[rows]: of the steps that loads move in, the part that begins in each state, block by block."""
+        spread = self._spread(moves, start)[:-1]
+        if self.at is None:
+            shares: Floats = spread.mean(axis=0)
+            return shares
+        apart = np.zeros((self.blocks, spread.shape[1]))
+        np.add.at(apart, self.at, spread / len(spread))
+        return apart.ravel()
+
+    def first_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What is said of each row, of those that loads leave at step 0."""
+        return values if self.at is None else values.reshape(self.blocks, -1)[self.at[0]]
 
     def cost_to_go(self, policy: lsmdp.Policy, transitions: Floats) -> Floats:
         """Expected cost float64[n] from each state at step 0, discomfort included."""
-        cost: Floats = -lsmdp.evaluate(policy, transitions, self.utility, self.discomfort_weight)[0]
+        cost: Floats = -lsmdp.evaluate(policy, transitions, self.utility, self.discomfort_weight, at=self.at)[0]
         return cost
 
     def saving(self, transitions: Floats, cost_to_go: Floats, start: Floats) -> float:
         """What loads left alone cost more than that."""
-        alone = lsmdp.propagate(start, transitions, len(self.utility))
+        alone = self._spread(transitions, start)
         return float(-(alone * self.utility).sum() - start @ cost_to_go)
 
     def answer(self, transitions: Floats, policy: lsmdp.Policy, start: Floats) -> dict[str, Any]:
@@ -72,9 +93,15 @@ class Control:
         }
 
     def answers(self, matrices: Floats, start: Floats) -> dict[str, Floats]:
-        """The same of many matrices float64[B, n, n], from `start` float64[n] or [B, n]: an axis more in front."""
+        """The same of many transitions, from `start` float64[n] or [B, n]: an axis more in front."""
         if self.policy == "exact":
-            return vars(outcomes(matrices, self.utility, self.discomfort_weight, start, self.power))
-        starts = np.broadcast_to(start, matrices.shape[:2])
+            return vars(outcomes(matrices, self.utility, self.discomfort_weight, start, self.power, at=self.at))
+        starts = np.broadcast_to(start, (len(matrices), matrices.shape[-1]))
         each = [self.answer(matrix, self.solve(matrix), own) for matrix, own in zip(matrices, starts, strict=True)]
         return {name: np.array([one[name] for one in each]) for name in each[0]}
+
+    def _spread(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
+        """float64[T, n]: loads over the states at each step."""
+        if self.at is not None and not isinstance(moves, lsmdp.Policy):
+            moves = moves[self.at]
+        return lsmdp.propagate(start, moves, len(self.utility))

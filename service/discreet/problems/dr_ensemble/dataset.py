@@ -19,7 +19,6 @@ from discreet.problems.columns import (
     Issues,
     integer_columns,
     owner_column,
-    real_column,
     rearranged,
     record_order,
     starts_of,
@@ -27,6 +26,8 @@ from discreet.problems.columns import (
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows
 from discreet.problems.dr_ensemble import meters
+from discreet.problems.dr_ensemble.day import Day
+from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Meters, Reading
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 from discreet_client.meters import MeterRule
@@ -42,7 +43,6 @@ UNDECLARED_ROWS = 500_000
 """Most of a private content whose owner declares no bound: releases take the time of so many."""
 MAX_FIGURE = 1e12
 """Of power, price and utility: the costs of a whole horizon stay finite numbers."""
-SUM_TOLERANCE = 1e-9
 Probability = Annotated[Real, Field(gt=0, lt=1)]
 NO_RULE = "power becomes states by public `edges` and `meters`, which this dataset does not declare"
 
@@ -79,6 +79,11 @@ class DrEnsemblePublic(Frozen):
     meters: Meters | None = Field(
         default=None, description="How readings of meters become states, with `edges`; else contents hold states"
     )
+    day: Day | None = Field(
+        default=None,
+        description="Hours of the day that move by transition matrices of their own, from the same noise. Absent: one "
+        "matrix for all hours, by which a load that is left alone goes to its mean and stays there",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -93,6 +98,15 @@ class DrEnsemblePublic(Frozen):
             if self.participants is not None or self.steps is not None or self.max_rows is not None:
                 says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
                 raise FieldError("row_change", says)
+        if self.day is not None:
+            if self.row_change is not None:
+                raise FieldError("day", "is of trajectories; row_change is of a transition matrix")
+            if self.meters is not None and self.steps is None:
+                says = "needed with day and meters: without it a trajectory begins at the participant's first reading"
+                raise FieldError("steps", says)
+            if self.blocks * self.states > MAX_STATES:
+                says = f"{self.blocks} blocks of {self.states} states: at most {MAX_STATES} together"
+                raise FieldError("day/blocks", says)
         if self.edges is not None:
             if len(self.edges) != self.states + 1:
                 says = f"{self.states} states have {self.states + 1} edges; found {len(self.edges)}"
@@ -129,6 +143,30 @@ class DrEnsemblePublic(Frozen):
     def middles(self) -> Floats | None:
         """float64[n]: the power in the middle of each state's bin; None where states are no bins."""
         return None if self.edges is None else (np.array(self.edges[1:]) + np.array(self.edges[:-1])) / 2
+
+    @property
+    def blocks(self) -> int:
+        """How many transition matrices there are."""
+        return 1 if self.day is None else len(self.day.blocks)
+
+    @property
+    def cells(self) -> int:
+        """How many transitions are counted: those of the support, in each block."""
+        return self.blocks * int(self.mask().sum())
+
+    @property
+    def matrix(self) -> str:
+        """The field of a result that has the released transitions."""
+        return "transitions" if self.day is None else "block_transitions"
+
+    @property
+    def shares(self) -> Floats:
+        """float64[blocks]: the part of the moves that falls into each block."""
+        return np.ones(1) if self.day is None else self.day.shares(self.steps)
+
+    def widths(self) -> Ints:
+        """int64[blocks · n]: how many transitions leave each state, in each block."""
+        return np.tile(self.mask().sum(axis=1), self.blocks)
 
     def rule(self) -> MeterRule:
         """The rule by which readings become states."""
@@ -210,7 +248,7 @@ class DrEnsembleDataset(DatasetOfRows):
                 raise InvalidInput("a dataset with row_change holds transitions", pointer=f"/content/{given}")
             matrix = packed["transitions"]
             rows = np.split(matrix["values"], np.cumsum(matrix["size"])[:-1]) if matrix["size"].size else []
-            return _matrix_content(public, rows)
+            return matrix_content(public.mask(), public.min_probability or 0.0, rows)
         if "power" in packed:
             if public.meters is None:
                 raise InvalidInput(NO_RULE, pointer="/content/power")
@@ -274,7 +312,7 @@ class DrEnsembleDataset(DatasetOfRows):
         """Columns `participant, step, state` for trajectories; `from, to, probability` for a transition matrix;
         `participant, time, kw` for readings of meters."""
         if public.row_change is not None:
-            return _matrix_table(public, table)
+            return matrix_table(public.mask(), public.min_probability or 0.0, table)
         if {"time", "kw"} & set(table.column_names):
             if public.meters is None:
                 raise InvalidInput(NO_RULE, pointer="/content")
@@ -361,40 +399,3 @@ def _meter_content(public: DrEnsemblePublic, found: Sequences, participants: int
     if issues:
         raise InvalidInput(issues)
     return _canonical(found.states, found.start)
-
-
-def _matrix_content(public: DrEnsemblePublic, rows: Sequence[Sequence[float] | Floats]) -> Content:
-    prefix = "/content/transitions"
-    n = public.states
-    if len(rows) != n:
-        raise InvalidInput(f"{n} rows are needed, one a state; found {len(rows)}", pointer=prefix)
-    ragged = [FieldIssue(f"{prefix}/{row}", f"{n} entries are needed") for row in range(n) if len(rows[row]) != n]
-    if ragged:
-        raise InvalidInput(ragged[:MAX_ISSUES])
-    matrix = np.array(rows, dtype=np.float64)
-    mask = public.mask()
-    assert public.min_probability is not None
-    found = []
-    for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand"))
-    for origin, to in np.argwhere(mask & (matrix < public.min_probability))[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {public.min_probability}"))
-    for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
-        found.append(FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}"))
-    if found:
-        raise InvalidInput(found[:MAX_ISSUES])
-    return {"transitions": matrix}
-
-
-def _matrix_table(public: DrEnsemblePublic, table: pa.Table) -> Content:
-    n = public.states
-    columns = integer_columns(table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",))
-    probability = real_column(table, "probability", "/content")
-    cells = columns["from"] * n + columns["to"]
-    if np.unique(cells).size != cells.size:
-        raise InvalidInput("a transition stands twice", pointer="/content")
-    matrix = np.zeros((n, n))
-    matrix.ravel()[cells] = probability
-    if not np.isfinite(matrix).all():
-        raise InvalidInput("column 'probability' must hold finite numbers", pointer="/content")
-    return _matrix_content(public, matrix.tolist())

@@ -39,35 +39,39 @@ LAZY_STEPS = 1000
 
 
 class Estimate(ABC):
-    """What a release says of the transition matrix."""
+    """What a release says of the transition matrix; of a dataset with a `day` of the matrices of its blocks.
+
+    Matrices are float64[n, n] and visits float64[n] then, or float64[blocks, n, n] and float64[blocks, n]; rows are
+    counted block by block.
+    """
 
     public: DrEnsemblePublic
 
     @property
     @abstractmethod
     def transitions(self) -> Floats:
-        """The answer float64[n, n]: rows sum to 1."""
+        """The answer: rows sum to 1."""
 
     @property
     @abstractmethod
     def visits(self) -> Floats:
-        """float64[n]: how the time is spread over the states, `initial: "released"`."""
+        """How the time is spread over the states, in each block: `initial: "released"`."""
 
     @abstractmethod
     def draw(self, draws: int) -> tuple[Floats, Floats] | None:
-        """Matrices float64[draws, n, n] and visits float64[draws, n] that may lie behind the release, the same for the
-        same release. None where none can be had."""
+        """As many matrices and visits that may lie behind the release, an axis more in front, the same for the same
+        release. None where none can be had."""
 
     def bare(self) -> tuple[Floats, Floats]:
-        """The answer float64[n, n] and its visits float64[n] if no load ever made the moves that may be noise alone."""
+        """The answer and its visits if no load ever made the moves that may be noise alone."""
         return self.transitions, self.visits
 
     @abstractmethod
     def noise_dominates(self) -> NDArray[np.bool_]:
-        """bool[n]: the rows that are mostly noise."""
+        """bool[rows]: those that are mostly noise."""
 
     def row_noise(self) -> Floats:
-        """float64[n]: of each row, the deviation of its noise over its sum, at most 1."""
+        """float64[rows]: of each row, the deviation of its noise over its sum, at most 1."""
         return self.noise_dominates().astype(np.float64)
 
     @property
@@ -133,7 +137,7 @@ class NoisyCounts(Estimate):
 
     def bare(self) -> tuple[Floats, Floats]:
         """Without the counts below a deviation of their noise, in rows that have others."""
-        width = self.public.mask().sum(axis=1)
+        width = self.public.widths()
         kept = np.where(self.counts >= self.deviation, self.counts, 0.0)
         cells = np.where(np.repeat(self._row_sums(kept) > 0, width), kept, self.counts)
         return floored(self.public, cells), self._visits(cells)
@@ -144,7 +148,7 @@ class NoisyCounts(Estimate):
         return dominates
 
     def row_noise(self) -> Floats:
-        width, sums = self.public.mask().sum(axis=1), self._row_sums(self.counts)
+        width, sums = self.public.widths(), self._row_sums(self.counts)
         part: Floats = np.minimum(self.deviation * np.sqrt(width) / np.maximum(sums, 1e-300), 1.0)
         return np.where(width > 1, part, 0.0)
 
@@ -157,12 +161,14 @@ class NoisyCounts(Estimate):
         return float(self.counts.size * self.deviation / 2**0.5 / max(self.counts.sum(), 1e-300))
 
     def _row_sums(self, cells: Floats) -> Floats:
-        width = self.public.mask().sum(axis=1)
+        width = self.public.widths()
         sums: Floats = np.add.reduceat(cells, np.cumsum(width) - width, axis=-1)
         return sums
 
     def _visits(self, cells: Floats) -> Floats:
         sums = self._row_sums(cells)
+        if self.public.day is not None:
+            sums = sums.reshape(*cells.shape[:-1], self.public.blocks, self.public.states)
         total = sums.sum(axis=-1, keepdims=True)
         return np.where(total > 0, sums / np.where(total > 0, total, 1.0), 1 / self.public.states)
 
@@ -228,7 +234,7 @@ def distance_groups(public: DrEnsemblePublic) -> Ints:
     """int64[cells]: 1 for moves between states that are no neighbours, which may hardly ever be made, else 0; all are 0
     where they are few, as two priors would fit what is noise."""
     origin, to = np.nonzero(public.mask())
-    far = (np.abs(to - origin) > NEAR).astype(np.int64)
+    far = np.tile((np.abs(to - origin) > NEAR).astype(np.int64), public.blocks)
     return far if min(far.sum(), (1 - far).sum()) >= LEAST_GROUP else np.zeros_like(far)
 
 
@@ -246,18 +252,19 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
     weights = np.zeros((public.states, origin.size))
     weights[origin, np.arange(origin.size)] += 1
     weights[to, np.arange(origin.size)] -= 1
-    weights = weights[:-1]  # they sum to 0
+    weights = np.tile(weights[:-1], public.blocks)  # they sum to 0; what comes in one block may leave in another
     deviation = participants / (public.steps - 1) / 2**0.5
     return Known(weights, np.zeros(len(weights)), np.full(len(weights), deviation))
 
 
 def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
-    """Transition matrices float64[..., n, n] of nonnegative cells float64[..., cells]: rows sum to 1, and no entry of
-    the support is below the floor (`min_probability`, else 0.001 and at most a tenth of the row in all); a row without
-    mass is uniform."""
+    """Transition matrices float64[..., n, n], with a `day` float64[..., blocks, n, n], of nonnegative cells
+    float64[..., cells]: rows sum to 1, and no entry of the support is below the floor (`min_probability`, else 0.001
+    and at most a tenth of the row in all); a row without mass is uniform."""
     mask = public.mask()
-    matrix = np.zeros((*cells.shape[:-1], *mask.shape))
-    matrix[..., mask] = cells
+    shape = (*cells.shape[:-1], *(() if public.day is None else (public.blocks,)))
+    matrix = np.zeros((*shape, *mask.shape))
+    matrix[..., mask] = cells.reshape(*shape, -1)
     width = mask.sum(axis=1)
     floor = np.minimum(public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width)
     mass = matrix.sum(axis=-1, keepdims=True)

@@ -13,6 +13,8 @@ from discreet.problems.numbers import Budget, Privacy
 HOURS = 24
 MOST_CELLS = 1_000_000
 """Of the policy of an example: steps times transitions."""
+DAY = {"steps": 3, "blocks": [0, 2]}
+EXACT = {"policy": "exact", "concentration": None, "samples": None}
 PRIORS = (0, 1, 10, 100, 1000)
 
 
@@ -63,7 +65,7 @@ def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """One participant more, replaced, or beyond the clip; two entries of one row moved."""
+    """One participant more, in blocks of the day too, replaced, or beyond the clip; two entries of one row moved."""
     fields = {**kind.example()["problem"], "dataset": "example"}
     still, moving = [0] * 5, [1] * 5
     others = [[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
@@ -73,6 +75,15 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
     sampled, known = {**average, "samples": 2}, {"participants": 3}
     for name, extra, left, right, delta, policy in (
         ("participant added", {"steps": 5}, others, [*others, moving], 0, {}),
+        ("participant added, in blocks", {"steps": 5, "day": DAY}, others, [*others, moving], 0, EXACT),
+        (
+            "participant replaced, in blocks, clipped",
+            {**known, "day": DAY},
+            [*others, still],
+            [*others, moving],
+            10**13,
+            EXACT,
+        ),
         ("participant of any length added", {}, others, [*others, moving[:3]], 0, {}),
         ("participant replaced", {"steps": 5, **known}, [*others, still], [*others, moving], 0, average),
         ("participant added, clipped", {"steps": 5}, others, [*others, moving], 10**13, {}),
@@ -117,6 +128,7 @@ def otherwise(problem: Any, public: DrEnsemblePublic) -> dict[str, dict[str, Any
         "utility": {"price": None, "utility": [[float(state) for state in range(states)]] * 3},
         "discomfort_weight": {"discomfort_weight": 2 * problem.discomfort_weight},
         "initial": {"initial": "released" if problem.initial != "released" else [1 / states] * states},
+        "first_step": {"first_step": problem.first_step + 1},
         "method": {"method": "dirichlet" if public.row_change is None else "counts"},
         "policy": taylor,
         "concentration": {**taylor, "concentration": 30},

@@ -15,9 +15,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if "saving" in result:
         after = " for each load against no control, discomfort deducted"
         found.append(headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after))
-    noise, states = only_noise(result, "transitions")
+    noise, states = only_noise(result, "block_transitions" if "block_transitions" in result else "transitions")
     if noise:
-        found.append(Headline("How loads move from ", f"{noise:,} of {counted(states, 'state')}", " on is only noise"))
+        what = counted(states, "state") if "transitions" in result else f"{states:,} states in blocks of the day"
+        counts = f"{noise:,} of {what}"
+        found.append(Headline("How loads move from ", counts, " on is only noise"))
     if {"achieved_saving", "true_saving"} <= result.keys():
         best = f", where the best policy would save {figure(result, 'true_saving')} (simulation)"
         found.append(Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best))

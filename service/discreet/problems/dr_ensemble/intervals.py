@@ -41,15 +41,18 @@ def uncertainty(
     draws; none of costs, loads and savings that rely on rows of noise.
     """
     rows = estimate.noise_dominates()
-    start = estimate.visits if initial is None else initial
-    shares = [start, *(control.time(moves, start) for moves in (estimate.transitions, policy))]
-    relied = bool(max(share[rows].sum() for share in shares) > MOST_RELIED)
-    noise = float(max(share @ estimate.row_noise() for share in shares))
+    start = control.start(estimate.visits) if initial is None else initial
+    first, widths = control.first_rows(rows).astype(bool), estimate.row_noise()
+    times = [control.time(moves, start) for moves in (estimate.transitions, policy)]
+    relied = max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
+    noise = max(float(start @ control.first_rows(widths)), *(float(time @ widths) for time in times))
+    matrix = estimate.public.matrix
     said = Uncertainty(
         level=LEVEL,
         values={},
         noise_dominates={
-            **{name: rows.tolist() for name in ("transitions", "cost_to_go")},
+            matrix: rows.tolist(),
+            "cost_to_go": first.tolist(),
             **dict.fromkeys(("expected_power", "saving"), relied),
         },
         mostly_noise=estimate.mostly_noise,
@@ -59,16 +62,19 @@ def uncertainty(
     if drawn is None:
         return said
     matrices, visits = drawn
-    found = {"transitions": matrices, **control.answers(matrices, visits if initial is None else initial)}
+    begun = control.start(visits) if initial is None else initial
+    found = {matrix: matrices, **control.answers(matrices, begun)}
     bare, seen = estimate.bare()
-    moved: dict[str, Any] = control.answer(bare, control.solve(bare), seen if initial is None else initial)
+    moved: dict[str, Any] = control.answer(
+        bare, control.solve(bare), control.start(seen) if initial is None else initial
+    )
     stretch = STRETCH[0] + max(STRETCH[1] * estimate.share, noise)
     for name, values in found.items():
         if said["noise_dominates"].get(name) is not True:
             exact = np.asarray(answer[name])
             said["values"][name] = _interval(values, exact, stretch, np.asarray(moved.get(name, exact)) - exact)
     cost = said["values"]["cost_to_go"]
-    for state in np.flatnonzero(rows).tolist():
+    for state in np.flatnonzero(first).tolist():
         cost["lower"][state] = cost["upper"][state] = None
     return said
 
@@ -76,7 +82,7 @@ def uncertainty(
 def draws_of(control: Control) -> int:
     """How many draws a problem of this size gets."""
     horizon, states = control.utility.shape
-    draws: int = min(DRAWS, MOST_NUMBERS // (states * max(states, horizon)))
+    draws: int = min(DRAWS, MOST_NUMBERS // (states * max(control.blocks * states, horizon)))
     if control.policy == "exact":
         return draws
     return 0 if control.samples else min(draws, MOST_STEPS // horizon)

@@ -13,34 +13,38 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import Field
 
-from discreet.errors import FieldIssue, InvalidInput
+from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.dr_ensemble import estimates, examples, intervals
-from discreet.problems.dr_ensemble.advice import CLIPS, MODEL, Clip, clip_advice, clips, expectations, row_advice
+from discreet.problems.dr_ensemble.advice import (
+    CLIPS,
+    MODEL,
+    Clip,
+    clip_advice,
+    clips,
+    day_advice,
+    expectations,
+    row_advice,
+)
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import (
-    MAX_FIGURE,
     MAX_STATES,
-    SUM_TOLERANCE,
     DrEnsembleDataset,
     DrEnsemblePublic,
-    Floats,
     Ints,
 )
+from discreet.problems.dr_ensemble.fitting import issues
 from discreet.problems.dr_ensemble.measurements import tariff_utility
 from discreet.problems.dr_ensemble.noise import counts_event, dirichlet_event, grid_of
-from discreet.problems.dr_ensemble.result import DrEnsembleResult, States
+from discreet.problems.dr_ensemble.result import DrEnsembleResult, matrix_rows, policy_rows, states_of
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
-from discreet.problems.numbers import CLIP, Budget, Flag, Real
+from discreet.problems.numbers import CLIP, Budget, Count, Flag, Real
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
@@ -48,10 +52,11 @@ from discreet.problems.synthesis import Synthesis
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.transition_counts import transition_sums
 
-MAX_POLICY_CELLS = 20_000_000
-
 Numbers = Annotated[tuple[Real, ...], InPieces()]
 Spread = Annotated[tuple[Annotated[Real, Field(ge=0, le=1)], ...], InPieces(max_length=MAX_STATES)]
+
+ONE_MATRIX = ("policy", "concentration", "samples")
+"""Fields of policies that know no blocks of a day."""
 
 
 class DrEnsemble(ProblemOnData):
@@ -74,15 +79,13 @@ class DrEnsemble(ProblemOnData):
         "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "
         "own in their place."
     )
-    shape: ClassVar[tuple[str, ...]] = ("states", "support")
+    shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
     model: ClassVar[str] = MODEL
-    asked_again: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            *("discomfort_weight", "price", "policy", "concentration", "samples"),
-            *("power", "utility", "initial", "uncertainty"),
-        ),
-        ALWAYS,
-    )
+    asked_again: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("discomfort_weight", "price", "power", "utility", "initial", "uncertainty"), ALWAYS),
+        **dict.fromkeys(ONE_MATRIX, "where the dataset has no `day`"),
+        "first_step": "where the dataset has a `day`",
+    }
     in_proportion: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
 
     kind: Literal["dr_ensemble"]
@@ -109,6 +112,11 @@ class DrEnsemble(ProblemOnData):
     initial: Spread | Literal["released"] = Field(
         description="How the loads are spread over the states at step 0, chosen without looking at the data; or as the "
         "release says that their time is"
+    )
+    first_step: Count = Field(
+        default=0,
+        description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the "
+        "evening",
     )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
@@ -145,6 +153,9 @@ class DrEnsemble(ProblemOnData):
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
 
+    def free(self, public: DrEnsemblePublic) -> frozenset[str]:
+        return super().free(public) | (set(ONE_MATRIX) if public.day is None else {"first_step"})
+
     def otherwise(self, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
 
@@ -155,14 +166,15 @@ class DrEnsemble(ProblemOnData):
             advice.append(MODEL)
         if plan.parameters["method"] == "counts":
             advice.append(row_advice(public, plan.noise[0].standard_deviation))
+        if public.day is not None:
+            advice.append(day_advice(public))
         return plan.model_copy(update={"advice": (*advice, *plan.advice)})
 
     def draft(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
         method = "counts" if public.row_change is None else "dirichlet"
-        if issues := self._issues(public, method):
-            raise InvalidInput(issues)
-        mask = public.mask()
-        cells = int(mask.sum())
+        if found := issues(self, public, method):
+            raise InvalidInput(found)
+        cells = public.cells
         clip, tried = None, list[Clip]()
         try:
             if method == "counts":
@@ -176,7 +188,7 @@ class DrEnsemble(ProblemOnData):
             if method == "dirichlet":
                 says += ", or a `prior`: without one, a row's draw loses more than epsilon however much noise it has"
             raise InvalidInput(says, pointer=pointer) from None
-        horizon, grid = self._horizon(), grid_of(public, clip)
+        horizon, grid = self.horizon, grid_of(public, clip)
         return Plan.priced(
             [event],
             noise=(NoiseSummary.of(event, quantity, grid if method == "counts" else 1.0),),
@@ -186,7 +198,11 @@ class DrEnsemble(ProblemOnData):
                 # Cells are looked up at random: the more there are, the farther away they lie.
                 work=public.most_rows * (20e-9 + 80e-9 * min(1.0, cells / 1e5)) if method == "counts" else 0.0,
                 content_bytes=12.0 * public.most_rows if method == "counts" else 8.0 * public.states**2,
-                memory_bytes=(1 << 28) + 64 * horizon * public.states + 100 * cells + 40 * (horizon - 1) * cells,
+                memory_bytes=(1 << 28)
+                + 64 * horizon * public.states
+                + 100 * cells
+                + 40 * (horizon - 1) * cells // public.blocks
+                + (16 * (public.blocks * public.states) ** 2 if public.day else 0),
                 steps=self.samples or horizon - 1,
             ),
             unit=public.unit,
@@ -246,7 +262,7 @@ class DrEnsemble(ProblemOnData):
         (event,) = plan.events
         mask = public.mask()
         if plan.parameters["method"] == "counts":
-            sums = _sums(mask, content, plan.parameters["grid"], self._bound(plan))
+            sums = _sums(public, content, plan.parameters["grid"], self._bound(plan))
             return {"counts": noise.add(event, sums)}
         rows = event.scale * content["transitions"] + self.prior
         drawn = np.ones(mask.shape)
@@ -258,39 +274,40 @@ class DrEnsemble(ProblemOnData):
         """The transition matrix that no noise was added to."""
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
-        return {"true_counts": _sums(public.mask(), content, plan.parameters["grid"], self._bound(plan))}
+        return {"true_counts": _sums(public, content, plan.parameters["grid"], self._bound(plan))}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())
 
     def finish(self, public: DrEnsemblePublic, plan: Plan, released: Released, progress: Progress) -> Result:
-        mask, control, horizon = public.mask(), self.control(public, plan), self._horizon()
+        mask, control, horizon = public.mask(), self.control(public, plan), self.horizon
         estimate = estimates.estimated(public, plan, released)
         transitions = estimate.transitions
         policy = control.solve(transitions, progress)
         initial = None if self.initial == "released" else np.array(self.initial)
-        answer = control.answer(transitions, policy, estimate.visits if initial is None else initial)
+        answer = control.answer(transitions, policy, control.start(estimate.visits) if initial is None else initial)
         values = {
-            "transitions": Output(
-                transitions.tolist, numbers=transitions.size, table=lambda: _matrix_rows(transitions, mask)
+            public.matrix: Output(
+                transitions.tolist, numbers=transitions.size, table=lambda: matrix_rows(transitions, mask)
             ),
             "policy": Output(
                 lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
-                numbers=(horizon - 1) * transitions.size,
-                table=lambda: _policy_rows(policy, mask, horizon - 1),
+                numbers=(horizon - 1) * mask.size,
+                table=lambda: policy_rows(policy, mask, horizon - 1),
             ),
-            "states": _states(public, control.power),
+            "states": states_of(public, control),
             **answer,
         }
         if self.uncertainty:
-            answer["transitions"] = transitions
+            answer[public.matrix] = transitions
             values["uncertainty"] = intervals.uncertainty(control, estimate, policy, initial, answer)
         if {"true_counts", "true_transitions"} & released.keys():
             unnoised = estimates.unnoised(public, plan, released)
-            true, start = unnoised.transitions, unnoised.visits if initial is None else initial
+            true = unnoised.transitions
+            start = control.start(unnoised.visits) if initial is None else initial
             exact = replace(control, policy="exact")
             best = exact.answer(true, exact.solve(true), start)
-            cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight)
+            cost = lsmdp.cost_of_privacy(policy, true, control.utility, self.discomfort_weight, at=control.at)
             values |= {
                 "cost_of_privacy": cost,
                 **{f"true_{name}": best[name] for name in ("expected_power", "default_power", "saving")},
@@ -315,79 +332,25 @@ class DrEnsemble(ProblemOnData):
             policy=self.policy,
             concentration=self.concentration or plan.parameters["concentration"],
             samples=self.samples,
+            at=None if public.day is None else public.day.block_of(self.first_step + np.arange(self.horizon - 1)),
+            blocks=public.blocks,
         )
 
-    def _horizon(self) -> int:
+    @property
+    def horizon(self) -> int:
+        """T, the number of steps."""
         return len(self.utility if self.utility is not None else self.price or ())
 
-    def _issues(self, public: DrEnsemblePublic, method: str) -> list[FieldIssue]:
-        """What keeps this from being a problem on the dataset's states."""
-        n = public.states
-        found = []
-        if (self.price is None) == (self.utility is None):
-            found.append(FieldIssue("/problem/price", "either price or utility is needed"))
-        if self.method not in ("auto", method):
-            holds = "trajectories" if method == "counts" else "a transition matrix"
-            found.append(FieldIssue("/problem/method", f"the dataset holds {holds}, which {method} is for"))
-        if self.power is None and public.edges is None:
-            found.append(FieldIssue("/problem/power", "needed: the dataset declares no `edges` that would say it"))
-        given = {} if self.power is None else {"power": self.power}
-        given |= {} if self.initial == "released" else {"initial": self.initial}
-        for name, values in given.items():
-            if len(values) != n:
-                found.append(FieldIssue(f"/problem/{name}", f"the dataset has {n} states; found {len(values)} numbers"))
-        for step, row in enumerate(self.utility or ()):
-            if len(row) != n and len(found) < MAX_ISSUES:
-                found.append(FieldIssue(f"/problem/utility/{step}", f"the dataset has {n} states; found {len(row)}"))
-        utility = tuple(figure for row in self.utility or () for figure in row)
-        for name, values in (("power", self.power or ()), ("price", self.price or ()), ("utility", utility)):
-            if max(map(abs, values), default=0) > MAX_FIGURE:
-                found.append(FieldIssue(f"/problem/{name}", f"figures are at most {MAX_FIGURE:g} large"))
-        if abs((total := sum(given.get("initial", (1.0,)))) - 1) > SUM_TOLERANCE:
-            found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {total:.12g}"))
-        if method == "counts" and self.policy != "exact" and self.concentration is None:
-            found.append(FieldIssue("/problem/concentration", f"the {self.policy} policy needs it; counts has no k"))
-        if self.samples is not None and self.policy != "average":
-            found.append(FieldIssue("/problem/samples", "for the average policy only"))
-        for name, stands, other in (("clip", self.clip is not None, "dirichlet"), ("prior", self.prior > 0, "counts")):
-            if stands and method == other:
-                found.append(FieldIssue(f"/problem/{name}", f"means nothing to the method {method}"))
-        size = (self._horizon() - 1) * int(public.mask().sum())
-        if size > MAX_POLICY_CELLS:
-            says = f"a policy of {size} transitions; at most {MAX_POLICY_CELLS}: fewer steps or a smaller support"
-            found.append(FieldIssue("/problem/price" if self.utility is None else "/problem/utility", says))
-        return found
 
-
-def _sums(mask: NDArray[np.bool_], content: Content, grid: int, clip: float | None) -> Ints:
-    cell_of = np.full(mask.shape, -1, dtype=np.int64)
-    cell_of[mask] = np.arange(mask.sum())
-    return transition_sums(content["states"], content["start"], cell_of, int(mask.sum()), grid, clip or 1.0)
-
-
-def _states(public: DrEnsemblePublic, power: Floats) -> States:
-    """What tells a reader of the result alone what its states and steps are."""
-    said = States(power=power.tolist())
-    if public.edges is not None:
-        said["edges"] = list(public.edges)
-    if public.meters is not None:
-        said["step_seconds"] = public.meters.interval_seconds
-    return said
-
-
-def _matrix_rows(matrix: Floats, mask: NDArray[np.bool_]) -> pa.Table:
-    origin, to = np.nonzero(mask)
-    return pa.table({"from": origin, "to": to, "probability": matrix[origin, to]})
-
-
-def _policy_rows(policy: lsmdp.Policy, mask: NDArray[np.bool_], steps: int) -> pa.Table:
-    """One row a step and transition of the support."""
-    origin, to = (axis.astype(np.int32) for axis in np.nonzero(mask))
-    return pa.table(
-        {
-            "step": np.repeat(np.arange(steps, dtype=np.int32), origin.size),
-            "from": np.tile(origin, steps),
-            "to": np.tile(to, steps),
-            "probability": np.concatenate([policy.at(step)[origin, to] for step in range(steps)]),
-        }
-    )
+def _sums(public: DrEnsemblePublic, content: Content, grid: int, clip: float | None) -> Ints:
+    """Of a dataset with a `day` the transitions of each block are cells of their own: a state is counted as another one
+    in each block, so a participant's histogram is spread over more cells, and sums to 1 as before."""
+    mask, states, start = public.mask(), content["states"], content["start"]
+    if public.day is not None:
+        step = np.arange(states.size) - np.repeat(start[:-1], np.diff(start))
+        states = states + public.states * public.day.block_of(step)
+    cell_of = np.full((public.blocks, public.states, public.blocks, public.states), -1, dtype=np.int64)
+    # Whatever block the step that it leads to is in, a transition belongs to that of the step that it leaves.
+    cell_of.transpose(2, 0, 1, 3)[:, :, mask] = np.arange(public.cells).reshape(public.blocks, -1)
+    flat = cell_of.reshape(public.blocks * public.states, -1)
+    return transition_sums(states, start, flat, public.cells, grid, clip or 1.0)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
+from discreet.problems.dr_ensemble.control import Control
+from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
 from discreet.problems.results import SummedFields, shown
+from discreet.solvers.control.control_policies import Policy
 
 POWER = "the unit of power of the states"
 MONEY = "the money of `price` or `utility`"
@@ -22,6 +28,11 @@ class States(TypedDict):
         list[float], Field(description="Of each state: as asked, or the middle of its bin", json_schema_extra=UNIT)
     ]
     edges: NotRequired[Annotated[list[float], Field(description="State s is edges[s] <= kW < edges[s + 1]")]]
+    blocks: NotRequired[Annotated[list[int], Field(description="At which step of the day each block begins")]]
+    day_steps: NotRequired[Annotated[int, Field(description="Steps of a day, after which blocks begin again")]]
+    day_begins: NotRequired[
+        Annotated[str, Field(description="When step 0 of a day is, by the clock of `meters.start`")]
+    ]
     step_seconds: NotRequired[Annotated[int, Field(description="How long a step is, where states are of meters")]]
 
 
@@ -33,6 +44,13 @@ class DrEnsembleResult(SummedFields, total=False):
     transitions: Annotated[
         list[list[float]],
         shown("The released default transition matrix P[from][to]; rows sum to 1", table=("from", "to", "probability")),
+    ]
+    block_transitions: Annotated[
+        list[list[list[float]]],
+        shown(
+            "In place of `transitions` where the dataset has a `day`: [block][from][to]",
+            table=("block", "from", "to", "probability"),
+        ),
     ]
     policy: Annotated[
         list[list[list[float]]],
@@ -86,3 +104,47 @@ class DrEnsembleResult(SummedFields, total=False):
     achieved_saving: Annotated[
         float, shown("What the released policy saves where the true matrix holds; of simulations", unit=MONEY)
     ]
+
+
+def states_of(public: DrEnsemblePublic, control: Control) -> States:
+    """What tells a reader of the result alone what its states and steps are."""
+    said = States(power=control.power.tolist())
+    if public.edges is not None:
+        said["edges"] = list(public.edges)
+    if public.meters is not None:
+        said["step_seconds"] = public.meters.interval_seconds
+    if public.day is not None:
+        said["blocks"] = list(public.day.blocks)
+        said["day_steps"] = public.day.steps
+        if public.meters is not None:
+            said["day_begins"] = public.meters.start.strftime("%H:%M:%S")
+    return said
+
+
+def matrix_rows(matrix: Floats, mask: NDArray[np.bool_]) -> pa.Table:
+    """One row a transition of the support; of matrices float64[blocks, n, n] one in each block."""
+    origin, to = np.nonzero(mask)
+    if matrix.ndim == 2:
+        return pa.table({"from": origin, "to": to, "probability": matrix[origin, to]})
+    blocks = len(matrix)
+    return pa.table(
+        {
+            "block": np.repeat(np.arange(blocks), origin.size),
+            "from": np.tile(origin, blocks),
+            "to": np.tile(to, blocks),
+            "probability": matrix[:, origin, to].ravel(),
+        }
+    )
+
+
+def policy_rows(policy: Policy, mask: NDArray[np.bool_], steps: int) -> pa.Table:
+    """One row a step and transition of the support."""
+    origin, to = (axis.astype(np.int32) for axis in np.nonzero(mask))
+    return pa.table(
+        {
+            "step": np.repeat(np.arange(steps, dtype=np.int32), origin.size),
+            "from": np.tile(origin, steps),
+            "to": np.tile(to, steps),
+            "probability": np.concatenate([policy.at(step)[origin, to] for step in range(steps)]),
+        }
+    )

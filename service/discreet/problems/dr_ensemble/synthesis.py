@@ -29,13 +29,14 @@ def columns(
     """Columns of an upload; around a release loads begin and move as it says."""
     mask = public.mask()
     if around is None:
-        weights = np.where(mask, generator.exponential(1.0, mask.shape) + STAYING * np.eye(public.states), 0.0)
+        shape = mask.shape if public.day is None else (public.blocks, *mask.shape)
+        weights = np.where(mask, generator.exponential(1.0, shape) + STAYING * np.eye(public.states), 0.0)
     else:
         weights = around["transitions"]
         people = around.get("participants")
         if units is None and people is not None:
             units = max(2, min(round(float(people)), MOST_ROWS // (public.steps or STEPS)))
-    matrix = weights / weights.sum(axis=1, keepdims=True)
+    matrix = weights / weights.sum(axis=-1, keepdims=True)
     if public.row_change is not None:
         floor = public.min_probability or 0.0
         left = 1.0 - floor * mask.sum(axis=1, keepdims=True)
@@ -43,13 +44,16 @@ def columns(
         return {"from": origin, "to": to, "probability": (np.where(mask, floor, 0.0) + left * matrix).ravel()}
     count, steps = max(2, units or UNITS), public.steps or STEPS
     states = np.empty((count, steps), dtype=np.int64)
-    start = None if around is None else around["visits"] / around["visits"].sum()
+    start = None if around is None else around["visits"] / around["visits"].sum(axis=-1, keepdims=True)
+    if start is not None and public.day is not None:
+        start = start[0]
+    block = np.zeros(steps, dtype=np.int64) if public.day is None else public.day.block_of(np.arange(steps))
     states[:, 0] = generator.choice(public.states, count, p=start)
-    sums = np.cumsum(matrix, axis=1)
+    sums = np.cumsum(matrix, axis=-1).reshape(-1, public.states, public.states)
     possible = np.where(mask, np.arange(public.states), -1).max(axis=1)  # rounding ends in the last that may be
     for step in range(1, steps):
         before = states[:, step - 1]
-        drawn = (generator.random(count)[:, None] >= sums[before]).sum(axis=1)
+        drawn = (generator.random(count)[:, None] >= sums[block[step - 1], before]).sum(axis=1)
         states[:, step] = np.minimum(drawn, possible[before])
     participant, step_of = np.indices(states.shape)
     return {"participant": participant.ravel(), "step": step_of.ravel(), "state": states.ravel()}

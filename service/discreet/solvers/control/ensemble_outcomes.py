@@ -15,6 +15,7 @@ from discreet.solvers.control.control_policies import LEAST_SUM
 from discreet.solvers.control.linearly_solvable_mdp import solve_many
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -32,24 +33,30 @@ class Outcomes:
 
 
 def outcomes(
-    transitions: Floats, utility: Floats, discomfort_weight: float, initial: Floats, power: Floats
+    transitions: Floats,
+    utility: Floats,
+    discomfort_weight: float,
+    initial: Floats,
+    power: Floats,
+    *,
+    at: Ints | None = None,
 ) -> Outcomes:
     """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and power float64[n].
 
-    Errors as `solve`.
+    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. Errors as `solve`.
     """
     P, U = np.asarray(transitions, dtype=np.float64), np.asarray(utility, dtype=np.float64)
-    policies = solve_many(P, U, discomfort_weight)
+    policies = solve_many(P, U, discomfort_weight, at=at)
     relative = np.array([policy.relative for policy in policies])
     cost_to_go = -discomfort_weight * np.array([policy.relative[0] + policy.level[0] for policy in policies])
     start = np.broadcast_to(np.asarray(initial, dtype=np.float64), (len(P), P.shape[-1]))
     default, controlled = np.empty((len(U), *start.shape)), np.empty((len(U), *start.shape))
     default[0] = controlled[0] = start
     for t in range(len(U) - 1):
-        z = np.exp(relative[:, t + 1])
-        sums = np.matmul(P, z[:, :, None])[:, :, 0]
-        default[t + 1] = np.matmul(default[t][:, None], P)[:, 0]
-        controlled[t + 1] = np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], P)[:, 0] * z
+        z, moves = np.exp(relative[:, t + 1]), P if at is None else P[:, at[t]]
+        sums = np.matmul(moves, z[:, :, None])[:, :, 0]
+        default[t + 1] = np.matmul(default[t][:, None], moves)[:, 0]
+        controlled[t + 1] = np.matmul((controlled[t] / np.maximum(sums, LEAST_SUM))[:, None], moves)[:, 0] * z
         for draw in np.flatnonzero((sums < LEAST_SUM).any(axis=1)).tolist():
             controlled[t + 1, draw] = controlled[t, draw] @ policies[draw].at(t)
     cost = -np.einsum("tbn,tn->b", default, U)

@@ -30,6 +30,7 @@ from scipy.special import digamma
 from discreet.solvers.control.control_policies import (
     LEAST_SUM,
     AveragePolicy,
+    ChangingPolicy,
     DesirabilityPolicy,
     Floats,
     Ints,
@@ -42,6 +43,7 @@ from discreet.solvers.control.control_policies import (
 from discreet.solvers.errors import InvalidArgument
 
 __all__ = [
+    "ChangingPolicy",
     "DesirabilityPolicy",
     "Policy",
     "Weights",
@@ -95,16 +97,23 @@ def solve(
     *,
     weights: Weights = "exact",
     concentration: float | None = None,
+    at: Ints | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> DesirabilityPolicy:
+) -> DesirabilityPolicy | ChangingPolicy:
     """The best policy of transitions P: float64[n, n], utility U: float64[T, n] and gamma = `discomfort_weight` > 0.
+
+    With `at`, int64[T - 1], loads move by matrices that take turns, P: float64[K, n, n], at step t by `P[at[t]]`.
 
     With Taylor or digamma weights, the best against a discomfort that is an expectation over Dir(k P), k =
     `concentration`. Calls `progress(step, T - 1)` after each step. InvalidArgument for rows that are no distributions,
     a utility that is not finite or of another shape, T = 0 and gamma <= 0.
     """
-    P, U = _transitions(transitions), _utility(utility)
-    return solve_many(P, U, discomfort_weight, weights=weights, concentration=concentration, progress=progress)[0]
+    P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
+    if at is not None:
+        P = P[None]
+    return solve_many(P, U, discomfort_weight, weights=weights, concentration=concentration, at=at, progress=progress)[
+        0
+    ]
 
 
 def solve_many(
@@ -114,26 +123,36 @@ def solve_many(
     *,
     weights: Weights = "exact",
     concentration: float | None = None,
+    at: Ints | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[DesirabilityPolicy, ...]:
-    """As `solve`, for B problems: transitions float64[B, n, n] or [n, n], utility float64[B, T, n] or [T, n].
+) -> tuple[DesirabilityPolicy | ChangingPolicy, ...]:
+    """As `solve`, for B problems: transitions float64[B, n, n] or [n, n], utility float64[B, T, n] or [T, n]; with
+    `at` transitions float64[B, K, n, n].
 
     What is given once is shared by all. Matrices of different support are solved on the union of their supports.
     """
-    P, U = _transitions(transitions, 3), _utility(utility, 3)
+    P, U = _transitions(transitions, 3 if at is None else 4), _utility(utility, 3)
     if not 0 < discomfort_weight < np.inf:
         raise InvalidArgument(f"the discomfort weight must be positive, not {discomfort_weight}")
-    P, U = P if P.ndim == 3 else P[None], U if U.ndim == 3 else U[None]
+    P, U = P if P.ndim >= 3 else P[None], U if U.ndim == 3 else U[None]
+    if at is None:
+        P = P[:, None]
+    elif P.ndim != 4 or at.shape != (U.shape[1] - 1,) or not ((at >= 0) & (at < P.shape[1])).all():
+        raise InvalidArgument(f"each of {U.shape[1] - 1} steps needs one of the matrices of {P.shape}")
     if P.shape[-1] != U.shape[-1]:
         raise InvalidArgument(f"utility is of {U.shape[-1]} states, the transitions of {P.shape[-1]}")
     if len(P) != len(U) and 1 not in (len(P), len(U)):
         raise InvalidArgument(f"{len(P)} transition matrices do not go with {len(U)} utilities")
-    support = Support.of(np.any(P > 0, axis=0))
+    support = Support.of(np.any(P > 0, axis=(0, 1)))
     log_weight = support.gather(log_weights(P, weights, concentration))
-    relative, level = _log_desirabilities(support, log_weight, U / discomfort_weight, progress)
-    return tuple(
-        DesirabilityPolicy(support, log_weight[min(i, len(P) - 1)], relative[i], level[i]) for i in range(len(relative))
-    )
+    turns = np.zeros(U.shape[1] - 1, dtype=np.int64) if at is None else at
+    relative, level = _log_desirabilities(support, log_weight, turns, U / discomfort_weight, progress)
+    found: list[DesirabilityPolicy | ChangingPolicy] = []
+    for problem in range(len(relative)):
+        each = log_weight[min(problem, len(P) - 1)]
+        parts = tuple(DesirabilityPolicy(support, one, relative[problem], level[problem]) for one in each)
+        found.append(parts[0] if at is None else ChangingPolicy(support, parts, at))
+    return tuple(found)
 
 
 def average_policy(
@@ -160,10 +179,12 @@ def average_policy(
         raise InvalidArgument(f"the concentration must be positive, not {k}")
     if samples is None:
         exact = solve(transitions, utility, discomfort_weight, progress=progress)
+        assert isinstance(exact, DesirabilityPolicy)
         return AveragePolicy(exact.support, exact.log_weight, exact.relative, exact.level, k)
     if samples <= 0 or generator is None:
         raise InvalidArgument("sampling needs a positive number of samples and a generator")
     exact = solve(transitions, utility, discomfort_weight)
+    assert isinstance(exact, DesirabilityPolicy)
     support = exact.support
     shape = k * np.exp(exact.log_weight)
     mean = np.zeros((exact.steps, support.to.size))
@@ -179,21 +200,27 @@ def average_policy(
 
 
 def evaluate(
-    policy_transitions: Policy | Floats, transitions: Floats, utility: Floats, discomfort_weight: float
+    policy_transitions: Policy | Floats,
+    transitions: Floats,
+    utility: Floats,
+    discomfort_weight: float,
+    *,
+    at: Ints | None = None,
 ) -> Floats:
     """The value V float64[T, n] of any policy when P = `transitions` is true, in the money of `utility`.
 
     `policy_transitions`: a `Policy`, or its matrices float64[T - 1, n, n], or one float64[n, n] for all steps. More is
     better; the paper's cost to go is -V. The best policy has V = gamma ln z. -inf where the policy makes transitions
-    that P rules out: there is no price for these. Errors as `solve`.
+    that P rules out: there is no price for these. `at` and errors as `solve`.
     """
-    P, U = _transitions(transitions), _utility(utility)
+    P, U = _transitions(transitions, 2 if at is None else 3), _utility(utility)
     policy = _policy(policy_transitions, len(U), P.shape[-1])
     support = policy.support
     with np.errstate(divide="ignore"):
-        log_default = np.log(support.gather(P))
+        log_defaults = np.log(support.gather(P))
     value = U.copy()
     for t in range(len(U) - 2, -1, -1):
+        log_default = log_defaults if at is None else log_defaults[at[t]]
         p, log_p = policy.cells(t), policy.log_cells(t)
         with np.errstate(invalid="ignore"):
             gain = np.where(p > 0, p * (value[t + 1][support.to] - discomfort_weight * (log_p - log_default)), 0.0)
@@ -202,16 +229,22 @@ def evaluate(
 
 
 def cost_of_privacy(
-    private_policy: Policy | Floats, transitions: Floats, utility: Floats, discomfort_weight: float
+    private_policy: Policy | Floats,
+    transitions: Floats,
+    utility: Floats,
+    discomfort_weight: float,
+    *,
+    at: Ints | None = None,
 ) -> Floats:
     """What each state loses by time t, when a policy is followed that was made without knowing P: float64[T, n], >= 0.
 
     That is the value of the best policy less that of `private_policy`, both under P = `transitions`, in the money of
     `utility`. Not as the difference, which for values of 1e7 would be rounding, but as what it is equal to: gamma times
     the divergence of the policy from the best one, at this step and expected at later ones. +inf where the policy makes
-    transitions that P rules out. The paper's ΔC (eq. 42) is this for policies that are followed from t on.
+    transitions that P rules out. The paper's ΔC (eq. 42) is this for policies that are followed from t on. `at` as in
+    `solve`.
     """
-    best = solve(transitions, utility, discomfort_weight)
+    best = solve(transitions, utility, discomfort_weight, at=at)
     T, n = best.relative.shape
     policy = _policy(private_policy, T, n)
     support, place = policy.support, _cells_in(policy.support, best.support)
@@ -257,9 +290,10 @@ def expected_power(distributions: Floats, power: Floats) -> Floats:
 
 
 def _log_desirabilities(
-    support: Support, log_weight: Floats, scaled: Floats, progress: Callable[[int, int], None] | None
+    support: Support, log_weight: Floats, at: Ints, scaled: Floats, progress: Callable[[int, int], None] | None
 ) -> tuple[Floats, Floats]:
-    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, cells] and U/gamma.
+    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K, cells], which of them
+    each step has, and U/gamma.
 
     A step is a product of matrix and vector: z is scaled to maximum 1 and so are the rows of W, so it can only
     underflow, and only in rows that do not reach the best states; these are summed in logarithms.
@@ -271,20 +305,20 @@ def _log_desirabilities(
     dense = support.to.size >= SPARSE * n * n
     if dense:
         largest = np.maximum.reduceat(log_weight, support.row_start[:-1], axis=-1)
-        W = support.scatter(log_weight, -np.inf) - largest[:, :, None]
+        W = support.scatter(log_weight, -np.inf) - largest[..., None]
         np.exp(W, out=W)
     every = np.arange(n)
     for t in range(horizon - 1, -1, -1):
         if t < horizon - 1:
             after = relative[:, t + 1]
             if dense:
-                z = np.exp(after)
-                product = (W[0] @ z.T).T if len(W) == 1 else np.matmul(W, z[:, :, None])[:, :, 0]
-                sums[:] = np.log(np.maximum(product, LEAST_SUM)) + largest
+                z, turn = np.exp(after), W[:, at[t]]
+                product = (turn[0] @ z.T).T if len(W) == 1 else np.matmul(turn, z[:, :, None])[:, :, 0]
+                sums[:] = np.log(np.maximum(product, LEAST_SUM)) + largest[:, at[t]]
                 low = product < LEAST_SUM
             for i in np.flatnonzero(low.any(axis=1)) if dense else range(batch):
                 rows = np.flatnonzero(low[i]) if dense else every
-                weight = log_weight[min(i, len(log_weight) - 1)]
+                weight = log_weight[min(i, len(log_weight) - 1), at[t]]
                 log_sum_exp(support.row_start, support.to, weight, after[i], rows, sums[i])
         log_z = scaled[:, t] + sums
         top = log_z.max(axis=1)
