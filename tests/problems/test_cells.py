@@ -51,6 +51,11 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "routing, gradient": (REAL, None, ADDED, 1),  # derived in `test_unit_flow_descent`; here it is measured
     # Records of five states are four transitions, each of which counts one.
     "dr_ensemble, counts, participant added": (LAPLACE, 4, ADDED, 1),
+    "dr_ensemble, counts, participant added, in blocks": (LAPLACE, 4, ADDED, 1),
+    "dr_ensemble, counts, participant replaced, in blocks, clipped": (
+        *(GAUSSIAN, 0.3 * SHARE * math.sqrt(2), REPLACED),
+        1,
+    ),
     "dr_ensemble, counts, participant of any length added": (LAPLACE, SHARE, ADDED, 1),
     "dr_ensemble, counts, participant replaced": (LAPLACE, 8, REPLACED, 1),
     "dr_ensemble, counts, participant added, clipped": (GAUSSIAN, 0.3 * SHARE, ADDED, 1),

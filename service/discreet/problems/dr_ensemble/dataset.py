@@ -99,14 +99,13 @@ class DrEnsemblePublic(Frozen):
                 says = "is of a transition matrix; participants, steps and max_rows are of trajectories"
                 raise FieldError("row_change", says)
         if self.day is not None:
-            if self.row_change is not None:
-                raise FieldError("day", "is of trajectories; row_change is of a transition matrix")
-            if self.meters is not None and self.steps is None:
-                says = "needed with day and meters: without it a trajectory begins at the participant's first reading"
-                raise FieldError("steps", says)
-            if self.blocks * self.states > MAX_STATES:
-                says = f"{self.blocks} blocks of {self.states} states: at most {MAX_STATES} together"
-                raise FieldError("day/blocks", says)
+            self.day.check(
+                self.states,
+                MAX_STATES,
+                self.steps,
+                of_matrix=self.row_change is not None,
+                of_meters=self.meters is not None,
+            )
         if self.edges is not None:
             if len(self.edges) != self.states + 1:
                 says = f"{self.states} states have {self.states + 1} edges; found {len(self.edges)}"

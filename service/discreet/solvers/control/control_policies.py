@@ -175,41 +175,6 @@ class DesirabilityPolicy(Policy):
 
 
 @dataclass(frozen=True, eq=False)
-class ChangingPolicy(Policy):
-    """Policies of transitions that take turns: at `step` that of `parts[at[step]]`, all of one support and horizon.
-
-    `at_step`: int64[T - 1]. What is looked for ahead, z, is the same in all parts; how loads move of themselves is not.
-    """
-
-    support: Support
-    parts: tuple[DesirabilityPolicy, ...]
-    at_step: Ints
-
-    @property
-    def relative(self) -> Floats:
-        """float64[T, n], as of each part."""
-        return self.parts[0].relative
-
-    @property
-    def level(self) -> Floats:
-        """float64[T], as of each part."""
-        return self.parts[0].level
-
-    @property
-    def steps(self) -> int:
-        return self.parts[0].steps
-
-    def cells(self, step: int) -> Floats:
-        return self._part(step).cells(step)
-
-    def log_cells(self, step: int) -> Floats:
-        return self._part(step).log_cells(step)
-
-    def _part(self, step: int) -> DesirabilityPolicy:
-        return self.parts[int(self.at_step[step])]
-
-
-@dataclass(frozen=True, eq=False)
 class AveragePolicy(DesirabilityPolicy):
     """The mean of `P~ z / (P~ z)` over rows P~ ~ Dir(k P), by the delta method; `log_weight` is ln P.
 

@@ -27,10 +27,10 @@ from typing import Literal
 import numpy as np
 from scipy.special import digamma
 
+from discreet.solvers.control.changing_policy import ChangingPolicy
 from discreet.solvers.control.control_policies import (
     LEAST_SUM,
     AveragePolicy,
-    ChangingPolicy,
     DesirabilityPolicy,
     Floats,
     Ints,
