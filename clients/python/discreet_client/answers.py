@@ -74,7 +74,7 @@ class DrEnsembleAnswer(Answer):
     unit: the unit of power of the states; [step]"""
     achieved_saving: float
     """What the released policy saves where the true matrix holds; of simulations; unit: the money
-    of `price` or `utility`"""
+    of the price"""
     block_transitions: Floats
     """In place of `transitions` where the dataset has a `day`: [block][from][to]; [block, from,
     to]"""
@@ -82,10 +82,10 @@ class DrEnsembleAnswer(Answer):
     """Of several releases: what it brought to ask them together"""
     cost_of_privacy: Floats
     """What the released policy costs more than the best one where the true matrix holds; of
-    simulations; unit: the money of `price` or `utility`; [step, state]"""
+    simulations; unit: the money of the price; [step, state]"""
     cost_to_go: Floats
-    """Expected cost from each state at step 0, discomfort included; unit: the money of `price` or
-    `utility`; [state]"""
+    """Expected cost from each state at step 0, discomfort included; unit: the money of the price;
+    [state]"""
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
     expected_power: Floats
@@ -95,7 +95,7 @@ class DrEnsembleAnswer(Answer):
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
     saving: float
     """What control saves over all steps from `initial`, discomfort deducted; unit: the money of
-    `price` or `utility`"""
+    the price"""
     states: models.States
     """What the states are, by the problem and the public part of the dataset"""
     transitions: Floats
@@ -108,7 +108,7 @@ class DrEnsembleAnswer(Answer):
     states; [step]"""
     true_saving: float
     """What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    money of `price` or `utility`"""
+    money of the price"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

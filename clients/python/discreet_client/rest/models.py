@@ -1472,7 +1472,7 @@ class DrEnsembleResult(TypedDict):
     achieved_saving: NotRequired[float]
     """
     What the released policy saves where the true matrix holds; of simulations; unit: the money
-    of `price` or `utility`
+    of the price
     """
     block_transitions: NotRequired[list[list[list[float]]]]
     """In place of `transitions` where the dataset has a `day`: [block][from][to]"""
@@ -1481,13 +1481,10 @@ class DrEnsembleResult(TypedDict):
     cost_of_privacy: NotRequired[list[list[float]]]
     """
     What the released policy costs more than the best one where the true matrix holds; of
-    simulations; unit: the money of `price` or `utility`
+    simulations; unit: the money of the price
     """
     cost_to_go: NotRequired[list[float]]
-    """
-    Expected cost from each state at step 0, discomfort included; unit: the money of `price` or
-    `utility`
-    """
+    """Expected cost from each state at step 0, discomfort included; unit: the money of the price"""
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
     expected_power: NotRequired[list[float]]
@@ -1500,7 +1497,7 @@ class DrEnsembleResult(TypedDict):
     saving: NotRequired[float]
     """
     What control saves over all steps from `initial`, discomfort deducted; unit: the money of
-    `price` or `utility`
+    the price
     """
     states: NotRequired[States]
     """What the states are, by the problem and the public part of the dataset"""
@@ -1518,7 +1515,7 @@ class DrEnsembleResult(TypedDict):
     true_saving: NotRequired[float]
     """
     What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    money of `price` or `utility`
+    money of the price
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""

@@ -17,7 +17,7 @@ from discreet.problems.results import SummedFields, shown
 from discreet.solvers.control.control_policies import Policy
 
 POWER = "the unit of power of the states"
-MONEY = "the money of `price` or `utility`"
+MONEY = "the money of the price"
 UNIT: JsonDict = {"x-unit": POWER}
 
 

@@ -29,6 +29,11 @@ class ChangingPolicy(Policy):
         return self.parts[0].level
 
     @property
+    def log_desirability(self) -> Floats:
+        """float64[T, n]: ln z_t."""
+        return self.parts[0].log_desirability
+
+    @property
     def steps(self) -> int:
         return self.parts[0].steps
 
