@@ -44,7 +44,12 @@ ROUTES = [
         "line 2 has 4 values, the first line names 3 columns; numbers w",
     ),
     ("origin,destination,count\n1,2,NaN\n", TRIPS, "", "line 2, column count: a number is needed, not 'NaN'"),
-    ("origin,destination,count\n1,2,\n1,2,\n", TRIPS, "", "column count: a value is missing (and 1 more like it, up"),
+    (
+        "origin,destination,count\n1,2,\n1,2,\n",
+        TRIPS,
+        "",
+        "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 more like it, up",
+    ),
     ("origin,destination,count\n1,2,-3\n", TRIPS, "", "a number of trips is not negative, not -3"),
     ("origin,destination\nnorth,south\n", TRIPS, "", "not 'north'; zones with other names need --zones"),
     (
@@ -97,6 +102,11 @@ ROUTES = [
     ("origin,destination\n", TRIPS, "origin=origin", "table.csv has no row below its line of names"),
     ("", TRIPS, "origin=o", "table.csv is empty"),
     ("origin,destination\nKöln,2\n", TRIPS, "origin=origin", "line 2 is no UTF-8: save table.csv as CSV in UTF-8"),
+    ("origin,destination\nKöln,2\n", TRIPS, "origin=origin", "or say in what it is written, --encoding cp1252"),
+    ("origin,destination\nKöln,2\n", ruled(TRIPS, encoding="cp0"), "", "there is no encoding 'cp0' of texts; Excel's"),
+    ("origin,destination\nKöln,2\n", ruled(TRIPS, encoding="ascii"), "", "line 2 is no ascii: save table.csv as CSV"),
+    ("origin,destination\n,2\n1,\n", ruled(TRIPS, missing="leave_out"), "", "every trip lacks a value"),
+    ("origin,destination\n1,2\n", ruled(TRIPS, missing="guess"), "", "reader.missing is refuse or leave_out"),
 ]
 VISITS = [
     ("patient,time,state,reward\na,1,0,1\na,1,1,0\n", PATIENTS, "this patient has a visit of this time already"),

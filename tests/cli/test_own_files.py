@@ -62,6 +62,39 @@ def test_trips_by_names_of_zones(api_only: Installation, tmp_path: Path, capfd: 
         assert client.register("routing", TRIPS, content, cap=1)["id"] == made["id"]
 
 
+def test_tables_as_excel_writes_them(api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In cp1252, with rows that lack a value: the same trips as in UTF-8, and the same roads."""
+    file, zones, roads = (tmp_path / f"{name}.csv" for name in ("trips", "zones", "roads"))
+    file.write_text("origin,destination,count\nKöln,Süd,5\nSüd,,7\n,Köln,1\nSüd,Köln,\nSüd,Nord,2\n", encoding="cp1252")
+    zones.write_text("id\nKöln\nNord\nSüd\n", encoding="cp1252")
+    public = {**TRIPS, "unit": "request", "reader": {"missing": "leave_out"}}
+    given = add(api_only, file, "routing", public, "--zones", str(zones))
+    assert cli.run(given) == 1
+    assert "line 2 is no UTF-8" in capfd.readouterr().err
+    assert cli.run([*given, "--encoding", "cp1252"]) == 0
+    told = capfd.readouterr()
+    assert "3 trips with a value that is missing are left out" in told.err
+    trips = [{"period": 0, "origin": 1, "destination": 3, "count": 5}]
+    trips += [{"period": 0, "origin": 3, "destination": 2, "count": 2}]
+    plain = {**TRIPS, "unit": "request"}
+    with api_only.client() as client:
+        assert client.register("routing", plain, {"trips": trips}, cap=1)["id"] == json.loads(told.out)["id"]
+    zones.write_text("id\nKöln\nNord\nSüd\n", encoding="utf-8")  # each file in its own
+    assert cli.run([*given, "--encoding", "cp1252"]) == 0
+    capfd.readouterr()
+
+    links = "tail,head,free_flow_time,capacity,name\nKöln,Süd,3,50,Straße\n"
+    roads.write_text(links, encoding="cp1252")
+    stored = ["network", "add", str(roads), "--json", "--server", api_only.url, "--key", api_only.owner_key]
+    assert cli.run(stored) == 1
+    assert "line 2 is no UTF-8: save roads.csv as CSV in UTF-8, or say in what" in capfd.readouterr().err
+    assert cli.run([*stored, "--encoding", "cp1252"]) == 0
+    first = json.loads(capfd.readouterr().out)["id"]
+    roads.write_text(links, encoding="utf-8")
+    assert cli.run(stored) == 0
+    assert json.loads(capfd.readouterr().out)["id"] == first
+
+
 def test_a_file_that_is_as_the_service_reads_it_goes_there_as_it_is(
     api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

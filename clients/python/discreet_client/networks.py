@@ -84,6 +84,7 @@ def read(
     through_zones: bool = True,
     both_ways: bool = False,
     time_unit: str | None = None,
+    encoding: str | None = None,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
@@ -96,7 +97,8 @@ def read(
     columns: your name of each of these columns. units: of length (KILOMETRES) and speed (SPEEDS), such as `mi,mph`,
     `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
     is `directed`. time_unit: seconds, minutes or hours, of free_flow_time where the file has it, for answers to say;
-    where it follows from lengths and speeds it is minutes.
+    where it follows from lengths and speeds it is minutes. encoding: what CSV files are written in, where that is not
+    UTF-8: Excel's is cp1252.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
@@ -113,7 +115,7 @@ def read(
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
         made = _geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
-        tables = {path: read_csv(path.read_bytes(), path.name) for path in paths}
+        tables = {path: read_csv(path.read_bytes(), path.name, encoding) for path in paths}
         gmns = any("from_node_id" in table.columns and "free_speed" in table.columns for table in tables.values())
         gmns = gmns and not options.columns
         made = _gmns(tables, options) if gmns else _csv(tables, options)

@@ -178,7 +178,10 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
     dates = rules.get("dates")
     if dates not in (None, *DATES):
         raise TableError(f"reader.dates is {' or '.join(DATES)}, not {dates!r}")
-    rules = {rule: one for rule, one in rules.items() if rule not in ("columns", "dates")}
+    encoding = rules.get("encoding")
+    if not isinstance(encoding, str | None):
+        raise TableError('reader.encoding is what a CSV file is written in, such as "cp1252"')
+    rules = {rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")}
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules)
     elif episodes.are_episodes(source):
@@ -186,8 +189,8 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
         by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
-        table = table_of(source)
-    table = replace(table, dates=dates)
+        table = table_of(source, encoding)
+    table = replace(table, dates=dates, encoding=encoding)
     if kind in READERS:
         try:
             return READERS[kind].read(table, told, rules, names)

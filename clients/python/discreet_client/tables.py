@@ -14,7 +14,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ Ints = NDArray[np.int64]
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
 """What a CSV file says for a value that is not there; NaN is a wrong number."""
 SEPARATORS = ",;\t|"
+UTF_8 = "utf-8-sig"
 MOST_NAMED = 20
 MICROSECONDS_A_DAY = 86_400_000_000
 DATES = ("day_first", "month_first")
@@ -59,6 +60,8 @@ class Table:
     separator: str = ","
     dates: str | None = None
     """What dates with slashes mean: one of DATES, or None where nobody has said it."""
+    encoding: str | None = None
+    """What its file was said to be written in."""
 
     @property
     def rows(self) -> int:
@@ -209,8 +212,9 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(lacks, dtype=bool)
 
 
-def table_of(source: Any) -> Table:
-    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns."""
+def table_of(source: Any, *encodings: str | None) -> Table:
+    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns. `encodings` as of
+    `read_csv`."""
     if isinstance(source, Table):
         return source
     if isinstance(source, str | Path):
@@ -219,7 +223,7 @@ def table_of(source: Any) -> Table:
             import pyarrow.parquet  # noqa: PLC0415 - optional
 
             return _of_columns(pyarrow.parquet.read_table(path))
-        return read_csv(path.read_bytes(), path.name)
+        return read_csv(path.read_bytes(), path.name, *encodings)
     return _of_columns(source)
 
 
@@ -231,13 +235,10 @@ def first_line(path: Path) -> tuple[str, list[str]]:
     return separator, [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
 
 
-def read_csv(content: bytes, name: str = "the file") -> Table:
-    """CSV in UTF-8, whose first line names the columns."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise TableError(f"line {line} is no UTF-8: save {name} as CSV in UTF-8") from None
+def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> Table:
+    """CSV whose first line names the columns, in the first of these encodings that it can be; None, and where there is
+    none: UTF-8."""
+    text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8])
     first = text.partition("\n")[0]
     separator = next((one for one in SEPARATORS if one in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
@@ -266,6 +267,25 @@ def read_csv(content: bytes, name: str = "the file") -> Table:
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
         columns[column] = np.array([None if one.strip() in MISSING else one for one in values], dtype=object)
     return Table(columns, np.array(lines, dtype=np.int64), "line", separator)
+
+
+def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
+    for place, encoding in enumerate(encodings, start=1):
+        try:
+            return content.decode(encoding)
+        except LookupError:
+            raise TableError(f"there is no encoding {encoding[:40]!r} of texts; Excel's is cp1252") from None
+        except UnicodeError as error:
+            if place < len(encodings):
+                continue
+            start = error.start if isinstance(error, UnicodeDecodeError) else 0
+            what = "UTF-8" if encoding == UTF_8 else encoding
+            option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
+            says = (
+                f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in UTF-8, or say in what it is"
+            )
+            raise TableError(f"{says} written, {option} where Excel wrote it (encoding in Python)") from None
+    raise AssertionError("an encoding is given")
 
 
 def _of_columns(source: Any) -> Table:

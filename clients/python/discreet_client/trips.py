@@ -20,9 +20,9 @@ from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
 from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
-from discreet_client.tables import Ints, Table, TableError, table_of
+from discreet_client.tables import Ints, Table, TableError, missing, table_of
 
-RULES = ("every", "matrix", "other_zones", "outside", "round_trips", "start", "time_zone", "zones")
+RULES = ("every", "matrix", "missing", "other_zones", "outside", "round_trips", "start", "time_zone", "zones")
 MINUTE = 60_000_000
 SHOWN_TWICE = int(np.iinfo(np.int64).min)
 """No instant: of a time that clocks skip or show twice."""
@@ -45,6 +45,7 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         every: `day` or `week`: period p begins p days or weeks later instead, by the clock of the place, and takes
             `period_minutes`; the rest of the day is outside
         time_zone: of times that say none, and of clocks, such as Europe/Berlin
+        missing: `refuse` trips that lack a value, or `leave_out`
         outside: `refuse` trips of other times, or `leave_out`
         other_zones: `refuse` trips from or to a zone that `zones` does not name, or `leave_out`
         round_trips: true rounds counts to integers, or to parts of 1/`public.trip_scale` of a trip, half up; trips that
@@ -70,7 +71,8 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         ["count", *(["period"] if single else [])],
     )
     notes = list[str]()
-    zones = _zone_numbers(rules.get("zones"), notes)
+    table = _complete(table, rules, notes)
+    zones = _zone_numbers(rules.get("zones"), notes, table.encoding)
     if word(rules, "other_zones", ("refuse", "leave_out")) == "leave_out":
         table = _inside(table, zones, notes)
     found: dict[str, NDArray[Any]] = {}
@@ -126,11 +128,29 @@ def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, An
     return table_of(columns), rules
 
 
-def _zone_numbers(told: Any, notes: list[str]) -> dict[str, int] | None:
+def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table:
+    """The trips that lack no value: each is kept or left out by what it says itself."""
+    lacks = np.zeros(table.rows, dtype=bool)
+    leave_out = word(rules, "missing", ("refuse", "leave_out")) == "leave_out"
+    for column, values in table.columns.items():
+        if not leave_out:
+            table.refuse(
+                missing(values), column, "a value is missing (reader.missing: leave_out takes the other trips)"
+            )
+        lacks |= missing(values)
+    if lacks.all():
+        raise TableError("every trip lacks a value")
+    if few := int(np.count_nonzero(lacks)):
+        notes.append(f"{counted(few, 'trip')} with a value that is missing {'is' if few == 1 else 'are'} left out")
+    return table.ordered(np.flatnonzero(~lacks))
+
+
+def _zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> dict[str, int] | None:
+    """`encoding`: that of the trips, which a file of zones may have or not."""
     if told is None:
         return None
     if isinstance(told, str | Path):
-        table = table_of(told)
+        table = table_of(told, None, encoding)
         own = "id" if "id" in table.columns else next(iter(table.columns))
         names = table.named({"id": own}, ["id"], ["number"])
         ids = names.names("id").tolist()

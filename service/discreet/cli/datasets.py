@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.files import read_body, strict
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of, dataset_id, network_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
@@ -70,6 +70,7 @@ def add(
         str | None,
         typer.Option(help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id or name"),
     ] = None,
+    encoding: EncodingOption = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
     account: Annotated[str | None, typer.Option(help="Account of an earlier version, instead of a cap")] = None,
@@ -113,7 +114,9 @@ def add(
     if not {"cap", "account"} & body.keys():
         raise typer.BadParameter("say what may be spent on it in all, or give --account", param_hint="--epsilon")
     if whole is None:
-        body = _read(file, body, pairs_of(columns), None if zones is None else _zones(zones, body, state, server, key))
+        named = None if zones is None else _zones(zones, body, state, server, key)
+        given = {name: value for name, value in (("zones", named), ("encoding", encoding)) if value is not None}
+        body = _read(file, body, pairs_of(columns), given)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         if whole is not None:
@@ -158,16 +161,17 @@ def _whole_body(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and "content" in body else None
 
 
-def _read(file: Path, body: dict[str, Any], columns: dict[str, str], zones: Any) -> dict[str, Any]:
-    """The body with the content that a reader makes of the file; without one where the service reads it as it is."""
+def _read(file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]) -> dict[str, Any]:
+    """The body with the content that a reader makes of the file, by these rules beside those of `public.reader`;
+    without one where the service reads it as it is."""
     from discreet_client import readers  # noqa: PLC0415 - loads NumPy
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
 
     kind, public = str(body["kind"]), body["public"]
     if not isinstance(public, dict):
         return body
-    if zones is not None:
-        public = {**public, "reader": {**(public.get("reader") or {}), "zones": zones}}
+    if rules:
+        public = {**public, "reader": {**(public.get("reader") or {}), **rules}}
     if not readers.needed(kind, file, public, columns):
         return body
     try:

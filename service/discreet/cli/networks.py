@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.datasets import pairs_of
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of, network_id
 from discreet.cli.showing import show_network, show_stored, tell
 from discreet.cli.texts import printable
@@ -65,6 +65,7 @@ def add(
             "--both-ways", help="Links without an opposite one are two: for files without a column `directed`"
         ),
     ] = False,
+    encoding: EncodingOption = None,
     time_unit: Annotated[
         str | None,
         typer.Option(
@@ -93,6 +94,7 @@ def add(
             through_zones=through_zones,
             both_ways=both_ways,
             time_unit=time_unit,
+            encoding=encoding,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None

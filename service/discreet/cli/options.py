@@ -30,6 +30,10 @@ AnewFlag = Annotated[
         "that is refused otherwise",
     ),
 ]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option(help="What CSV files are written in, where that is not UTF-8: cp1252 where Excel wrote them"),
+]
 NameOption = Annotated[str | None, typer.Option("--name", help="What you call the job, in lists and on its page")]
 FileArgument = Annotated[
     Path,
