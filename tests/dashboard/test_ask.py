@@ -155,13 +155,29 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         seen.login(keys["analyst"])
         page = opened(seen, jobs["routing"])
         offered = page.get_by_label("Network", exact=True).locator("option").all_inner_texts()
-        assert [one.split(",")[0] for one in offered] == ["As it was", "Fits"]
+        assert [one.split(",")[0] for one in offered[:3]] == ["As it was", "Fits", "Without 1 \u2192 2"]
         page.get_by_label("Objective", exact=True).select_option(label="User equilibrium")
         found = owner.job(answered(page))
         assert found["problem"]["objective"] == "user_equilibrium"
         assert found["name"] == "Objective user equilibrium"
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 360
+
+
+def test_a_road_is_closed(service: Installation, browser: Browser, keys: dict[str, str], jobs: dict[str, str]) -> None:
+    """By its name; a road without which nobody comes to a zone is refused beside the field."""
+    with service.client(keys["owner"]) as owner, tab(browser, service.url) as seen:
+        seen.login(keys["owner"])
+        page = opened(seen, jobs["routing"])
+        page.get_by_label("Network", exact=True).select_option(label="Without 1 \u2192 2")
+        first, found = owner.job(jobs["routing"]), owner.job(answered(page))
+        links = [(link["tail"], link["head"]) for link in first["problem"]["network"]["links"]]
+        kept = [(link["tail"], link["head"]) for link in found["problem"]["network"]["links"]]
+        assert kept == [ends for ends in links if ends != (1, 2)]
+        assert (found["price"]["epsilon"], found["release"]) == (0, [first["id"]])
+        assert found["name"] == "Network without 1 \u2192 2"
+        page.get_by_label("Network", exact=True).select_option(label="Without 2 \u2192 1")
+        page.get_by_text("no path leads from zone 2 to zone 1").wait_for()
 
 
 def test_it_is_for_who_may_ask(service: Installation, keys: dict[str, str], jobs: dict[str, str]) -> None:

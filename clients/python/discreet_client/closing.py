@@ -63,6 +63,15 @@ def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
     return Closed(changed, kept, [labels[place] for place in sorted(gone)], twins)
 
 
+def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None:
+    """Positions of links of the network as it was, which had `before` links, on what is left of it; None where one of
+    them is closed. What was no link stays what it was."""
+    place_of = {was: now for now, was in enumerate(closed.kept)}
+    if any(isinstance(link, int) and 0 <= link < before and link not in place_of for link in links):
+        return None
+    return [place_of.get(link, link) if isinstance(link, int) else link for link in links]
+
+
 def _other_way(label: str) -> str:
     return label.removesuffix(BACK) if label.endswith(BACK) else label + BACK
 

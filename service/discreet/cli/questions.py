@@ -46,16 +46,11 @@ def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
         found = closing.without(network, names)
     except closing.UnknownLink as error:
         raise InvalidInput(f"--close: {printable(str(error))}") from None
-    place_of = {before: now for now, before in enumerate(found.kept)}
-    chosen = problem.get("select_links") or []
-    if gone := [
-        link for link in chosen if isinstance(link, int) and 0 <= link < len(network["links"]) and link not in place_of
-    ]:
-        says = closing.names_of(network)[gone[0]]
-        raise InvalidInput(f"select_links asks who uses {printable(says)}, which is closed: --set select_links=[…]")
-    asked = {**problem, "network": found.network}
-    if chosen:
-        asked["select_links"] = [place_of.get(link, link) for link in chosen]
+    chosen = problem.get("select_links") or ()
+    now = closing.moved(found, chosen, len(network["links"]))
+    if now is None:
+        raise InvalidInput("select_links asks who uses a link that is closed: --set select_links=[…]")
+    asked = {**problem, "network": found.network, **({"select_links": now} if chosen else {})}
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
         told += f"; open stays {', '.join(found.open_ways)}, the other way"

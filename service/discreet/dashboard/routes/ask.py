@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import anyio.to_thread
@@ -18,10 +19,11 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
+from discreet.problems.kind_modules import module_of
 from discreet.usecases import asking, jobs, objects
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
-from discreet.web import bodies
+from discreet.web import bodies, drawings
 from discreet.web.security import CurrentServices
 from discreet_client import canonical
 
@@ -32,6 +34,8 @@ MOST_FIRST = 3
 LONGEST_VALUE = 10_000
 """Characters of a value that is turned beside an answer; what is longer is changed in the form of a job."""
 LONGEST_NAME = 200
+WITHOUT = "without "
+"""Before the name of what a field's object shall not have: `without High St`."""
 MOST_TRIES = 8
 """Of one question whose jobs failed or were cancelled."""
 
@@ -55,7 +59,13 @@ async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter)
         for field, model in kind.objects.items()
         if field in free
     }
-    return JSONResponse(await anyio.to_thread.run_sync(_fields, kind, row["problem"], free, fitting), headers=HEADERS)
+    parts: dict[str, list[str]] = {}
+    if own := module_of(row["kind"], "left_out"):
+        async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
+            whole = await objects.filled_text(services, viewer.principal, row["problem"])
+        parts = await anyio.to_thread.run_sync(own.choices, whole)
+    made = await anyio.to_thread.run_sync(_fields, kind, row["problem"], free, fitting, parts)
+    return JSONResponse(made, headers=HEADERS)
 
 
 def _fields(
@@ -63,6 +73,7 @@ def _fields(
     problem: Mapping[str, Any],
     free: frozenset[str],
     fitting: Mapping[str, list[dict[str, Any]]],
+    parts: Mapping[str, list[str]],
 ) -> dict[str, Any]:
     schema = kind.model_json_schema()
     properties = {
@@ -75,6 +86,7 @@ def _fields(
     for name, rows in fitting.items():
         named = problem.get(name) if isinstance(problem.get(name), str) else None
         others = [job_forms.sized(one) for one in rows if one["id"] != named]
+        others += [{"value": f"{WITHOUT}{part}", "label": f"Without {part}"} for part in parts.get(name, ())]
         if others:  # whole objects are not sent: one stays as it was, or is named
             stored[name] = [{"value": "", "label": "As it was"}, *others]
             properties[name] = {"type": "string"}
@@ -116,14 +128,24 @@ async def _asked(
     firsts = row["released_by"] or [row["id"]]
     release = firsts[0] if len(firsts) == 1 else firsts
     stored = jobs.problem_view(row, viewer.principal)
+    own, changed = module_of(row["kind"], "left_out"), dict(changes)
+    for field in KINDS[row["kind"]].objects:
+        said = changes.get(field)
+        if own is not None and isinstance(said, str) and said.startswith(WITHOUT):
+            async with drawings.turns() if objects.names_any(stored) else nullcontext():
+                whole = await objects.filled_text(services, viewer.principal, stored)
+            turned = {**whole, **changes, field: whole[field]}
+            changed |= await anyio.to_thread.run_sync(own.without, turned, said.removeprefix(WITHOUT))
+
+    name = called(changes)
 
     def question(changes: Mapping[str, Any]) -> tuple[JobRequest, bytes]:
         problem = {**stored, **changes, "dataset": None, "release": release}
         given = {name: value for name, value in problem.items() if value is not None}
-        asked = bodies.validate(_REQUEST, {"problem": given, "name": called(changes)})
+        asked = bodies.validate(_REQUEST, {"problem": given, "name": name})
         return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
 
-    asked, text = await anyio.to_thread.run_sync(question, changes)
+    asked, text = await anyio.to_thread.run_sync(question, changed)
     _, own = await anyio.to_thread.run_sync(question, {})
     if text == own:
         return row

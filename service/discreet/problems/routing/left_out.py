@@ -1,0 +1,36 @@
+"""What a question of a network may leave out, for choices beside an answer: one of its links, a road that is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.errors import InvalidInput
+from discreet_client import closing
+
+MOST = 300
+"""Links of a network of which each is a choice."""
+
+
+def choices(problem: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of links, in their order as words, by the field that they are left out of. None of a network that is not
+    there as a whole, and of one with too many links to choose from."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
+        return {}
+    names = closing.names_of(network)
+    return {"network": sorted({name for name in names if names.count(name) == 1}, key=str.casefold)}
+
+
+def without(problem: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The fields of the problem that are others without this link: its network, and chosen links, which keep their
+    meaning. InvalidInput for a name of no link, or of several, and for a link that is chosen."""
+    network = problem["network"]
+    try:
+        found = closing.without(network, [name])
+    except closing.UnknownLink as error:
+        raise InvalidInput(str(error), pointer="/problem/network") from None
+    chosen = closing.moved(found, problem.get("select_links") or (), len(network["links"]))
+    if chosen is None:
+        raise InvalidInput("who uses this link is asked for in select_links", pointer="/problem/network")
+    return {"network": found.network, **({"select_links": chosen} if chosen else {})}
