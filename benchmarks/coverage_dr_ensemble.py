@@ -23,6 +23,10 @@ SELDOM = 60
 """Times as many releases of 1,000 loads hardly ever in one state: most say nothing of the load under control."""
 
 
+DAYS = 20
+"""Times as many releases of loads that follow the day."""
+
+
 def chain(kind: str, states: int, rng: np.random.Generator) -> Floats:
     """A transition matrix float64[n, n] of loads that mostly stay, move by one state, or anywhere; or that are hardly
     ever in the last state."""
@@ -131,4 +135,4 @@ def cases() -> Iterator[Case]:
         yield case("sticky", 120, epsilon, delta=10**13, clip=0.5)
         yield case("sticky", 1000, epsilon, policy="taylor", concentration=50)
         yield case("lively", 1000, epsilon, initial="released")
-        yield day_case(epsilon)
+        yield replace(day_case(epsilon), repeats=DAYS)
