@@ -143,7 +143,7 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
         choose.set_input_files(rough)
         page.get_by_text("Choose the column that holds origin.").wait_for()
         page.get_by_label("origin", exact=True).press("v")  # the option that begins so
-        wrong = page.locator("[data-columns][data-checked=wrong]")
+        wrong = page.locator("[data-layouts][data-checked=wrong]")
         page.get_by_text("origin: “0” in line 2 is outside of 1 to 3").wait_for()
         assert "yours looks counted from 0" in wrong.inner_text()
         assert page.locator("td.wrong").all_inner_texts() == [
@@ -285,7 +285,7 @@ def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(people: Tenant,
         person = page.get_by_label("person", exact=True)
         assert person.locator("option:checked").inner_text() == "person_id"
         assert "the same in every row" not in person.inner_text()
-        assert "Every row has another" not in page.locator("[data-columns]").inner_text()
+        assert "Every row has another" not in page.locator("[data-layouts]").inner_text()
         person.select_option("id")
         page.get_by_text("Every row has another person in id.").wait_for()
         assert page.locator("img").count() == 0

@@ -144,9 +144,9 @@ def visits(folder: Path) -> Path:
         state = 0
         for visit in range(4):
             onward = min(2, state + int(random.rand() < 0.4))
-            rows.append([patient, visit, state, onward, int(onward == 2), str(visit == 3).lower()])
+            rows.append([patient, visit, state, int(onward == 2)])
             state = onward
-    return written(folder / "besuche.csv", ["patient", "besuch", "zustand", "danach", "gesund", "letzter"], rows)
+    return written(folder / "besuche.csv", ["patient", "besuch", "zustand", "gesund"], rows)
 
 
 # Whole ways ---------------------------------------------------------------------------------------------------------
@@ -203,14 +203,7 @@ def of_patients(hands: Hands, folder: Path) -> None:
     hands.fill("Topology", "")
     hands.follow("Next: the content")
     hands.take("Parquet, CSV or JSON", visits(folder))
-    for column, own in (
-        ("trajectory", "patient"),
-        ("step", "besuch"),
-        ("state", "zustand"),
-        ("next_state", "danach"),
-        ("reward", "gesund"),
-        ("terminal", "letzter"),
-    ):
+    for column, own in (("time", "besuch"), ("state", "zustand"), ("reward", "gesund")):
         hands.choose(column, own)
     hands.page.get_by_text("every cell is of the right form").wait_for()
     hands.follow("Upload and register")

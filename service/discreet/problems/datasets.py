@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -58,7 +58,8 @@ class Column:
     """
 
     name: str
-    holds: Literal["integers", "numbers", "names", "times", "truths"]
+    holds: Literal["integers", "numbers", "names", "times", "moments", "truths"]
+    """`times` are of a zone; `moments` put rows in order: numbers, or dates of any clock."""
     says: str
     """What a value means, in a few words."""
     low: float | None = None
@@ -77,6 +78,24 @@ class Column:
     """Whether it says whose a row is: what hides one value of it hides all its rows."""
     gaps: bool = False
     """Whether a row without a value of it may be left out before anything is sent: what it lacks is a gap then."""
+    scale: tuple[float, float] | None = None
+    """What becomes 0 and 1 of its values before they are sent; what is beyond counts to the nearer end."""
+    never: tuple[str, ...] = ()
+    """Words, in small letters, of names that are not proposed for it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A shape that files of a kind have, and what the page that looks at them does with it."""
+
+    row: str
+    """What a row of such a file is, in a few words."""
+    columns: Sequence[Column]
+    reads: Literal["rows", "visits", "wide"] = "rows"
+    """`rows` are sent as they are; of `visits` the page makes steps from one to the next; in a `wide` one every column
+    beside those that are chosen is somebody's of its own, with the values of the last of `columns`."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Public figures that this reading needs."""
 
 
 class Dataset(DatasetSettings):
@@ -91,6 +110,9 @@ class Dataset(DatasetSettings):
 
     ROWS: ClassVar[Mapping[str, Any]] = {}
     """Arrays of a JSON content that are read in pieces, by name with the type of an item: see `DatasetOfRows`."""
+
+    ASSUMES: ClassVar[str] = ""
+    """What must be true of any content, and cannot be seen in it: said before it is registered."""
 
     kind: str
     public: Any
@@ -126,6 +148,12 @@ class Dataset(DatasetSettings):
         return ()
 
     @classmethod
+    def layouts(cls, public: Any) -> Sequence[Layout]:
+        """The shapes of files that a page can read for this public part. The first has `columns`, which are sent."""
+        columns = cls.columns(public)
+        return [Layout("", columns)] if columns else []
+
+    @classmethod
     def other_files(cls, public: Any) -> str:
         """What to do with a file of another shape, as people of the field have them; empty where there is no advice."""
         return ""
@@ -159,8 +187,8 @@ class Dataset(DatasetSettings):
         """InvalidInput where the content is larger than what is declared or, while it is private, than what may be
         without a declaration: releases on it would take longer than others, and so tell how much there is."""
         issues = []
-        for field, (found, most) in cls.sizes(public, content).items():
-            declared = getattr(public, field) is not None
+        for name, (found, most) in cls.sizes(public, content).items():
+            declared = getattr(public, name) is not None
             if found > most and (declared or mode == "private"):
                 says = (
                     f"the content has {found}"
@@ -168,7 +196,7 @@ class Dataset(DatasetSettings):
                     else f"the content has {found}, and without this public bound at most {most} are taken: declare a "
                     "bound that you would have chosen without looking at the data; every job takes the time of it"
                 )
-                issues.append(FieldIssue(f"/public/{field}", says))
+                issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
             raise InvalidInput(issues)
 

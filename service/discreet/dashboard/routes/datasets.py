@@ -185,6 +185,7 @@ async def _form(
         kinds=list(DATASETS),
         fields=described(kind),
         schema=schema_of(kind),
+        assumes=DATASETS[kind].ASSUMES,
         issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
         form={
             **dict.fromkeys(
@@ -211,7 +212,8 @@ async def _content_page(
         metadata=metadata,
         metadata_text=text,
         public_text=public,
-        columns=columns_of(kind, metadata.get("public")),
+        layouts=layouts_of(kind, metadata.get("public")),
+        assumes=DATASETS[kind].ASSUMES if kind in DATASETS else "",
         hint=hint_of(kind, metadata.get("public")),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
@@ -219,14 +221,14 @@ async def _content_page(
     )
 
 
-def columns_of(kind: str, public: Any) -> str:
-    """The columns that a table of this public part has, as JSON for the page's script; none of a public part that is
-    refused, which the upload will say."""
+def layouts_of(kind: str, public: Any) -> str:
+    """The shapes that a file for this public part may have, as JSON for the page's script; none of a public part that
+    is refused, which the upload will say."""
     try:
         read = DATASETS[kind].read_public(public)
     except (KeyError, ValueError):
         return "[]"
-    return json.dumps([dataclasses.asdict(column) for column in DATASETS[kind].columns(read)])
+    return json.dumps([dataclasses.asdict(layout) for layout in DATASETS[kind].layouts(read)])
 
 
 def hint_of(kind: str, public: Any) -> str:

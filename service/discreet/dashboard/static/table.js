@@ -2,124 +2,21 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
-import { LEFT_OUT, MISSING, Rules } from "./table_rules.js";
+import { LEFT_OUT, Rules } from "./table_rules.js";
+import { batches, beginning, cells, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
+import { Visits } from "./visits.js";
 
-const FIRST_BYTES = 1 << 18; // enough to show the first rows
-const SHOWN_ROWS = 6;
 const SHOWN_FAULTS = 12;
-const LONGEST_RECORD = 1 << 20;
 const REMEMBERED = 100_000; // names of people, until one comes again
-const MOST_COLUMNS = 1000; // as the server reads them
 const PIECE_CHARACTERS = 1 << 22; // of what is written anew
 const ABSENT = "absent";
 const FIXED = "fixed";
 
-// Records of a CSV text -----------------------------------------------------------------------------------------------
-
-function isOpen(record) {
-  let open = false;
-  for (let at = record.indexOf('"'); at >= 0; at = record.indexOf('"', at + 1)) open = !open;
-  return open;
-}
-
-// Cuts text into records; the rest is the beginning of the next one.
-function cut(text, isLast) {
-  const lines = text.split("\n");
-  const tail = isLast ? null : lines.pop();
-  const records = [];
-  let parts = []; // lines of a record that is open; each is looked at once
-  let length = 0;
-  for (const line of lines) {
-    const open = (parts.length > 0) !== isOpen(line);
-    parts.push(line);
-    length += line.length + 1;
-    if (open && length > LONGEST_RECORD) throw new Error("a quotation mark is never closed");
-    if (open) continue;
-    const whole = parts.join("\n");
-    records.push(whole.endsWith("\r") ? whole.slice(0, -1) : whole);
-    parts = [];
-    length = 0;
-  }
-  if (isLast && parts.length) throw new Error("a quotation mark is never closed");
-  return [records, parts.length ? `${parts.join("\n")}\n${tail ?? ""}` : (tail ?? "")];
-}
-
-function cells(record, separator) {
-  if (!record.includes('"')) return record.split(separator);
-  const found = [];
-  let cell = "";
-  let quoted = false;
-  for (let at = 0; at < record.length; at += 1) {
-    const letter = record[at];
-    if (quoted && letter === '"' && record[at + 1] === '"') {
-      cell += '"';
-      at += 1;
-    } else if (letter === '"') quoted = !quoted;
-    else if (letter === separator && !quoted) {
-      found.push(cell);
-      cell = "";
-    } else cell += letter;
-  }
-  return [...found, cell];
-}
-
-// All records of a file, in batches: [line of the first one, records]. Empty lines count, and are left out.
-async function* batches(file, isStale) {
-  const reader = file.stream().pipeThrough(new TextDecoderStream("utf-8", { fatal: true })).getReader();
-  let rest = "";
-  let line = 1;
-  try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (isStale()) return;
-      const [records, left] = cut(done ? rest : rest + value, done);
-      rest = left;
-      const numbered = [];
-      for (const record of records) {
-        if (record !== "") numbered.push([line, record]);
-        line += record.includes("\n") ? record.split("\n").length : 1;
-      }
-      if (numbered.length) yield numbered;
-      if (done) return;
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
-}
-
-// What the beginning of a file tells: separator, names of the columns, first rows.
-async function beginning(file) {
-  const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.slice(0, FIRST_BYTES).arrayBuffer(), {
-    stream: file.size > FIRST_BYTES,
-  });
-  const [records] = cut(text, file.size <= FIRST_BYTES);
-  const [header, ...rows] = records.filter((record) => record !== "");
-  if (header === undefined) throw new Error("it has no rows");
-  const separator = [",", ";", "\t", "|"]
-    .map((one) => [cells(header, one).length, one])
-    .reduce((best, one) => (one[0] > best[0] ? one : best))[1];
-  const names = cells(header, separator).map((name) => name.trim());
-  if (names.length > MOST_COLUMNS) throw new Error(`it has ${names.length} columns, at most ${MOST_COLUMNS} are read`);
-  const headless = names.every((name) => name !== "" && !Number.isNaN(number(name, separator)));
-  return {
-    separator,
-    headless,
-    names: headless ? names.map((_, place) => `column ${place + 1}`) : names,
-    rows: (headless ? [header, ...rows] : rows).slice(0, SHOWN_ROWS),
-  };
-}
-
 // Values --------------------------------------------------------------------------------------------------------------
-
-// A number as it is written where columns are parted by commas, or with a decimal comma where they are not.
-function number(text, separator) {
-  const plain = separator === "," ? text : text.replace(/^([+-]?\d*),(\d+)$/, "$1.$2");
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
-}
 
 // What is wrong with a value, in words; null where nothing is.
 function fault(column, value, separator, shift) {
-  if (MISSING.has(value.toLowerCase())) return "is empty";
+  if (isMissing(value)) return "is empty";
   if (column.holds === "names") return null;
   if (column.holds === "truths") return /^(true|false|0|1)$/i.test(value) ? null : "is not true or false";
   if (column.holds === "times") {
@@ -171,6 +68,19 @@ function guess(columns, names) {
   return columns.map((column) => chosen.get(column) ?? (column.needed ? (column.usual ? FIXED : "") : ABSENT));
 }
 
+// The layout most of whose needed columns are found by name; the first of equals.
+function likeliest(layouts, names) {
+  const share = ({ columns }) => {
+    const guesses = guess(columns, names);
+    const needed = columns.flatMap((column, at) => (column.needed ? [guesses[at]] : []));
+    return needed.filter((one) => one !== "").length / needed.length;
+  };
+  return layouts.reduce((best, one) => (share(one) > share(best) ? one : best));
+}
+
+const shifted = (text, shift) => (shift ? String(Number(text) + shift) : text);
+const shortened = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value));
+
 // The page ------------------------------------------------------------------------------------------------------------
 
 function made(name, properties = {}, ...children) {
@@ -184,7 +94,7 @@ function made(name, properties = {}, ...children) {
 class Table {
   constructor(panel) {
     this.panel = panel;
-    this.columns = JSON.parse(panel.dataset.columns);
+    this.layouts = JSON.parse(panel.dataset.layouts);
     this.form = panel.closest("form");
     this.input = this.form.querySelector("input[type=file]");
     this.input.accept += ",.tsv,.txt";
@@ -215,29 +125,41 @@ class Table {
       this.panel.append(made("p", { className: "notice refused" }, unreadable(error)));
       return;
     }
-    this.build();
+    this.build(likeliest(this.layouts, this.head.names));
     this.check();
   }
 
-  build() {
-    const { head } = this;
-    const guesses = guess(this.columns, head.names);
-    this.controls = this.columns.map((column, place) => this.control(column, place, guesses[place]));
+  build(layout) {
+    const guesses = guess(layout.columns, this.head.names);
+    this.controls = layout.columns.map((column, place) => this.control(column, place, guesses[place]));
     this.rules = new Rules(() => this.check());
+    this.reader = layout.reads === "visits" ? new Visits(layout, () => this.check()) : null;
+    const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
+    shape.value = String(this.layouts.indexOf(layout));
+    shape.addEventListener("change", () => {
+      this.build(this.layouts[Number(shape.value)]);
+      this.panel.querySelector("#layout").focus();
+      this.check();
+    });
     this.status = made("p", { role: "status" });
     this.status.setAttribute("aria-live", "polite");
     this.faults = made("ul", { className: "faults" });
     this.sent = made("p", { className: "note" });
     this.shown = made("div", { className: "scroll", tabIndex: 0, role: "region" });
     this.shown.setAttribute("aria-label", "Rows of your file");
-    this.panel.append(
+    this.preview = made("div", { className: "scroll", tabIndex: 0, role: "region", hidden: true });
+    this.preview.setAttribute("aria-label", "What will be sent");
+    this.panel.replaceChildren(
       made("h3", {}, "Your file, as only this browser sees it"),
       made("p", { className: "note" }, "Nothing has been sent yet. Say which of its columns is which."),
+      ...(this.layouts.length > 1 ? [made("label", { htmlFor: "layout" }, "A row of it is"), shape] : []),
       made("div", { className: "pair mapping" }, ...this.controls.map((one) => one.element)),
       this.rules.element,
+      ...(this.reader ? [this.reader.element] : []),
       this.status,
       this.faults,
       this.sent,
+      this.preview,
       this.shown,
     );
   }
@@ -297,6 +219,7 @@ class Table {
       (place) => this.head.rows.map((row) => (cells(row, this.head.separator)[place] ?? "").trim()).filter(Boolean),
       (text) => !Number.isNaN(number(text, this.head.separator)),
     );
+    this.reader?.suit(plan, this.rules.dates.value);
     const lacking = this.controls.filter(({ select, column }) => column.needed && select.value === "");
     const wrong = new Map(plan.map((one) => [one, { count: 0, zeros: 0, high: -Infinity, first: null }]));
     const owners = new Map(plan.filter(({ column }) => column.owner).map((one) => [one, new Set()])); // until a name comes again
@@ -305,15 +228,16 @@ class Table {
     const width = this.head.names.length;
     let rows = 0;
     let leftOut = 0;
+    let isWhole = true; // so far
     this.tell(plan, lacking);
     this.show([], plan);
     for (const one of plan.filter(({ place }) => place === null)) {
-      const says = fault(one.column, one.value, ",", 0);
+      const says = this.faultOf(one, one.value);
       if (says) Object.assign(wrong.get(one), { count: 1, first: [null, one.value, says] });
     }
     const looked = plan.filter(({ place }) => place !== null);
-    const started = performance.now();
-    let said = started;
+    const fixed = plan.filter(({ place }) => place === null).map(({ column, value }) => [column.name, value]);
+    let said = performance.now();
     try {
       let skipped = this.head.headless;
       for await (const batch of batches(this.file, isStale)) {
@@ -342,13 +266,15 @@ class Table {
             if (seen?.has(value)) owners.delete(one);
             else if (seen?.size < REMEMBERED) seen.add(value);
             if (figure > state.high) state.high = figure;
-            const says = found.says ?? fault(one.column, value, this.head.separator, one.shift);
+            const says = found.says ?? this.faultOf(one, value);
             if (says === null) continue;
             if (figure === 0 && value !== "") state.zeros += 1;
             state.count += 1;
             state.first ??= [line, value, says];
             faults.set(one.place, says);
           }
+          if (faults.size || values.length !== width) isWhole = false;
+          else if (isWhole) this.reader?.add(line, new Map([...fixed, ...read.map(([{ column, shift }, text]) => [column.name, shifted(text, shift)])]), this.head.separator);
           if (rows - leftOut <= SHOWN_ROWS) marked.push([line, values, faults]);
           else if ((faults.size || values.length !== width) && marked.length < SHOWN_ROWS + SHOWN_FAULTS) marked.push([line, values, faults]);
         }
@@ -363,12 +289,18 @@ class Table {
       return;
     }
     if (isStale()) return;
-    this.conclude(plan, wrong, ragged, lacking, rows, leftOut, [...owners.keys()]);
+    const found = this.reader && isWhole && !lacking.length ? this.reader.conclude() : { sentences: this.reader?.wrong ?? [], notes: [] };
+    this.conclude(plan, wrong, ragged, lacking, rows, leftOut, [...owners.keys()], found);
     this.show(marked, plan);
   }
 
-  conclude(plan, wrong, ragged, lacking, rows, leftOut, alone) {
-    const sentences = lacking.map(({ column }) => `Choose the column that holds ${column.name}.`);
+  faultOf({ column, shift }, value) {
+    const own = this.reader?.fault(column, value);
+    return own === undefined ? fault(column, value, this.head.separator, shift) : own;
+  }
+
+  conclude(plan, wrong, ragged, lacking, rows, leftOut, alone, found) {
+    const sentences = [...lacking.map(({ column }) => `Choose the column that holds ${column.name}.`), ...found.sentences];
     if (rows > 0 && leftOut === rows) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {
       const { column } = one;
@@ -395,7 +327,8 @@ class Table {
     this.status.textContent = sentences.length
       ? `${size}; the server would refuse this file. Nothing has been sent.`
       : `${size}, and every cell is of the right form.` +
-        (leftOut ? ` ${leftOut.toLocaleString("en")} of them ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.` : "");
+        (leftOut ? ` ${leftOut.toLocaleString("en")} of them ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.` : "") +
+        found.notes.map((note) => ` ${note.slice(0, 1).toUpperCase()}${note.slice(1)}.`).join("");
     this.status.className = sentences.length ? "notice refused" : "notice done";
     this.faults.replaceChildren(...sentences.map((text) => made("li", {}, text)));
     for (const { column, label } of rows > 1 ? alone : []) {
@@ -405,17 +338,39 @@ class Table {
       this.faults.append(made("li", {}, says));
     }
     this.panel.dataset.checked = sentences.length ? "wrong" : "right";
+    if (this.reader) this.foresee(sentences.length > 0);
+  }
+
+  // The first rows that the reader made.
+  foresee(isWrong) {
+    this.preview.hidden = isWrong;
+    if (isWrong) return;
+    const rows = [];
+    for (const one of this.reader.written()) {
+      if (rows.push(one) === SHOWN_ROWS) break;
+    }
+    this.sent.textContent = `What will be sent is ${this.reader.steps.length.toLocaleString("en")} rows of ${this.reader.header.join(", ")}; your own columns stay on this machine.`;
+    this.preview.replaceChildren(
+      made(
+        "table",
+        { className: "dense" },
+        made("caption", {}, "The first rows of what will be sent"),
+        made("thead", {}, made("tr", {}, ...this.reader.header.map((name) => made("th", { scope: "col" }, name)))),
+        made("tbody", {}, ...rows.map(([, row]) => made("tr", {}, ...row.map((one) => made("td", { className: "number" }, shortened(one)))))),
+      ),
+    );
   }
 
   tell(plan, lacking) {
     delete this.panel.dataset.checked;
+    this.preview.hidden = true;
     this.status.className = "";
     this.status.textContent = "Looking at your file …";
     this.faults.replaceChildren();
     const names = plan.map(({ column }) => column.name).join(", ");
     const used = new Set(plan.map(({ place }) => place));
     const left = this.head.names.filter((_, place) => !used.has(place));
-    this.sent.textContent = lacking.length
+    this.sent.textContent = lacking.length || this.reader
       ? ""
       : this.isRight(plan)
         ? "The file will be sent as it is."
@@ -430,6 +385,7 @@ class Table {
       !headless &&
       separator === "," &&
       !this.rules.isNeeded &&
+      !this.reader &&
       plan.length === names.length &&
       plan.every(({ column, place, shift }) => place !== null && shift === 0 && names[place] === column.name)
     );
@@ -470,8 +426,17 @@ class Table {
     if (!this.head || this.ready || this.isRight(this.plan())) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    const turn = ++this.turn;
     const { submitter } = event;
+    if (this.reader) {
+      if (this.panel.dataset.checked !== "right") {
+        this.status.scrollIntoView({ block: "center" }); // there is nothing to send
+        return;
+      }
+      this.ready = this.made();
+      setTimeout(() => this.form.requestSubmit(submitter)); // not while this submission is being told of
+      return;
+    }
+    const turn = ++this.turn;
     this.status.textContent = "Putting the columns in order …";
     try {
       const ready = await this.written(this.plan(), () => turn !== this.turn);
@@ -482,6 +447,20 @@ class Table {
       return;
     }
     this.form.requestSubmit(submitter);
+  }
+
+  // What the reader made, as a file.
+  made() {
+    const parts = [];
+    let text = `${this.reader.header.join(",")}\n`;
+    for (const [, row] of this.reader.written()) {
+      text += `${row.join(",")}\n`;
+      if (text.length > PIECE_CHARACTERS) {
+        parts.push(new Blob([text]));
+        text = "";
+      }
+    }
+    return new Blob([...parts, text], { type: "text/csv" });
   }
 
   async written(plan, isStale) {
@@ -522,14 +501,5 @@ function cell({ column, place, value, shift }, values, separator, rules) {
   return quoted(text);
 }
 
-function quoted(text) {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function unreadable(error) {
-  const why = error instanceof TypeError ? "it is not text in UTF-8; save it again as “CSV UTF-8”" : error.message;
-  return `This file cannot be read as CSV: ${why}.`;
-}
-
-const panel = document.querySelector("[data-columns]");
+const panel = document.querySelector("[data-layouts]");
 if (panel) new Table(panel);

@@ -3,9 +3,9 @@
 // alone: neighbouring datasets stay neighbours. Nothing here is sent but what the rules made.
 
 import { element } from "./fields.js";
+import { isMissing } from "./table_text.js";
 
 export const LEFT_OUT = Symbol("left out");
-export const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
 
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
@@ -25,13 +25,22 @@ export function clock(text, dates) {
   return found.getUTCMonth() === Number(month) - 1 && found.getUTCDate() === Number(day) ? found.getTime() : null;
 }
 
-function labelled(text, control, note = "") {
+// {at, isZoned}: when a text says it was, in milliseconds since 1970, of UTC or of a clock that stands nowhere; or null.
+export function instant(text, dates) {
+  const zone = ZONED.exec(text)?.[1] ?? "";
+  const time = clock(text.slice(0, text.length - zone.length).trim(), dates);
+  const [, sign, hours = "0", minutes = "0"] = /^([+-])(\d\d):?(\d\d)$/.exec(zone) ?? [];
+  const east = (Number(hours) * 60 + Number(minutes)) * MINUTE * (sign === "-" ? -1 : 1);
+  return time === null ? null : { at: time - east, isZoned: zone !== "" };
+}
+
+export function labelled(text, control, note = "") {
   const help = note ? [element("p", { className: "note", id: `${control.id}-note` }, note)] : [];
   if (note) control.setAttribute("aria-describedby", `${control.id}-note`);
   return element("div", {}, element("label", { htmlFor: control.id }, text), control, ...help);
 }
 
-function choice(id, options) {
+export function choice(id, options) {
   return element("select", { id }, ...options.map(([value, text]) => element("option", { value }, text)));
 }
 
@@ -97,7 +106,8 @@ export class Rules {
       if (column.named && areWords) this.ways.set(column, "zones");
       else if (column.minutes !== null && areWords) this.ways.set(column, "clock");
       else if (column.holds === "times" && !cells.every((cell) => ZONED.test(cell))) this.ways.set(column, "offset");
-      if (["clock", "offset"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
+      else if (column.holds === "moments" && areWords) this.ways.set(column, "moment");
+      if (["clock", "offset", "moment"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
     }
     const ways = new Set(this.ways.values());
     const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset") };
@@ -105,7 +115,7 @@ export class Rules {
     this.gaps = plan.some(({ column }) => column.gaps);
     shown.gaps = this.gaps;
     for (const [name, elements] of Object.entries(this.parts)) for (const one of elements) one.hidden = !shown[name];
-    this.element.hidden = ways.size === 0 && !this.gaps;
+    this.element.hidden = Object.values(shown).every((one) => !one);
   }
 
   get isNeeded() {
@@ -114,8 +124,8 @@ export class Rules {
 
   // What is sent for a cell: a text, LEFT_OUT for its whole row, or {says} where a rule is missing or broken.
   value(column, text) {
-    if (column.gaps && this.lacking.checked && MISSING.has(text.toLowerCase())) return LEFT_OUT;
-    if (text === "" || !this.ways.has(column)) return text;
+    if (column.gaps && this.lacking.checked && isMissing(text)) return LEFT_OUT;
+    if (text === "" || !this.ways.has(column) || this.ways.get(column) === "moment") return text;
     if (this.ways.get(column) === "zones") return this.zoneOf(text);
     const time = clock(text, this.dates.value);
     if (this.ways.get(column) === "offset") return this.momentOf(text, time);

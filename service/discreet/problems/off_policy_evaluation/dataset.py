@@ -26,8 +26,9 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
-from discreet.problems.datasets import Column, DatasetOfRows
+from discreet.problems.datasets import Column, DatasetOfRows, Layout
 from discreet.problems.numbers import Count, Frozen, Real
+from discreet.problems.off_policy_evaluation import layouts
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, Floats, Ints, OffPolicyPublic, Vector
 from discreet.solvers.evaluation import temporal_difference as td
 
@@ -66,6 +67,7 @@ class OffPolicyDataset(DatasetOfRows):
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
     OWNER: ClassVar[str] = "trajectory"
+    ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 
     kind: Literal["off_policy_evaluation"]
@@ -134,52 +136,16 @@ class OffPolicyDataset(DatasetOfRows):
         return _canonical(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
-    def other_files(cls, public: OffPolicyPublic) -> str:
-        return (
-            "A row here is a step from one state to the next. Of a file with one visit a row, and its date, the command"
-            " `discreet dataset add visits.csv` makes such steps, on your machine; the help of this page says how."
-        )
+    def columns(cls, public: OffPolicyPublic) -> list[Column]:
+        return layouts.steps(public)
 
     @classmethod
-    def columns(cls, public: OffPolicyPublic) -> list[Column]:
-        bound = public.reward_bound
-        if public.states is not None:
-            places = [
-                Column("state", "integers", "State, counted from 0", 0, public.states - 1, words=("s", "from")),
-                Column("next_state", "integers", "State after it, counted from 0", 0, MAX_STATES, words=("next", "to")),
-            ]
-        else:
-            places = [
-                Column(f"{name}_{axis}", "numbers", f"Coordinate {axis} of the state{after}")
-                for name, after in (("x", ""), ("x_next", " after it"))
-                for axis in range(public.features or 0)
-            ]
-        chances = () if public.off_policy is False else ("behaviour", "target")
-        return [
-            Column(
-                "trajectory",
-                "names",
-                "Whose row it is",
-                words=("patient", "person", "subject", "episode", "id"),
-                owner=True,
-            ),
-            Column("step", "integers", "Place in the trajectory, counted from 0", 0, public.horizon - 1, words=("t",)),
-            *places,
-            Column("reward", "numbers", "Reward of the step", -bound, bound, words=("r", "outcome", "score")),
-            Column("terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")),
-            *(
-                Column(
-                    name,
-                    "numbers",
-                    f"Probability of the action under the {name} policy",
-                    0,
-                    1,
-                    needed=bool(public.off_policy),
-                    words=(f"p_{name}", f"{name}_probability"),
-                )
-                for name in chances
-            ),
-        ]
+    def layouts(cls, public: OffPolicyPublic) -> list[Layout]:
+        return layouts.layouts(public)
+
+    @classmethod
+    def other_files(cls, public: OffPolicyPublic) -> str:
+        return layouts.OTHER_FILES if public.states is None and public.ranges is None else ""
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -1,0 +1,125 @@
+// The text of a file of comma separated values, or of values parted otherwise, as this browser reads it.
+
+const FIRST_BYTES = 1 << 18; // enough to show the first rows
+export const SHOWN_ROWS = 6;
+const LONGEST_RECORD = 1 << 20;
+const MOST_COLUMNS = 1000; // as the server reads them
+
+// Records of a CSV text -----------------------------------------------------------------------------------------------
+
+function isOpen(record) {
+  let open = false;
+  for (let at = record.indexOf('"'); at >= 0; at = record.indexOf('"', at + 1)) open = !open;
+  return open;
+}
+
+// Cuts text into records; the rest is the beginning of the next one.
+function cut(text, isLast) {
+  const lines = text.split("\n");
+  const tail = isLast ? null : lines.pop();
+  const records = [];
+  let parts = []; // lines of a record that is open; each is looked at once
+  let length = 0;
+  for (const line of lines) {
+    const open = (parts.length > 0) !== isOpen(line);
+    parts.push(line);
+    length += line.length + 1;
+    if (open && length > LONGEST_RECORD) throw new Error("a quotation mark is never closed");
+    if (open) continue;
+    const whole = parts.join("\n");
+    records.push(whole.endsWith("\r") ? whole.slice(0, -1) : whole);
+    parts = [];
+    length = 0;
+  }
+  if (isLast && parts.length) throw new Error("a quotation mark is never closed");
+  return [records, parts.length ? `${parts.join("\n")}\n${tail ?? ""}` : (tail ?? "")];
+}
+
+export function cells(record, separator) {
+  if (!record.includes('"')) return record.split(separator);
+  const found = [];
+  let cell = "";
+  let quoted = false;
+  for (let at = 0; at < record.length; at += 1) {
+    const letter = record[at];
+    if (quoted && letter === '"' && record[at + 1] === '"') {
+      cell += '"';
+      at += 1;
+    } else if (letter === '"') quoted = !quoted;
+    else if (letter === separator && !quoted) {
+      found.push(cell);
+      cell = "";
+    } else cell += letter;
+  }
+  return [...found, cell];
+}
+
+// All records of a file, in batches: [line of the first one, records]. Empty lines count, and are left out.
+export async function* batches(file, isStale) {
+  const reader = file.stream().pipeThrough(new TextDecoderStream("utf-8", { fatal: true })).getReader();
+  let rest = "";
+  let line = 1;
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (isStale()) return;
+      const [records, left] = cut(done ? rest : rest + value, done);
+      rest = left;
+      const numbered = [];
+      for (const record of records) {
+        if (record !== "") numbered.push([line, record]);
+        line += record.includes("\n") ? record.split("\n").length : 1;
+      }
+      if (numbered.length) yield numbered;
+      if (done) return;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+// What the beginning of a file tells: separator, names of the columns, first rows.
+export async function beginning(file) {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.slice(0, FIRST_BYTES).arrayBuffer(), {
+    stream: file.size > FIRST_BYTES,
+  });
+  const [records] = cut(text, file.size <= FIRST_BYTES);
+  const [header, ...rows] = records.filter((record) => record !== "");
+  if (header === undefined) throw new Error("it has no rows");
+  const separator = [",", ";", "\t", "|"]
+    .map((one) => [cells(header, one).length, one])
+    .reduce((best, one) => (one[0] > best[0] ? one : best))[1];
+  const names = cells(header, separator).map((name) => name.trim());
+  if (names.length > MOST_COLUMNS) throw new Error(`it has ${names.length} columns, at most ${MOST_COLUMNS} are read`);
+  const headless = names.every((name) => name !== "" && !Number.isNaN(number(name, separator)));
+  return {
+    separator,
+    headless,
+    names: headless ? names.map((_, place) => `column ${place + 1}`) : names,
+    rows: (headless ? [header, ...rows] : rows).slice(0, SHOWN_ROWS),
+  };
+}
+
+// Values --------------------------------------------------------------------------------------------------------------
+
+const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
+
+// Whether this is how files say that there is no value.
+export function isMissing(text) {
+  return MISSING.has(text.toLowerCase());
+}
+
+// A number as it is written where columns are parted by commas, or with a decimal comma where they are not.
+export function number(text, separator) {
+  const plain = separator === "," ? text : text.replace(/^([+-]?\d*),(\d+)$/, "$1.$2");
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+}
+
+export function quoted(text) {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+export function unreadable(error) {
+  const why = error instanceof TypeError ? "it is not text in UTF-8; save it again as “CSV UTF-8”" : error.message;
+  return `This file cannot be read as CSV: ${why}.`;
+}

@@ -1,0 +1,249 @@
+// Visits of patients, one a row, become steps from one visit to the next, here in the owner's browser: no names of
+// patients, no dates and no features in their own units are sent. The rules are public, and what becomes of a patient
+// follows from them and from that patient's rows alone, as where `discreet_client.patients` reads the same file; a test
+// holds the two together.
+
+import { element } from "./fields.js";
+import { choice, instant, labelled } from "./table_rules.js";
+import { isMissing, number } from "./table_text.js";
+
+const MOST_VISITS = 2_000_000; // in the memory of a browser
+const DAY = 86_400_000;
+const SUM_TOLERANCE = 1e-9;
+const POLICIES = [["behaviour", "probability", "policy that was followed"], ["target", "target", "policy to be evaluated"]];
+
+const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}${all === 1 ? "" : "s"}`;
+
+// One name is one person: spaces around it, the form of its accents and the `.0` of whole numbers are no part of it.
+const nameOf = (text) => text.normalize("NFC").trim().replace(/^([+-]?[0-9]+)\.0*$/, "$1");
+
+export class Visits {
+  // `changed` is called after every change of a rule.
+  constructor({ columns, facts }, changed) {
+    this.facts = facts;
+    this.features = columns.filter((one) => one.scale !== null);
+    this.actions = element("textarea", { id: "visits-actions", rows: 3, className: "low", spellcheck: false, placeholder: "treat 0.5 1\nwait 0.5 0" });
+    const last = [["terminal", "ends the episode"], ["next_state", "only says where the patient came to"]];
+    this.last = choice("visits-last", facts.continuing ? last.reverse() : last);
+    this.interval = element("input", { id: "visits-interval", inputMode: "decimal" });
+    this.gaps = choice("visits-gaps", [["refuse", "is refused"], ["end", "ends what is taken of the patient"]]);
+    this.missing = choice("visits-missing", [
+      ["refuse", "is refused"],
+      ["carry", "is that of the visit before"],
+      ["leave_out", "leaves the patient out, with all visits"],
+    ]);
+    this.parts = {
+      actions: labelled("Actions with their known probabilities, one a line", this.actions,
+        "The name, how probable it was when treatments were chosen, and how probable it is under the policy to be evaluated. " +
+        "Where a column has one of the two, write the other alone. Empty: what is evaluated is the policy that was followed."),
+      last: labelled("A patient’s last visit", this.last),
+      interval: labelled("Interval between visits", this.interval, "As the times count, of dates in days. Empty: visits follow each other, whenever they were."),
+      gaps: labelled("A visit that is missing", this.gaps),
+      missing: labelled("A value that is missing", this.missing),
+    };
+    this.element = element("fieldset", {}, element("legend", {}, "How visits become steps"),
+      element("p", { className: "note" }, "Choose these by what is known anyway, without looking at the data, and tell them to those who read the answers."),
+      element("div", { className: "pair mapping" }, ...Object.values(this.parts)));
+    for (const control of [this.actions, this.last, this.interval, this.gaps, this.missing]) {
+      control.addEventListener(control.tagName === "SELECT" ? "change" : "input", changed);
+    }
+  }
+
+  // Shows the rules that these columns need, and reads them anew.
+  suit(plan, dates) {
+    this.dates = dates;
+    this.has = new Set(plan.map(({ column }) => column.name));
+    this.chances = this.readActions();
+    this.parts.actions.hidden = !this.has.has("action") || POLICIES.every(([, column]) => this.has.has(column));
+    this.parts.last.hidden = this.has.has("terminal");
+    this.parts.gaps.hidden = this.interval.value.trim() === "";
+    this.parts.missing.hidden = this.features.length === 0;
+    this.owners = new Map();
+    this.rows = [];
+    this.isNumbered = null; // whether times are numbers: the first one tells
+    this.isZoned = null;
+  }
+
+  // {behaviour, target}: the probability of each action; null for a policy of which the lines say nothing.
+  readActions() {
+    const said = POLICIES.filter(([, column]) => !this.has.has(column)).map(([policy]) => policy);
+    const lines = this.has.has("action") ? this.actions.value.split("\n").filter((one) => one.trim()) : [];
+    const found = { behaviour: null, target: null };
+    this.wrong = [];
+    if (!lines.length || !said.length) return found;
+    for (const policy of said) found[policy] = new Map();
+    for (const line of lines) {
+      const parts = line.trim().split(/[\s;|]+/);
+      const figures = parts.splice(-said.length).map((one) => number(one, ";"));
+      if (!parts.length || !figures.every((one) => one >= 0 && one <= 1)) {
+        const needed = said.length === 2 ? "two probabilities, from 0 to 1" : "one probability, from 0 to 1";
+        this.wrong.push(`Actions: “${line.trim().slice(0, 40)}” is to be a name and ${needed}, such as treat${" 0.5".repeat(said.length)}.`);
+        return found;
+      }
+      const name = nameOf(parts.join(" "));
+      said.forEach((policy, place) => found[policy].set(name, figures[place]));
+    }
+    for (const [policy, , called] of POLICIES) {
+      if (!found[policy]) continue;
+      const sum = [...found[policy].values()].reduce((all, one) => all + one, 0);
+      if (Math.abs(sum - 1) > SUM_TOLERANCE) this.wrong.push(`Actions: the probabilities under the ${called} sum to 1, not ${Number(sum.toPrecision(6))}.`);
+    }
+    return found;
+  }
+
+  // What is wrong with a cell that has rules of its own; undefined where those of its column are all.
+  fault(column, text) {
+    if (column.scale !== null && isMissing(text) && this.missing.value !== "refuse") return null;
+    if (isMissing(text)) return undefined;
+    if (column.name === "terminal") return /^(true|false|yes|no|1|0)$/i.test(text) ? null : "is not true or false";
+    if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
+    if (column.name === "time") return this.timeOf(text)?.says ?? null;
+    if (column.name !== "action") return undefined;
+    const name = nameOf(text);
+    for (const [policy] of POLICIES) {
+      const known = this.chances[policy];
+      if (known && !known.has(name)) return "is an action without probabilities: list it above";
+      if (known && policy === "behaviour" && known.get(name) === 0) return "has probability 0 above, and it was chosen";
+    }
+    return null;
+  }
+
+  timeOf(text) {
+    const figure = number(text, ";");
+    this.isNumbered ??= !Number.isNaN(figure);
+    if (this.isNumbered) return Number.isNaN(figure) ? { says: "is not a number, and the first time is one" } : { at: figure };
+    const found = instant(text, this.dates);
+    if (found === null) return { says: "is not a date such as 2026-11-21 or 21.11.2026 15:00" };
+    this.isZoned ??= found.isZoned;
+    return this.isZoned === found.isZoned ? { at: found.at / DAY } : { says: `has ${found.isZoned ? "a" : "no"} time zone, unlike the first` };
+  }
+
+  // A row without a fault: texts by the names of columns.
+  add(line, texts, separator) {
+    if (this.rows.length === MOST_VISITS) throw new Error(`it has more than ${MOST_VISITS.toLocaleString("en")} visits: let \`discreet dataset add\` read it`);
+    const name = nameOf(texts.get("patient"));
+    if (!this.owners.has(name)) this.owners.set(name, this.owners.size);
+    const figure = (column) => number(texts.get(column), separator);
+    const action = this.has.has("action") ? nameOf(texts.get("action")) : "";
+    const chance = ([policy, column]) => (this.has.has(column) ? figure(column) : this.chances[policy]?.get(action));
+    this.rows.push({
+      line,
+      owner: this.owners.get(name),
+      time: this.timeOf(texts.get("time")).at,
+      state: this.features.length
+        ? this.features.map((one) => (isMissing(texts.get(one.name)) ? NaN : number(texts.get(one.name), separator)))
+        : [figure("state")],
+      reward: figure("reward"),
+      ended: this.has.has("terminal") && /^(true|yes|1)$/i.test(texts.get("terminal")),
+      chances: POLICIES.map(chance),
+    });
+  }
+
+  // {sentences, notes} of what keeps rows from becoming steps, and of what is left out; the steps are kept.
+  conclude() {
+    this.steps = [];
+    const sentences = [...this.wrong, ...this.lacking()];
+    const notes = [];
+    const patients = this.owners.size;
+    let rows = this.rows;
+    if (this.missing.value === "leave_out") {
+      const lacks = new Set(rows.filter(({ state }) => state.some(Number.isNaN)).map(({ owner }) => owner));
+      rows = rows.filter(({ owner }) => !lacks.has(owner));
+      if (lacks.size) notes.push(`left out: ${counted(lacks.size, patients, "patient")} with a value that is missing`);
+    }
+    rows = rows.toSorted((one, other) => one.owner - other.owner || one.time - other.time);
+    const faults = new Map(); // by what is said: [first line, how many]
+    const refuse = (row, says) => {
+      const [line, count] = faults.get(says) ?? [Infinity, 0];
+      faults.set(says, [Math.min(line, row.line), count + 1]);
+    };
+    const told = { gone: 0, alone: 0, seen: 0 };
+    for (let begin = 0; begin < rows.length; ) {
+      let end = begin + 1;
+      while (end < rows.length && rows[end].owner === rows[begin].owner) end += 1;
+      this.walk(rows.slice(begin, end), refuse, told);
+      begin = end;
+    }
+    for (const [says, [line, count]] of faults) {
+      const more = count === 1 ? "" : `; ${(count - 1).toLocaleString("en")} more like it`;
+      sentences.push(`The visit in line ${line.toLocaleString("en")} ${says}${more}.`);
+    }
+    if (rows.length && !this.steps.length && !sentences.length) sentences.push("No patient has two visits, so there is no step.");
+    if (told.gone) notes.push(`left out: ${counted(told.gone, this.rows.length, "visit")} after a gap`);
+    if (told.alone) notes.push(`left out: ${counted(told.alone, patients, "patient")} with a single visit, which has no next state`);
+    if (told.seen) notes.push(`the last visit of ${counted(told.seen, patients, "patient")} is a next state only: no end is known`);
+    if (!this.isOffPolicy) notes.push("nothing is said of another policy: what is evaluated is the policy that was followed");
+    return { sentences, notes };
+  }
+
+  get isOffPolicy() {
+    return POLICIES.every(([policy, column]) => this.has.has(column) || this.chances[policy]);
+  }
+
+  // Of which policy the probabilities are missing, where something is said of one, or the public part says of both.
+  lacking() {
+    const without = POLICIES.filter(([policy, column]) => !this.has.has(column) && !this.chances[policy]);
+    if (this.wrong.length || !without.length || (without.length === 2 && !this.facts.off_policy)) return [];
+    return without.map(([, , called]) => `The probability of the action under the ${called} is needed: a column, or the column action and a line above for each action.`);
+  }
+
+  // One patient's visits in the order of their times.
+  walk(rows, refuse, told) {
+    const interval = this.interval.value.trim() === "" ? null : number(this.interval.value.trim(), ";");
+    if (interval !== null && !(interval > 0)) {
+      refuse(rows[0], "has no place: the interval is a number above 0");
+      return;
+    }
+    let kept = rows.length;
+    for (let place = 1; place < rows.length; place += 1) {
+      const between = rows[place].time - rows[place - 1].time;
+      if (between === 0) refuse(rows[place], "is at a time at which this patient has a visit already");
+      else if (interval !== null && between / interval <= 0.5) refuse(rows[place], "is less than an interval after this patient’s visit before");
+      else if (interval !== null && between / interval >= 1.5) {
+        if (this.gaps.value === "refuse") refuse(rows[place], "is more than an interval after this patient’s visit before: say above what becomes of a visit that is missing");
+        kept = Math.min(kept, place);
+      }
+      if (rows[place - 1].ended) refuse(rows[place - 1], "ended the episode, and this patient has visits after it");
+    }
+    told.gone += rows.length - kept;
+    const states = this.scaled(rows, refuse);
+    const ends = this.has.has("terminal") ? rows.at(-1).ended : this.last.value === "terminal";
+    let step = 0;
+    for (let place = 0; place < kept; place += 1) {
+      const terminal = ends && place === rows.length - 1;
+      if (place === kept - 1 && !terminal) break;
+      if (step === this.facts.horizon) refuse(rows[place], `is one more than the public horizon, ${this.facts.horizon}`);
+      this.steps.push([rows[place], step, states[place], states[terminal ? place : place + 1], terminal]);
+      step += 1;
+    }
+    if (step === 0) told.alone += 1;
+    else if (!(ends && kept === rows.length)) told.seen += 1;
+  }
+
+  // The state of each row: a number, or coordinates from 0 to 1.
+  scaled(rows, refuse) {
+    if (!this.features.length) return rows.map(({ state }) => state);
+    const before = this.features.map(() => NaN);
+    return rows.map((row) =>
+      this.features.map(({ name, scale: [low, high] }, axis) => {
+        const value = Number.isNaN(row.state[axis]) ? before[axis] : row.state[axis];
+        if (Number.isNaN(value)) refuse(row, `lacks a value of ${name}, and this patient has none before`);
+        before[axis] = value;
+        return Math.min(1, Math.max(0, (value - low) / (high - low)));
+      }),
+    );
+  }
+
+  get header() {
+    const axes = this.features.length ? this.features.map((_, axis) => `_${axis}`) : null;
+    const places = axes ? ["x", "x_next"].flatMap((name) => axes.map((axis) => name + axis)) : ["state", "next_state"];
+    return ["trajectory", "step", ...places, "reward", "terminal", ...(this.isOffPolicy ? ["behaviour", "target"] : [])];
+  }
+
+  // What is sent, row by row, with the line that each comes from.
+  *written() {
+    for (const [row, step, here, there, terminal] of this.steps) {
+      yield [row.line, [row.owner, step, ...here, ...there, row.reward, terminal, ...(this.isOffPolicy ? row.chances : [])]];
+    }
+  }
+}

@@ -1,0 +1,165 @@
+"""Files as people have them, from the page of a new dataset to what the reader of the client makes of the same file.
+
+The page reads them in the owner's browser, in a language of its own: here both must come to the same content, which a
+server knows by its keyed fingerprint, and so to the same dataset.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+from discreet_client import readers
+from tests.conftest import Installation
+from tests.dashboard.chromium import Watched, tab
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RIGHT = "every cell is of the right form"
+
+
+def written(file: Path, header: list[str], rows: Any, separator: str = ",") -> Path:
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out, delimiter=separator).writerows([header, *rows])
+    return file
+
+
+def second_step(seen: Watched, kind: str, name: str, public: dict[str, Any], file: Path) -> Page:
+    """The page of the content with this file chosen. `public` is typed as JSON: what it can say is tested elsewhere."""
+    page = seen.page
+    seen.go(f"/datasets/new?kind={kind}")
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_text("As JSON", exact=True).click()
+    page.locator("#public").fill(json.dumps(public))
+    page.get_by_role("button", name="Next: the content").press("Enter")
+    page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+    page.locator("#layout").wait_for()
+    return page
+
+
+def registered(page: Page) -> str:
+    """The dataset that the button makes."""
+    page.get_by_role("button", name="Upload and register").press("Enter")
+    page.get_by_role("link", name="New job on it").wait_for()
+    return page.url.partition("?")[0].rpartition("/")[2]
+
+
+def of_client(service: Installation, key: str, kind: str, reading: readers.Reading, dataset: str) -> str:
+    """The dataset of what the client's reader made; on the same budget where the content is the same."""
+    with service.client(key) as owner:
+        cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
+        return str(owner.register(kind, reading.public, reading.columns, cap=cap, name="the same")["id"])
+
+
+# Visits -------------------------------------------------------------------------------------------------------------
+
+RANGES = {
+    "unit": "trajectory",
+    "horizon": 4,
+    "reward_bound": 1,
+    "features": 1,
+    "ranges": [{"name": "severity", "low": 0, "high": 10}],
+}
+
+
+def test_visits_of_patients_become_a_dataset_on_the_page(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
+    """The trial of the README: a raw table of visits, columns of other names, the coin that chose the treatment."""
+    key = service.owner_of("visits of a trial")
+    subprocess.run([sys.executable, str(EXAMPLES / "own_files.py"), "patients"], cwd=tmp_path, check=True)
+    file = tmp_path / "visits.csv"
+    sent: list[bytes] = []
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        seen.go("/datasets/new?kind=off_policy_evaluation")
+        assert "without any error" in seen.page.locator("main").inner_text()
+        page = second_step(seen, "off_policy_evaluation", "trial", RANGES, file)
+        page.on("request", lambda request: "upload" in request.url and sent.append(request.post_data_buffer or b""))
+        assert page.locator("#layout option:checked").inner_text() == "a visit, and when it was"
+        page.get_by_text("Choose the column that holds reward.").wait_for()
+        assert page.get_by_label("patient", exact=True).locator("option:checked").inner_text() == "pid"
+        assert page.get_by_label("time", exact=True).locator("option:checked").inner_text() == "date"
+        page.get_by_label("reward", exact=True).select_option("well")
+        page.get_by_text("what is evaluated is the policy that was followed.", exact=False).first.wait_for()
+        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1")
+        page.get_by_text("sum to 1, not 0.5").wait_for()
+        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0,5 0")
+        page.get_by_text(f"6,000 rows, and {RIGHT}").wait_for()
+        assert "What will be sent is 6,000 rows of trajectory, step, x_0, x_next_0, reward" in page.content()
+        dataset = registered(page)
+    assert sent
+    assert b"pid" not in sent[0]
+    assert b"patient 1" not in sent[0]
+    assert b"2026-03" not in sent[0]
+    reader = {"behaviour": {"treat": 0.5, "wait": 0.5}, "target": {"treat": 1, "wait": 0}}
+    columns = {"patient": "pid", "time": "date", "reward": "well"}
+    reading = readers.read("off_policy_evaluation", file, {**RANGES, "reader": reader}, columns)
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+
+
+def clinic(folder: Path) -> Path:
+    """Visits by the week as a clinic has them: visits and values that are missing, a name in two writings, an end that
+    is said, one policy known of every visit, values beyond the ranges, decimal commas."""
+    random = np.random.RandomState(11)
+    rows = []
+    for patient in range(60):
+        for visit in range(5):
+            if visit and random.rand() < 0.08:
+                continue
+            name = f"Zoe\u0308 {patient}" if visit % 2 else f" Zo\u00eb {patient} "
+            lacks = visit > 0 and random.rand() < 0.1
+            pressure = "" if lacks else f"{random.uniform(60, 200):.1f}".replace(".", ",")
+            day = f"{1 + 7 * visit:02d}.{1 + 2 * (patient % 2):02d}.2026 09:{patient:02d}"
+            action = random.choice(["A", "B 12"])
+            ended = visit == 4 and patient % 3 == 0
+            target = f"{random.uniform(0, 1):.3f}".replace(".", ",")
+            rows.append(
+                [name, day, random.randint(20, 90), pressure, action, target, random.randint(2), ["no", "yes"][ended]]
+            )
+    random.shuffle(rows)
+    header = ["Name", "Tag", "age", "pressure", "treatment", "target", "outcome", "ended"]
+    return written(folder / "clinic.csv", header, rows, ";")
+
+
+def test_rules_of_visits_are_those_of_the_client(service: Installation, browser: Browser, tmp_path: Path) -> None:
+    """Gaps, values that are missing, ends, names and dates: refusals name the line, and what is left out says of how
+    many; in the end both have made the same of the file."""
+    key = service.owner_of("visits of a clinic")
+    ranges = [{"name": "age", "low": 20, "high": 80}, {"name": "pressure", "low": 80, "high": 180}]
+    public = {"unit": "trajectory", "horizon": 5, "reward_bound": 1, "features": 2, "ranges": ranges}
+    reader = {"behaviour": {"A": 0.4, "B 12": 0.6}, "interval": 7, "gaps": "end", "missing": "carry"}
+    columns = {"patient": "Name", "time": "Tag", "action": "treatment", "reward": "outcome", "terminal": "ended"}
+    file = clinic(tmp_path)
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "off_policy_evaluation", "clinic", public, file)
+        for name, own in columns.items():
+            page.get_by_label(name, exact=False).and_(page.locator("select[id^=column-]")).first.select_option(own)
+        page.get_by_text("pressure: a cell in line").wait_for()
+        page.get_by_label("A value that is missing").select_option("leave_out")
+        page.get_by_text("is an action without probabilities").wait_for(state="detached")
+        page.get_by_text("The probability of the action under the policy that was followed is needed").wait_for()
+        page.get_by_label("Actions with their known probabilities").fill("A 0.4\nB 12 0.6")
+        page.get_by_text("of 60 patients with a value that is missing").wait_for()
+        page.get_by_label("Interval between visits").fill("7")
+        page.get_by_text("is more than an interval after this patient’s visit before").wait_for()
+        page.get_by_label("A visit that is missing").select_option("end")
+        page.get_by_text(RIGHT).wait_for()
+        said = page.locator("[role=status].notice").inner_text()
+        assert "Left out: " in said
+        for missing in ("leave_out", "carry"):
+            page.get_by_label("A value that is missing").select_option(missing)
+            page.locator("[data-checked=right]").wait_for()
+            reading = readers.read(
+                "off_policy_evaluation", file, {**public, "reader": {**reader, "missing": missing}}, columns
+            )
+            page.get_by_text(f"What will be sent is {reading.columns['reward'].size} rows of").wait_for()
+        dataset = registered(page)
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
