@@ -351,6 +351,9 @@ def test_a_street_may_be_several_links(tmp_path: Path) -> None:
     reading = read(path)
     assert reading.network["link_names"] == ["High (A → B)", "High (B → A)", "High (A → B) 2", "(B → C)", "Low"]
     assert reading.notes[-2].startswith("4 of 5 links, whose name others have too")
+    (single,) = written(tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\nA,B,1,5,High\nB,C,1,5,High\n"})
+    names = read(single, both_ways=True).network["link_names"]
+    assert names == ["High (A → B)", "High (B → A)", "High (B → C)", "High (C → B)"]
     assert RoadNetwork.model_validate(reading.network).own_issues() == []
 
 

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 Json = dict[str, Any]
 
 ARROW = " → "
-BACK = " (back)"
-"""After the name of a link that was made of one that is not directed: its other way."""
 ALL = "*"
 """At the end of a name: all links whose names begin so."""
 MOST_NAMED = 10
@@ -58,8 +56,9 @@ def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
     for field in ("link_names", "link_shapes"):
         if network.get(field) is not None:
             changed[field] = [network[field][place] for place in kept]
-    closed = {labels[place] for place in gone}
-    twins = [labels[place] for place in kept if _other_way(labels[place]) in closed]
+    links = network["links"]
+    ways = {(links[place]["head"], links[place]["tail"]) for place in gone}
+    twins = [labels[place] for place in kept if (links[place]["tail"], links[place]["head"]) in ways]
     return Closed(changed, kept, [labels[place] for place in sorted(gone)], twins)
 
 
@@ -70,10 +69,6 @@ def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None
     if any(isinstance(link, int) and 0 <= link < before and link not in place_of for link in links):
         return None
     return [place_of.get(link, link) if isinstance(link, int) else link for link in links]
-
-
-def _other_way(label: str) -> str:
-    return label.removesuffix(BACK) if label.endswith(BACK) else label + BACK
 
 
 def _ends(network: Mapping[str, Any]) -> list[str]:

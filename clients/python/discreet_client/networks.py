@@ -55,6 +55,8 @@ LONGEST_LINK, LONG_LINK, SHORT_LINK = 300.0, 30.0, 0.001
 FASTEST, SLOW = 250.0, 2.0
 """Kilometres an hour: no car is faster than the first; half of a network's links are faster than the second."""
 MEASURED = "free_flow_time is length / speed, in minutes"
+BACK = " (back)"
+"""After the name of a link that was made of one that is not directed: its other way."""
 TIME_UNITS = ("seconds", "minutes", "hours")
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -615,7 +617,7 @@ def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[
     for road, twice in zip(roads, single, strict=True):
         found.append(road)
         if twice:
-            name = None if road.name is None else f"{road.name} (back)"
+            name = None if road.name is None else f"{road.name}{BACK}"
             found.append(_Road(road.head, road.tail, road.figures, name, road.shape[::-1]))
     return found
 
@@ -642,7 +644,7 @@ def _link_names(roads: Sequence[_Road]) -> list[str] | None:
         return None
     often = Counter(road.name for road in roads)
     found = [
-        f"{road.name or ''} ({road.tail} → {road.head})".strip()
+        f"{(road.name or '').removesuffix(BACK)} ({road.tail} → {road.head})".strip()
         if road.name is None or often[road.name] > 1
         else road.name
         for road in roads
