@@ -383,6 +383,18 @@ def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> N
         readers.read("off_policy_evaluation", file, {**public, "ranges": [{"name": "age"}]})
     assert str(refused.value).startswith("public.ranges")  # of what all columns need, once
 
+    rules = {"start": "2026-01-01T00:00", "every": "day", "zones": ["A", "B", "C"]}
+    file.write_text(
+        "origin,destination,time,count\nA,X,2026-01-01 00:10,1\nY,,2026-01-01 00:10,1\n,B,soon,much\nB,C,once,-1\n"
+    )
+    with pytest.raises(TableError) as refused:
+        readers.read("routing", file, {**TRIPS, "reader": rules})
+    said = str(refused.value).split("\n")
+    assert [one.split(":")[0] for one in said] == [
+        *("line 4, column origin", "line 3, column destination"),  # what is missing, and what is wrong in whole rows
+        *("line 2, column destination", "line 5, column time", "line 5, column count"),
+    ]
+
     file.write_text("participant,time,kw\na,yesterday,1\n,2026-01-01,much\n")
     with pytest.raises(TableError) as refused:
         readers.read("dr_ensemble", file, {"reader": {}})

@@ -34,7 +34,7 @@ class Reader(NamedTuple):
     read: Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Reading]
     own: frozenset[str]
     """Names of columns that this reader knows and the service does not."""
-    checks: Checks = lambda *_: ()
+    checks: Checks
     """What may be wrong with each column, whatever is wrong with others: each raises TableError, or does nothing."""
 
 
@@ -128,7 +128,7 @@ def _meters(table: Table, participants: Any, columns: Mapping[str, str]) -> list
 READERS = {
     "dr_ensemble": Reader(readings_of, frozenset(), checks_of_readings),
     "off_policy_evaluation": Reader(patients.transitions_of, frozenset({"patient"}), patients.checks),
-    "routing": Reader(trips.trips_of, frozenset({"time"})),
+    "routing": Reader(trips.trips_of, frozenset({"time"}), trips.checks),
 }
 
 

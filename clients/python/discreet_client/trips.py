@@ -7,8 +7,9 @@ itself: neighbouring datasets stay neighbours. This runs where the data are.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,6 +32,7 @@ FINEST = 1000
 MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
+MISSING = ("refuse", "leave_out")
 EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 
 
@@ -73,13 +75,13 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
     notes = list[str]()
     table = _complete(table, rules, notes)
     zones = _zone_numbers(rules.get("zones"), notes, table.encoding)
-    if word(rules, "other_zones", ("refuse", "leave_out")) == "leave_out":
+    if word(rules, "other_zones", MISSING) == "leave_out":
         table = _inside(table, zones, notes)
     found: dict[str, NDArray[Any]] = {}
     if when == "time":
         period = _periods(table, public, rules)
         inside = (period >= 0) & (period < (periods or np.inf))
-        if word(rules, "outside", ("refuse", "leave_out")) == "refuse":
+        if word(rules, "outside", MISSING) == "refuse":
             says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
             table.refuse(~inside, "time", says, table.columns["time"])
         elif not inside.all():
@@ -101,6 +103,30 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         _, owner = np.unique(table.names("person"), return_inverse=True)
         found["person"] = owner.ravel()
     return Reading(dict(public), found, notes)
+
+
+def checks(
+    table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> Iterator[Callable[[], Any]]:
+    """Each column by itself, for who has to mend a file: where a value is missing, and what is wrong in other rows."""
+    table = table.named(columns, ["origin", "destination"], ["time", "period", "count", "person"])
+    zones = _zone_numbers(rules.get("zones"), [], table.encoding)
+    if word(rules, "missing", MISSING) == "refuse":
+        for column in table.columns:
+            yield partial(_refuse_missing, table, column)
+    lacks = np.array([missing(values) for values in table.columns.values()]).any(axis=0)
+    if lacks.all():
+        return
+    table = table.ordered(np.flatnonzero(~lacks))
+    if word(rules, "other_zones", MISSING) == "refuse":
+        for end in ("origin", "destination"):
+            yield partial(_zones, table, end, zones, count(public, "zones"))
+    if "time" in table.columns and "start" in rules:
+        yield lambda: _periods(table, public, rules)
+    if "count" in table.columns:
+        yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
+    if "person" in table.columns:
+        yield lambda: table.names("person")
 
 
 def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, Any]]:
@@ -131,18 +157,21 @@ def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, An
 def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table:
     """The trips that lack no value: each is kept or left out by what it says itself."""
     lacks = np.zeros(table.rows, dtype=bool)
-    leave_out = word(rules, "missing", ("refuse", "leave_out")) == "leave_out"
+    leave_out = word(rules, "missing", MISSING) == "leave_out"
     for column, values in table.columns.items():
         if not leave_out:
-            table.refuse(
-                missing(values), column, "a value is missing (reader.missing: leave_out takes the other trips)"
-            )
+            _refuse_missing(table, column)
         lacks |= missing(values)
     if lacks.all():
         raise TableError("every trip lacks a value")
     if few := int(np.count_nonzero(lacks)):
         notes.append(f"{counted(few, 'trip')} with a value that is missing {'is' if few == 1 else 'are'} left out")
     return table.ordered(np.flatnonzero(~lacks))
+
+
+def _refuse_missing(table: Table, column: str) -> None:
+    says = "a value is missing (reader.missing: leave_out takes the other trips)"
+    table.refuse(missing(table.columns[column]), column, says)
 
 
 def _zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> dict[str, int] | None:
@@ -211,7 +240,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     try:
         found = table.integers(column)
     except TableError as error:
-        raise TableError(f"{error}" + ("; zones with other names need --zones" if first else "")) from None
+        raise type(error)(f"{error}" + ("; zones with other names need --zones" if first else "")) from None
     last = first + count - 1 if count else int(found.max())
     what = "zones" if first else "periods"
     says = f"public.{what} is {count}, so {what} are {first} to {last}"
