@@ -38,6 +38,7 @@ def second_step(seen: Watched, kind: str, name: str, public: dict[str, Any], fil
     page.get_by_text("As JSON", exact=True).click()
     page.locator("#public").fill(json.dumps(public))
     page.get_by_role("button", name="Next: the content").press("Enter")
+    page.set_default_timeout(6000)  # TEMP
     page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
     page.locator("#layout").wait_for()
     return page
@@ -163,3 +164,68 @@ def test_rules_of_visits_are_those_of_the_client(service: Installation, browser:
             page.get_by_text(f"What will be sent is {reading.columns['reward'].size} rows of").wait_for()
         dataset = registered(page)
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+
+
+# Wide tables of meters ----------------------------------------------------------------------------------------------
+
+HOUSES = ["Haus 1", "Haus 2", "Haus 3"]
+
+
+def feeder(folder: Path) -> Path:
+    """Three meters by the half hour, a column each, beside their sum and the temperature; two cells are empty."""
+    random = np.random.RandomState(12)
+    rows = []
+    for period in range(6):
+        kw = [f"{one:.2f}".replace(".", ",") for one in random.uniform(0, 6, 3)]
+        if period in (2, 4):
+            kw[1] = ""
+        rows.append([f"15.01.2026 {period // 2:02d}:{30 * (period % 2):02d}", "12,5", *kw, "-3,5"])
+    return written(folder / "feeder.csv", ["Zeit", "Summe kW", *HOUSES, "Außentemperatur"], rows, ";")
+
+
+def test_a_column_for_each_meter(service: Installation, browser: Browser, tmp_path: Path) -> None:
+    """A total and the temperature are proposed as no meters; a gap that the server refuses is named by the line of the
+    file and the meter's column."""
+    key = service.owner_of("a feeder of three")
+    meters = {"start": "2026-01-15T00:00:00+01:00", "interval_seconds": 1800}
+    public: dict[str, Any] = {
+        "unit": "participant",
+        "participants": 3,
+        "states": 3,
+        "edges": [0, 2, 4, 6],
+        "steps": 6,
+        "meters": meters,
+    }
+    file = feeder(tmp_path)
+
+    def choose(page: Page) -> None:
+        assert page.locator("#layout option:checked").inner_text() == "a time, with a column for each meter"
+        assert page.get_by_label("Columns that are no meters").input_value() == "Summe kW\nAußentemperatur"
+        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_text("Haus 2: a cell in line 4 is empty; one more is wrong.").wait_for()
+        page.get_by_label("Leave out readings without a value").press("Space")
+        page.get_by_text("2 of 18 readings are left out by your rules").wait_for()
+
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "dr_ensemble", "feeder", public, file)
+        page.get_by_label("A row of it is").select_option("a reading of one meter")
+        assert page.get_by_label("kw", exact=True).locator("option:checked").inner_text() == "choose …"
+        page.get_by_label("A row of it is").select_option("a time, with a column for each meter")
+        choose(page)
+        page.get_by_label("Columns that are no meters").fill("Summe kW\nTemperatur")
+        page.get_by_text("“Temperatur” is listed as no meter, and no column is called so.").wait_for()
+        page.get_by_label("Columns that are no meters").fill("Summe kW\nAußentemperatur")
+        page.get_by_text("2 of 18 readings are left out by your rules").wait_for()
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        page.get_by_text("line 2, column Haus 2: this participant has no reading in the period").wait_for()
+        carried = {**public, "meters": {**meters, "carry": 1}}
+        page = second_step(seen, "dr_ensemble", "feeder", carried, file)
+        choose(page)
+        dataset = registered(page)
+    reader = {"time_zone": "Europe/Berlin", "participants": HOUSES}
+    reading = readers.read("dr_ensemble", file, {**carried, "reader": reader}, {"time": "Zeit"})
+    assert of_client(service, key, "dr_ensemble", reading, dataset) == dataset
+    everything = {**carried, "reader": {"time_zone": "Europe/Berlin", "participants": "columns"}}
+    (advice, _) = readers.read("dr_ensemble", file, everything, {"time": "Zeit"}).notes
+    assert advice.startswith("Summe kW, Außentemperatur are taken as meters")

@@ -9,6 +9,7 @@ trajectory, or none. So neighbouring datasets differ by one trajectory, as where
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,13 @@ from discreet_client.names import blurred, names_of
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+NO_METER = (
+    *("sum", "summe", "total", "gesamt", "all", "mean", "mittel", "average", "temp", "temperatur", "weather", "wetter"),
+    *("wind", "humidity", "feuchte", "rain", "regen", "price", "preis"),
+)
+"""Words in the names of columns that are a total, the weather or a price, and no meter."""
+LONGEST_WHOLE = 4
+"""Longer ones of them are looked for within words, as in `Außentemperatur`."""
 MOST_KW = 1e12
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -166,6 +174,14 @@ class MeterRule:
         lacks = written(self.start + int(found.lacks[0]) * self.interval)
         carried = f", and no value is carried over more than {self.carry} periods" if self.carry else ""
         return f"this participant has no reading in the period from {lacks} on{carried}"
+
+
+def is_no_meter(name: str) -> bool:
+    """Whether a column is called like a total, the weather or a price: one of NO_METER is a word of its name, or, of
+    more than four letters, a part of it. The page of a new dataset proposes by the same rule."""
+    name = name.lower()
+    words = re.split(r"[^a-z0-9]+", name)
+    return any(word in (name if len(word) > LONGEST_WHOLE else words) for word in NO_METER)
 
 
 def bins_of(kw: Floats, edges: Floats) -> Ints:

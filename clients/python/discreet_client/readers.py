@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet_client import episodes, patients, trips
-from discreet_client.meters import in_zone
+from discreet_client.meters import in_zone, is_no_meter
 from discreet_client.reading import Reading, check_rules, counted
 from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of
 
@@ -59,7 +59,7 @@ def readings_of(
                 ' "reader": {"participants": "columns"} in public'
             )
         table = table.named(columns, ["participant", "time", "kw"])
-    kw, notes = table.numbers("kw", may_lack=True), list[str]()
+    kw, notes = table.numbers("kw", may_lack=True), _advice(table, rules)
     if (lacks := np.isnan(kw)).any():
         few = int(np.count_nonzero(lacks))
         notes.append(f"{counted(few, 'reading')} without a value left out, as gaps (public.meters: carry, gaps)")
@@ -92,6 +92,20 @@ def checks_of_readings(
     yield lambda: named.names("participant")
     yield lambda: named.moments("time")
     yield lambda: named.numbers("kw", may_lack=True)
+
+
+def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
+    """What to look at where every column was taken for a meter."""
+    if rules.get("participants") != "columns":
+        return []
+    doubtful = [name[:40] for name in dict.fromkeys(table.columns["participant"].tolist()) if is_no_meter(name)]
+    if not doubtful:
+        return []
+    are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
+    return [
+        f"{', '.join(doubtful)} {are} called like a total, the weather or a price: reader.participants may be a list"
+        " of the columns that are meters"
+    ]
 
 
 def _a_row_each(table: Table, participants: Any, columns: Mapping[str, str]) -> Table:

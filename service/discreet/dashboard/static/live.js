@@ -125,7 +125,7 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
     text.textContent =
       loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "All sent; the server checks every row.";
   });
-  request.addEventListener("load", () => {
+  request.addEventListener("load", async () => {
     const answer = request.response ?? {};
     if (request.status < 300 && answer.address) {
       location.assign(answer.address);
@@ -133,7 +133,12 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
     }
     button.disabled = false;
     bar.hidden = true;
-    const issues = (answer.errors ?? []).map((issue) => `${issue.pointer || "/"}: ${issue.detail}`);
+    const issues = [];
+    for (const { pointer, detail } of answer.errors ?? []) {
+      const [, row, name] = /^\/content\/(\d+)\/(\w+)$/.exec(pointer) ?? [];
+      const place = row && (await form.placeOf?.(Number(row), name).catch(() => null));
+      issues.push(`${place || pointer || "/"}: ${detail}`);
+    }
     text.textContent = `Refused, nothing was stored. ${issues.join("; ") || answer.detail || `Status ${request.status}.`}`;
   });
   request.addEventListener("error", () => {

@@ -2,9 +2,10 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
-import { LEFT_OUT, Rules } from "./table_rules.js";
+import { isNever, LEFT_OUT, Rules } from "./table_rules.js";
 import { batches, beginning, cells, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
 import { Visits } from "./visits.js";
+import { Wide } from "./wide.js";
 
 const SHOWN_FAULTS = 12;
 const REMEMBERED = 100_000; // names of people, until one comes again
@@ -59,7 +60,7 @@ function guess(columns, names) {
   for (const fits of rounds) {
     for (const column of columns) {
       if (chosen.has(column)) continue;
-      const place = plains.findIndex((name, at) => !taken.has(at) && fits(column, name));
+      const place = plains.findIndex((name, at) => !taken.has(at) && !isNever(column, names[at]) && fits(column, name));
       if (place < 0) continue;
       taken.add(place);
       chosen.set(column, String(place));
@@ -69,15 +70,19 @@ function guess(columns, names) {
 }
 
 // The layout most of whose needed columns are found by name; the first of equals.
-function likeliest(layouts, names) {
-  const share = ({ columns }) => {
+function likeliest(layouts, { names, rows, separator }) {
+  const isFigure = (text) => isMissing(text.trim()) || !Number.isNaN(number(text.trim(), separator));
+  const share = ({ columns, reads }) => {
+    if (reads === "wide" && !isWide(cells(rows[0] ?? "", separator), isFigure)) return -1;
     const guesses = guess(columns, names);
-    const needed = columns.flatMap((column, at) => (column.needed ? [guesses[at]] : []));
+    const needed = (reads === "wide" ? columns.slice(0, -1) : columns).flatMap((column, at) => (column.needed ? [guesses[at]] : []));
     return needed.filter((one) => one !== "").length / needed.length;
   };
   return layouts.reduce((best, one) => (share(one) > share(best) ? one : best));
 }
 
+// More columns than one reading has, and figures in all but one of them.
+const isWide = (first, isFigure) => first.length > 3 && first.filter((one) => !isFigure(one)).length <= 1;
 const shifted = (text, shift) => (shift ? String(Number(text) + shift) : text);
 const shortened = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value));
 
@@ -105,6 +110,7 @@ class Table {
     this.form.addEventListener("formdata", (event) => {
       if (this.ready) event.formData.set("content", this.ready, this.file.name.replace(/\.[^.]*$/, ".csv"));
     });
+    this.form.placeOf = (row, name) => this.placeOf(row, name);
     if (this.input.files.length) this.open();
   }
 
@@ -125,13 +131,16 @@ class Table {
       this.panel.append(made("p", { className: "notice refused" }, unreadable(error)));
       return;
     }
-    this.build(likeliest(this.layouts, this.head.names));
+    this.build(likeliest(this.layouts, this.head));
     this.check();
   }
 
   build(layout) {
-    const guesses = guess(layout.columns, this.head.names);
-    this.controls = layout.columns.map((column, place) => this.control(column, place, guesses[place]));
+    const isWide = layout.reads === "wide";
+    const columns = isWide ? layout.columns.slice(0, -1) : layout.columns;
+    const guesses = guess(columns, this.head.names);
+    this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
+    this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.rules = new Rules(() => this.check());
     this.reader = layout.reads === "visits" ? new Visits(layout, () => this.check()) : null;
     const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
@@ -155,7 +164,7 @@ class Table {
       ...(this.layouts.length > 1 ? [made("label", { htmlFor: "layout" }, "A row of it is"), shape] : []),
       made("div", { className: "pair mapping" }, ...this.controls.map((one) => one.element)),
       this.rules.element,
-      ...(this.reader ? [this.reader.element] : []),
+      ...[this.reader, this.wide].filter(Boolean).map((one) => one.element),
       this.status,
       this.faults,
       this.sent,
@@ -197,7 +206,7 @@ class Table {
 
   // What the controls say: of each column that is sent its place in the file or its fixed value, and what is added.
   plan() {
-    return this.controls
+    const chosen = this.controls
       .filter(({ select }) => select.value !== ABSENT && select.value !== "")
       .map(({ column, select, fixed, add, shift }) => ({
         column,
@@ -207,6 +216,7 @@ class Table {
         shift: add.checked ? 1 : 0,
         label: select.value === FIXED ? "what you typed" : this.head.names[Number(select.value)],
       }));
+    return this.wide ? this.wide.plan(chosen) : chosen;
   }
 
   async check() {
@@ -253,8 +263,10 @@ class Table {
             if (ragged.count === 0) Object.assign(ragged, { line, found: values.length });
             ragged.count += 1;
           }
-          const read = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim())]);
-          if (read.some(([, value]) => value === LEFT_OUT)) {
+          const all = looked.map((one) => [one, this.rules.value(one.column, (values[one.place] ?? "").trim())]);
+          const read = all.filter(([, value]) => value !== LEFT_OUT);
+          if (this.wide) leftOut += all.length - read.length;
+          else if (read.length < all.length) {
             leftOut += 1;
             continue;
           }
@@ -275,7 +287,7 @@ class Table {
           }
           if (faults.size || values.length !== width) isWhole = false;
           else if (isWhole) this.reader?.add(line, new Map([...fixed, ...read.map(([{ column, shift }, text]) => [column.name, shifted(text, shift)])]), this.head.separator);
-          if (rows - leftOut <= SHOWN_ROWS) marked.push([line, values, faults]);
+          if ((this.wide ? rows : rows - leftOut) <= SHOWN_ROWS) marked.push([line, values, faults]);
           else if ((faults.size || values.length !== width) && marked.length < SHOWN_ROWS + SHOWN_FAULTS) marked.push([line, values, faults]);
         }
         if (isStale()) return;
@@ -289,7 +301,7 @@ class Table {
       return;
     }
     if (isStale()) return;
-    const found = this.reader && isWhole && !lacking.length ? this.reader.conclude() : { sentences: this.reader?.wrong ?? [], notes: [] };
+    const found = this.reader && isWhole && !lacking.length ? this.reader.conclude() : { sentences: (this.reader ?? this.wide)?.wrong ?? [], notes: [] };
     this.conclude(plan, wrong, ragged, lacking, rows, leftOut, [...owners.keys()], found);
     this.show(marked, plan);
   }
@@ -301,11 +313,12 @@ class Table {
 
   conclude(plan, wrong, ragged, lacking, rows, leftOut, alone, found) {
     const sentences = [...lacking.map(({ column }) => `Choose the column that holds ${column.name}.`), ...found.sentences];
-    if (rows > 0 && leftOut === rows) sentences.push("Every row is left out by your rules.");
+    const units = this.wide ? rows * plan.filter(({ box }) => box === null).length : rows; // that may be left out
+    if (rows > 0 && leftOut === units) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {
       const { column } = one;
       const based = column.low === 1 && zeros > 0 && (column.high === null || high < column.high);
-      one.box.hidden = !based && one.shift === 0;
+      if (one.box) one.box.hidden = !based && one.shift === 0;
       if (count === 0) continue;
       const [line, value, says] = first;
       const quoted = value === "" ? "a cell" : `“${value.slice(0, 40)}”`;
@@ -313,7 +326,7 @@ class Table {
       const others = (count - 1).toLocaleString("en");
       const more = count === 1 ? "" : count === 2 ? "; one more is wrong" : `; ${others} more are wrong`;
       sentences.push(
-        `${column.name}: ${quoted} in ${where} ${says}${more}.` +
+        `${one.box ? column.name : one.label}: ${quoted} in ${where} ${says}${more}.` +
           (based ? " It is counted from 1 here; yours looks counted from 0: tick the box above, or change the file." : ""),
       );
     }
@@ -327,7 +340,9 @@ class Table {
     this.status.textContent = sentences.length
       ? `${size}; the server would refuse this file. Nothing has been sent.`
       : `${size}, and every cell is of the right form.` +
-        (leftOut ? ` ${leftOut.toLocaleString("en")} of them ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.` : "") +
+        (leftOut
+          ? ` ${leftOut.toLocaleString("en")} of ${units.toLocaleString("en")} ${this.wide ? "readings" : "rows"} ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.`
+          : "") +
         found.notes.map((note) => ` ${note.slice(0, 1).toUpperCase()}${note.slice(1)}.`).join("");
     this.status.className = sentences.length ? "notice refused" : "notice done";
     this.faults.replaceChildren(...sentences.map((text) => made("li", {}, text)));
@@ -367,7 +382,7 @@ class Table {
     this.status.className = "";
     this.status.textContent = "Looking at your file …";
     this.faults.replaceChildren();
-    const names = plan.map(({ column }) => column.name).join(", ");
+    const names = (this.wide ? this.wide.header(plan) : plan.map(({ column }) => column.name)).join(", ");
     const used = new Set(plan.map(({ place }) => place));
     const left = this.head.names.filter((_, place) => !used.has(place));
     this.sent.textContent = lacking.length || this.reader
@@ -386,6 +401,7 @@ class Table {
       separator === "," &&
       !this.rules.isNeeded &&
       !this.reader &&
+      !this.wide &&
       plan.length === names.length &&
       plan.every(({ column, place, shift }) => place !== null && shift === 0 && names[place] === column.name)
     );
@@ -464,26 +480,56 @@ class Table {
   }
 
   async written(plan, isStale) {
-    const { separator, headless } = this.head;
     const parts = [];
-    let text = `${plan.map(({ column }) => column.name).join(",")}\n`;
-    let skipped = headless;
-    for await (const batch of batches(this.file, isStale)) {
-      for (const [, record] of batch) {
-        if (!skipped) {
-          skipped = true;
-          continue;
-        }
-        const values = cells(record, separator);
-        const found = plan.map((one) => cell(one, values, separator, this.rules));
-        if (!found.includes(LEFT_OUT)) text += `${found.join(",")}\n`;
-      }
+    const header = this.wide ? this.wide.header(plan) : plan.map(({ column }) => column.name);
+    let text = `${header.join(",")}\n`;
+    for await (const rows of this.rows(plan, isStale)) {
+      for (const { found } of rows) text += `${found.join(",")}\n`;
       if (text.length > PIECE_CHARACTERS) {
         parts.push(new Blob([text]));
         text = "";
       }
     }
     return new Blob([...parts, text], { type: "text/csv" });
+  }
+
+  // The rows that are sent, in batches, with the line of the file that each comes from and, in a wide one, its column.
+  async *rows(plan, isStale) {
+    const { separator, headless } = this.head;
+    let skipped = headless;
+    for await (const batch of batches(this.file, isStale)) {
+      const rows = [];
+      for (const [line, record] of batch) {
+        if (!skipped) {
+          skipped = true;
+          continue;
+        }
+        const values = cells(record, separator);
+        const found = plan.map((one) => cell(one, values, separator, this.rules));
+        if (this.wide) {
+          for (const [row, label] of this.wide.rows(plan, found, (one) => one === LEFT_OUT)) rows.push({ line, found: row, label });
+        } else if (!found.includes(LEFT_OUT)) rows.push({ line, found });
+      }
+      yield rows;
+    }
+  }
+
+  // Where a row that was refused stands in the owner's own file: what `live.js` says in the place of the row's number.
+  async placeOf(row, name) {
+    if (!this.head) return null;
+    const plan = this.plan();
+    const told = (line, label) => `line ${line.toLocaleString("en")}${label ? `, column ${label}` : ""}`;
+    const own = plan.find(({ column, box }) => column.name === name && box)?.label;
+    let before = 0;
+    if (this.reader) {
+      for (const [line] of this.reader.written()) if (before++ === row) return told(line, own);
+      return null;
+    }
+    for await (const rows of this.rows(plan, () => false)) {
+      if (row < before + rows.length) return told(rows[row - before].line, rows[row - before].label ?? own);
+      before += rows.length;
+    }
+    return null;
   }
 }
 

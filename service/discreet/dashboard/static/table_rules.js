@@ -25,6 +25,12 @@ export function clock(text, dates) {
   return found.getUTCMonth() === Number(month) - 1 && found.getUTCDate() === Number(day) ? found.getTime() : null;
 }
 
+// Whether a name is one that is not proposed for a column: a word of it, or, of more than four letters, a part of it.
+export function isNever(column, name) {
+  const words = name.toLowerCase().split(/[^a-z0-9]+/);
+  return column.never.some((word) => (word.length > 4 ? name.toLowerCase().includes(word) : words.includes(word)));
+}
+
 // {at, isZoned}: when a text says it was, in milliseconds since 1970, of UTC or of a clock that stands nowhere; or null.
 export function instant(text, dates) {
   const zone = ZONED.exec(text)?.[1] ?? "";

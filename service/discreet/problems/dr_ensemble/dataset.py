@@ -24,8 +24,8 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
-from discreet.problems.datasets import Column, DatasetOfRows
-from discreet.problems.dr_ensemble import meters
+from discreet.problems.datasets import Column, DatasetOfRows, Layout
+from discreet.problems.dr_ensemble import layouts, meters
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Meters, Reading
@@ -261,33 +261,15 @@ class DrEnsembleDataset(DatasetOfRows):
 
     @classmethod
     def other_files(cls, public: DrEnsemblePublic) -> str:
-        return "" if public.meters is not None or public.row_change is not None else meters.OTHER_FILES
+        return layouts.other_files(public)
 
     @classmethod
     def columns(cls, public: DrEnsemblePublic) -> list[Column]:
-        last = public.states - 1
-        words = ("meter", "customer", "household", "user", "id")
-        owner = Column("participant", "names", "Whose row it is", words=words, owner=True)
-        if public.row_change is not None:
-            return [
-                Column("from", "integers", "State before, counted from 0", 0, last, words=("origin", "state")),
-                Column("to", "integers", "State after, counted from 0", 0, last, words=("next", "next_state")),
-                Column("probability", "numbers", "How probable the step is", 0, 1, words=("p", "share")),
-            ]
-        if public.meters is not None:
-            assert public.edges is not None
-            low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
-            kilowatts = ("power", "load", "value", "kilowatt")
-            return [
-                owner,
-                Column("time", "times", "When it was read", words=("timestamp", "date", "datetime", "when")),
-                Column("kw", "numbers", "Power in kW", low, high, words=kilowatts, gaps=True),
-            ]
-        return [
-            owner,
-            Column("step", "integers", "Place in the sequence, counted from 0", 0, words=("period", "t", "time")),
-            Column("state", "integers", "State, counted from 0", 0, last, words=("s", "bin", "level")),
-        ]
+        return layouts.columns(public)
+
+    @classmethod
+    def layouts(cls, public: DrEnsemblePublic) -> list[Layout]:
+        return layouts.layouts(public)
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

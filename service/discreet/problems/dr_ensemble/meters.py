@@ -29,11 +29,6 @@ MOST_CARRIED = 100_000
 YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
-OTHER_FILES = (
-    "Your file has kW at times? Change the public part: under More, `edges` are the kW between states, `meters` says"
-    " when readings begin and how many seconds they are apart. Then time and kW are asked for here."
-)
-"""Said where a dataset takes states and not readings."""
 UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
 """Of Arrow's timestamps: how many a second has."""
 

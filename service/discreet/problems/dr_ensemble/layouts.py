@@ -1,0 +1,63 @@
+"""What files of an ensemble look like: states or readings, one a row, or a column for each meter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discreet.problems.datasets import Column, Layout
+from discreet_client.meters import NO_METER
+
+if TYPE_CHECKING:
+    from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic
+
+OWNER = Column(
+    "participant", "names", "Whose row it is", words=("meter", "customer", "household", "user", "id"), owner=True
+)
+TIME = Column(
+    "time", "times", "When it was read", words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel")
+)
+OTHER_FILES = (
+    "Your file has kW at times? Change the public part: `edges` are the kW between states, `meters` says when readings"
+    " begin and how many seconds they are apart. Then time and kW are asked for here."
+)
+"""Said where a dataset takes states and not readings."""
+
+
+def other_files(public: DrEnsemblePublic) -> str:
+    return "" if public.meters is not None or public.row_change is not None else OTHER_FILES
+
+
+def layouts(public: DrEnsemblePublic) -> list[Layout]:
+    """Readings come in two shapes."""
+    if public.meters is None:
+        return [Layout("", columns(public))]
+    return [
+        Layout("a reading of one meter", columns(public)),
+        Layout("a time, with a column for each meter", [TIME, _power(public)], "wide"),
+    ]
+
+
+def columns(public: DrEnsemblePublic) -> list[Column]:
+    """The columns that are sent."""
+    last = public.states - 1
+    if public.row_change is not None:
+        return [
+            Column("from", "integers", "State before, counted from 0", 0, last, words=("origin", "state")),
+            Column("to", "integers", "State after, counted from 0", 0, last, words=("next", "next_state")),
+            Column("probability", "numbers", "How probable the step is", 0, 1, words=("p", "share")),
+        ]
+    if public.meters is not None:
+        return [OWNER, TIME, _power(public)]
+    return [
+        OWNER,
+        Column("step", "integers", "Place in the sequence, counted from 0", 0, words=("period", "t", "time")),
+        Column("state", "integers", "State, counted from 0", 0, last, words=("s", "bin", "level")),
+    ]
+
+
+def _power(public: DrEnsemblePublic) -> Column:
+    assert public.edges is not None
+    assert public.meters is not None
+    low, high = (public.edges[0], public.edges[-1]) if public.meters.outside == "refuse" else (None, None)
+    words = ("power", "load", "value", "kilowatt")
+    return Column("kw", "numbers", "Power in kW", low, high, words=words, gaps=True, never=NO_METER)
