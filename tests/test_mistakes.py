@@ -346,6 +346,16 @@ def test_what_is_known_under_another_mode_names_the_dataset(api_only: Installati
     assert refused.value.problem["detail"] == says
 
 
+def test_what_is_known_with_another_public_part_says_what_differs_and_what_to_do(
+    api_only: Installation, dataset: str
+) -> None:
+    with api_only.client() as client, pytest.raises(ApiError) as refused:
+        client.register({**MONTH, "public": {**MONTH["public"], "period_minutes": 7}})
+    says = f"this content is registered with another public as november trips ({dataset})"
+    do = "; they differ in period_minutes: ask of that dataset, or undo the difference here"
+    assert refused.value.problem["detail"] == says + do
+
+
 def test_an_exhausted_budget_says_who_grants(api_only: Installation, dataset: str) -> None:
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.submit({**job(dataset, {}), "privacy": {"epsilon": 500}})

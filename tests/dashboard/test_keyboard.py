@@ -182,7 +182,6 @@ def of_meters(hands: Hands, folder: Path) -> None:
     hands.fill("States", "3")
     hands.fill("Participants", "40")
     hands.fill("Steps", "48")
-    hands.open("More")
     hands.fill("Edges", "0, 1, 3, 6")
     hands.choose("Meters: how", "Given")
     hands.fill("Start", "2026-01-15T00:00:00Z")

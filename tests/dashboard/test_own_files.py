@@ -38,7 +38,6 @@ def second_step(seen: Watched, kind: str, name: str, public: dict[str, Any], fil
     page.get_by_text("As JSON", exact=True).click()
     page.locator("#public").fill(json.dumps(public))
     page.get_by_role("button", name="Next: the content").press("Enter")
-    page.set_default_timeout(6000)  # TEMP
     page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
     page.locator("#layout").wait_for()
     return page

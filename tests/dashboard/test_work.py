@@ -99,6 +99,7 @@ def test_the_cap_that_a_form_proposes_is_no_more_than_loose(api_only: Installati
     assert 0 < float(proposed) <= PRESETS["loose"]
 
 
+FEATURES = {"states": None, "topology": None, "rewards": None, "features": 1}
 METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", "interval_seconds": 900}}
 
 
@@ -107,7 +108,9 @@ METERED = {"edges": [0, 1, 9], "meters": {"start": "2026-02-10T00:00:00+01:00", 
     [
         ("dr_ensemble", {"states": 2}, "Your file has kW at times? Change the public part"),
         ("dr_ensemble", {"states": 2, **METERED}, None),
-        ("off_policy_evaluation", {}, "Of a file with one visit a row"),
+        ("off_policy_evaluation", {}, None),
+        ("off_policy_evaluation", FEATURES, "Your file has one visit a row"),
+        ("off_policy_evaluation", {**FEATURES, "ranges": [{"name": "age", "low": 20, "high": 90}]}, None),
         ("routing", {}, None),
     ],
 )
@@ -119,7 +122,7 @@ def test_files_of_another_shape_are_told_where_to_go(
         form = browser.get(f"/datasets/new?kind={kind}")
         page = browser.submit(form, "/datasets/new", name="own", public=json.dumps(public), epsilon="1", delta="0")
         assert "Step 2 of 2" in page.text
-        for sentence in ("Your file has kW", "Of a file with one visit"):
+        for sentence in ("Your file has kW", "Your file has one visit"):
             assert (sentence in page.text) == (says is not None and says.startswith(sentence))
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
+from discreet.problems.dr_ensemble.meters import Meters
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.numbers import Budget
 from discreet_client.meters import MeterRule, in_zone, states_of
@@ -252,7 +253,7 @@ def test_moves_out_of_the_support_are_named_by_their_reading() -> None:
         ({"edges": [0, 1, 1, 2]}, "increase"),
         ({"edges": [0, 1, 2, 1e13]}, "at most 1e.12"),
         ({"edges": EDGES, "row_change": 0.1, "min_probability": 0.2}, "trajectories"),
-        ({"edges": EDGES, "meters": {"start": "2026-03-29T00:00:00", "interval_seconds": 60}}, "timezone"),
+        ({"edges": EDGES, "meters": {"start": "2026-03-29T00:00:00", "interval_seconds": 60}}, "time zone is missing"),
         ({"edges": EDGES, "meters": {"start": 0, "interval_seconds": 60}}, "a time such as"),
         ({"edges": EDGES, "meters": {"start": START.isoformat(), "interval_seconds": 0}}, "interval_seconds"),
     ],
@@ -378,3 +379,24 @@ def test_the_client_names_the_first_wrong_row() -> None:
     ):
         with pytest.raises(ValueError, match=says):
             states_of(part, [1, 1], times, kw)
+
+
+@pytest.mark.parametrize(
+    ("start", "offset", "found"),
+    [
+        ("13.01.2025 00:00", "+01:00", "2025-01-13T00:00:00+01:00"),
+        ("13.01.2025", "-02:00", "2025-01-13T00:00:00-02:00"),
+        ("2025-01-13 06:30", "Z", "2025-01-13T06:30:00+00:00"),
+        ("2025-01-13T00:00:00+01:00", "Z", "2025-01-13T00:00:00+01:00"),
+        ("13.01.2025 00:00", None, "the time zone is missing"),
+        ("01/02/2025 00:00", "Z", "a time such as"),
+        ("13.13.2025 00:00", "Z", "a time such as"),
+    ],
+)
+def test_a_start_is_written_as_in_files(start: str, offset: str | None, found: str) -> None:
+    given = {"start": start, "interval_seconds": 900} | ({} if offset is None else {"utc_offset": offset})
+    if found.startswith("2025"):
+        assert Meters.model_validate(given).start.isoformat() == found
+        return
+    with pytest.raises(ValidationError, match=found):
+        Meters.model_validate(given)

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet_client.dates import written_date
 from discreet_client.names import blurred, names_of
 
 Ints = NDArray[np.int64]
@@ -86,6 +87,7 @@ class MeterRule:
         meters = public["meters"]
         start = meters["start"]
         offset = meters.get("utc_offset")
+        start = start_of(start, offset)
         return cls(
             edges=np.array(public["edges"], dtype=np.float64),
             start=microseconds(start if isinstance(start, datetime) else datetime.fromisoformat(start)),
@@ -174,6 +176,20 @@ class MeterRule:
         lacks = written(self.start + int(found.lacks[0]) * self.interval)
         carried = f", and no value is carried over more than {self.carry} periods" if self.carry else ""
         return f"this participant has no reading in the period from {lacks} on{carried}"
+
+
+def start_of(start: Any, utc_offset: Any) -> Any:
+    """A start such as `13.01.2026 00:00` as RFC 3339 has it, at `utc_offset` where it names no zone and that is given;
+    whatever else as it is."""
+    if not isinstance(start, str):
+        return start
+    text = start.strip()
+    found = written_date(text, None)
+    text = text if found is None else found.isoformat()
+    is_local = re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?", text)
+    if not is_local or not isinstance(utc_offset, str):
+        return text
+    return f"{text if len(text) > len('2026-01-13') else text + 'T00:00:00'}{utc_offset}"
 
 
 def is_no_meter(name: str) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.dates import written_date
 from discreet_client.meters import microseconds
 from discreet_client.names import blurred, names_of
 
@@ -37,7 +37,6 @@ MOST_NAMED = 20
 MICROSECONDS_A_DAY = 86_400_000_000
 DATES = ("day_first", "month_first")
 """How 01/02/2026 is meant. With points the day comes first, everywhere."""
-_WRITTEN = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d))?(?: *([ap])m)?)?", re.I)
 
 
 class TableError(ValueError):
@@ -340,24 +339,7 @@ def _moment(value: Any, dates: str | None) -> datetime | None:
     try:
         return datetime.fromisoformat(str(value).strip())
     except ValueError:
-        return _written(str(value).strip(), dates)
-
-
-def _written(text: str, dates: str | None) -> datetime | None:
-    """21.11.2026 15:00, and 21/11/2026 or 11/21/2026 3:00 pm where it was said which of both."""
-    matched = _WRITTEN.fullmatch(text)
-    if matched is None or (matched[2] == "/" and dates is None):
-        return None
-    day, month = (matched[3], matched[1]) if matched[2] == "/" and dates == "month_first" else (matched[1], matched[3])
-    hour = int(matched[5] or 0)
-    if half := (matched[8] or "").lower():
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + (12 if half == "p" else 0)
-    try:
-        return datetime(int(matched[4]), int(month), int(day), hour, int(matched[6] or 0), int(matched[7] or 0))
-    except ValueError:
-        return None
+        return written_date(str(value).strip(), dates)
 
 
 def _shown(value: Any) -> str:

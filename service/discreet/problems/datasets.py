@@ -111,6 +111,9 @@ class Dataset(DatasetSettings):
     ROWS: ClassVar[Mapping[str, Any]] = {}
     """Arrays of a JSON content that are read in pieces, by name with the type of an item: see `DatasetOfRows`."""
 
+    USUAL: ClassVar[tuple[str, ...]] = ()
+    """Public fields that need not be given and mostly are: forms show them first."""
+
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""
 

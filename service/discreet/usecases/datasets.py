@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -156,6 +156,17 @@ async def _sealed(services: Services, principal: Principal, request: Registratio
     yield await anyio.to_thread.run_sync(prepare)
 
 
+def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
+    """Where only public figures differ: which, and how to go on. One content has one public part, for good: were the
+    figures chosen anew, they would be chosen after answers were seen."""
+    if name != "public":
+        return ""
+    before = known["public"]
+    fields = sorted(field for field in {*before, *value} if before.get(field) != value.get(field))
+    use = "register it with the public part that it had" if known["deleted_at"] else "ask of that dataset"
+    return f"; they differ in {', '.join(fields)}: {use}, or undo the difference here"
+
+
 async def _store(
     services: Services, principal: Principal, request: Registration, sealed: _Sealed, object_name: str | None
 ) -> tuple[dict[str, Any], bool]:
@@ -169,7 +180,8 @@ async def _store(
                 if known[name] != value:
                     other = f"mode, {known['mode']}," if name == "mode" else name
                     where = f"as {known['name']} ({known['id']}{', erased' if known['deleted_at'] else ''})"
-                    raise Conflict(f"this content is registered with another {other} {where}", code="content_known")
+                    says = f"this content is registered with another {other} {where}{_what_to_do(name, known, value)}"
+                    raise Conflict(says, code="content_known")
             if request.account is not None and request.account != known["account_id"]:
                 raise Conflict("this content is registered on another account", code="content_known")
             if known["deleted_at"] is None:

@@ -185,6 +185,7 @@ async def _form(
         kinds=list(DATASETS),
         fields=described(kind),
         schema=schema_of(kind),
+        usual=" ".join(DATASETS[kind].USUAL),
         assumes=DATASETS[kind].ASSUMES,
         issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
         form={

@@ -182,15 +182,15 @@ export class Fields {
     return /^[A-Za-z](_[a-z])?$/.test(name) ? name : firstUp(plain);
   }
 
-  // The fields of an object: what must be said or is said first, all others under "More".
-  object(schema, holder, path, { hidden = [], controls = {} } = {}) {
+  // The fields of an object: what must be said, is said or usually is (`usual`) first, all others under "More".
+  object(schema, holder, path, { hidden = [], controls = {}, usual = [] } = {}) {
     const first = element("div", { className: "fields" });
     const rest = element("div", { className: "fields" });
     for (const [name, one] of Object.entries(schema.properties)) {
       if (hidden.includes(name) || "const" in this.resolve(one)) continue;
       const needed = (schema.required ?? []).includes(name) || name in controls;
       const field = controls[name]?.() ?? this.field(name, one, holder, `${path}/${name}`, needed);
-      (needed || holder[name] != null ? first : rest).append(field);
+      (needed || holder[name] != null || usual.includes(name) ? first : rest).append(field);
     }
     if (!rest.childElementCount) return first;
     return element("div", { className: "fields" }, ...first.children, element("details", {}, element("summary", {}, "More"), rest));

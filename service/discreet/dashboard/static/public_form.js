@@ -25,7 +25,7 @@ function draw() {
     return false;
   }
   const fields = new Fields(schema.$defs ?? {}, { changed: () => (area.value = asText(values)) });
-  panel.replaceChildren(fields.object(schema, values, "/public"));
+  panel.replaceChildren(fields.object(schema, values, "/public", { usual: panel.dataset.usual.split(" ") }));
   if (issues.length) fields.refuse(issues.splice(0));
   return true;
 }

@@ -211,6 +211,7 @@ class DrEnsembleDataset(DatasetOfRows):
 
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
     OWNER: ClassVar[str] = "participant"
+    USUAL: ClassVar[tuple[str, ...]] = ("participants", "steps", "edges", "meters")
     ROWS: ClassVar[Mapping[str, Any]] = {"trajectories": States, "transitions": Row, "power": Reading}
 
     kind: Literal["dr_ensemble"]

@@ -13,7 +13,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+    with_config,
+)
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -21,7 +30,7 @@ from discreet.errors import InvalidInput
 from discreet.problems.columns import Issues, check_names, owner_column, real_column
 from discreet.problems.contents import Packed
 from discreet.problems.numbers import Frozen, Real
-from discreet_client.meters import EPOCH, LAST_TIME, NO_ZONE, SECOND, MeterRule, States, microseconds
+from discreet_client.meters import EPOCH, LAST_TIME, NO_ZONE, SECOND, MeterRule, States, microseconds, start_of
 
 Ints = NDArray[np.int64]
 
@@ -29,6 +38,7 @@ MOST_CARRIED = 100_000
 YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
+NO_ZONE_OF_START = "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give utc_offset"
 UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
 """Of Arrow's timestamps: how many a second has."""
 
@@ -40,6 +50,18 @@ def _text(value: Any) -> Any:
     raise PydanticCustomError("datetime_type", "{says}", {"says": TIME})
 
 
+def _zoned(value: Any) -> Any:
+    """A start stands in a zone, its own or that of `utc_offset`, which `start_of` has put behind it."""
+    text = _text(value)
+    try:
+        local = isinstance(text, str) and datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return text
+    if local:
+        raise PydanticCustomError("datetime_type", "{says}", {"says": NO_ZONE_OF_START})
+    return text
+
+
 Moment = Annotated[datetime, BeforeValidator(_text)]
 _TEXTS = TypeAdapter(Moment)
 
@@ -47,7 +69,14 @@ _TEXTS = TypeAdapter(Moment)
 class Meters(Frozen):
     """How readings become states, chosen without looking at the data. With it a content may be meter series."""
 
-    start: Annotated[AwareDatetime, BeforeValidator(_text)] = Field(
+    @model_validator(mode="before")
+    @classmethod
+    def _as_people_write_it(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "start" not in given:
+            return given
+        return {**given, "start": start_of(given["start"], given.get("utc_offset"))}
+
+    start: Annotated[AwareDatetime, BeforeValidator(_zoned)] = Field(
         description="When the first period begins. A reading belongs to the period that its time lies in"
     )
     interval_seconds: Annotated[int, Field(strict=True, ge=1, le=YEAR)] = Field(

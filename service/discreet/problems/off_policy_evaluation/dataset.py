@@ -67,6 +67,7 @@ class OffPolicyDataset(DatasetOfRows):
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
     OWNER: ClassVar[str] = "trajectory"
+    USUAL: ClassVar[tuple[str, ...]] = ("states", "features", "ranges")
     ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
 

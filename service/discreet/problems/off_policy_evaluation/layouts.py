@@ -13,7 +13,7 @@ ASSUMES = (
     " values come out wrong, without any error."
 )
 OTHER_FILES = (
-    "Your file has one visit a row, and its date? Change the public part: under More, `ranges` say what features are"
+    "Your file has one visit a row, and its date? Change the public part: `ranges` say what features are"
     " called and between what they lie. Then visits are read here."
 )
 """Said where states are coordinates and nothing says of what."""
