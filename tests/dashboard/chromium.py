@@ -105,3 +105,31 @@ def tab(browser: Browser, origin: str, **options: Any) -> Iterator[Watched]:
         assert watched.complaints == []
     finally:
         context.close()
+
+
+WIDE = """() => [...document.querySelectorAll("main *")]
+    .filter((one) => one.getBoundingClientRect().right > 360 && !one.closest(".scroll, pre, .plot"))
+    .slice(0, 3).map((one) => one.outerHTML.slice(0, 120))"""
+"""The first elements that reach out of a phone's window."""
+
+
+def problems_of(seen: Watched, axe: str) -> list[str]:
+    """What is wrong with the page that is open, in words."""
+    page, address = seen.page, seen.page.url.removeprefix(seen.origin)
+    found = []
+    if page.evaluate("() => globalThis.hacked") is not None:
+        found.append(f"{address}: a name ran as a script")
+    page.evaluate(f"() => {{ {axe} }}")
+    for theme, rules in (("light", None), ("dark", ["color-contrast"])):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        options = {"resultTypes": ["violations"], **({} if rules is None else {"runOnly": rules})}
+        for one in page.evaluate("options => axe.run(document, options)", options)["violations"]:
+            if one["impact"] in ("serious", "critical"):
+                nodes = [node["html"][:160] for node in one["nodes"][:3]]
+                found.append(f"{address}, {theme}: {one['id']}: {nodes}")
+    page.set_viewport_size({"width": 360, "height": 740})
+    wide = page.evaluate("() => document.scrollingElement.scrollWidth")
+    if wide > 360:
+        found.append(f"{address}: {wide} pixels wide on a phone: {page.evaluate(WIDE)}")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    return found

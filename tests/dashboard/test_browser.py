@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +20,11 @@ from discreet import cli
 from discreet.problems import DATASETS, KINDS
 from tests import bodies
 from tests.conftest import Installation, eventually
-from tests.dashboard.chromium import Watched, missing, tab
+from tests.dashboard.chromium import Watched, problems_of, tab
 from tests.dashboard.seed import tenant
 
 EVIL = '<img src=x onerror="globalThis.hacked=1"></script><script>globalThis.hacked=1;alert(2)</script>\'{{7*7}}%{x}'
 FIRST_PAINT_BYTES = 200_000
-AXE = Path(__file__).parent / "axe"
-WIDE = """() => [...document.querySelectorAll("main *")]
-    .filter((one) => one.getBoundingClientRect().right > 360 && !one.closest(".scroll, pre, .plot"))
-    .slice(0, 3).map((one) => one.outerHTML.slice(0, 120))"""
-"""The first elements that reach out of a phone's window."""
 LIGHT_WITHOUT_CHARTS = ("/", "/jobs", "/jobs/new", "/datasets", "/datasets/new", "/ledger", "/audit", "/admin")
 
 
@@ -512,20 +505,6 @@ def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
 # Every page ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """axe-core by its hash in the lock beside it, installed by npm into a folder that is not committed."""
-    script = AXE / "node_modules" / "axe-core" / "axe.min.js"
-    if not script.exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            missing("npm")
-        found = subprocess.run([npm, "ci", "--silent"], cwd=AXE, capture_output=True, text=True, check=False)
-        if found.returncode != 0:
-            missing(f"axe-core (npm says: {found.stderr[-300:]})")
-    return script.read_text()
-
-
 def pages_of(people: Tenant) -> list[str]:
     """Every page that an owner sees, of objects with hostile names."""
     with people.running.client(people.keys["owner"]) as owner, people.running.client(people.keys["analyst"]) as analyst:
@@ -581,28 +560,6 @@ def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(people
         seen.go("/admin")
         found += problems_of(seen, axe)
     assert not found, "\n".join(found)
-
-
-def problems_of(seen: Watched, axe: str) -> list[str]:
-    """What is wrong with the page that is open, in words."""
-    page, address = seen.page, seen.page.url.removeprefix(seen.origin)
-    found = []
-    if page.evaluate("() => globalThis.hacked") is not None:
-        found.append(f"{address}: a name ran as a script")
-    page.evaluate(f"() => {{ {axe} }}")
-    for theme, rules in (("light", None), ("dark", ["color-contrast"])):
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-        options = {"resultTypes": ["violations"], **({} if rules is None else {"runOnly": rules})}
-        for one in page.evaluate("options => axe.run(document, options)", options)["violations"]:
-            if one["impact"] in ("serious", "critical"):
-                nodes = [node["html"][:160] for node in one["nodes"][:3]]
-                found.append(f"{address}, {theme}: {one['id']}: {nodes}")
-    page.set_viewport_size({"width": 360, "height": 740})
-    wide = page.evaluate("() => document.scrollingElement.scrollWidth")
-    if wide > 360:
-        found.append(f"{address}: {wide} pixels wide on a phone: {page.evaluate(WIDE)}")
-    page.set_viewport_size({"width": 1280, "height": 720})
-    return found
 
 
 def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(people: Tenant, axe: str) -> None:

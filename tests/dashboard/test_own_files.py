@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 
 from discreet_client import readers
 from tests.conftest import Installation
-from tests.dashboard.chromium import Watched, tab
+from tests.dashboard.chromium import Watched, problems_of, tab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RIGHT = "every cell is of the right form"
@@ -69,7 +69,7 @@ RANGES = {
 
 
 def test_visits_of_patients_become_a_dataset_on_the_page(
-    service: Installation, browser: Browser, tmp_path: Path
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:
     """The trial of the README: a raw table of visits, columns of other names, the coin that chose the treatment."""
     key = service.owner_of("visits of a trial")
@@ -80,7 +80,15 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         seen.login(key)
         seen.go("/datasets/new?kind=off_policy_evaluation")
         assert "without any error" in seen.page.locator("main").inner_text()
-        page = second_step(seen, "off_policy_evaluation", "trial", RANGES, file)
+        page = seen.page
+        page.get_by_label("Name", exact=True).fill("trial")
+        page.get_by_label("States", exact=True).fill("")
+        page.get_by_label("Topology", exact=True).fill("")
+        page.get_by_label("Horizon", exact=True).fill("4")
+        page.get_by_label("Ranges: how").select_option(index=1)
+        page.get_by_label("Ranges: a row a line").fill("name,low,high\nseverity,0,10")
+        page.get_by_role("button", name="Next: the content").press("Enter")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
         page.on("request", lambda request: "upload" in request.url and sent.append(request.post_data_buffer or b""))
         assert page.locator("#layout option:checked").inner_text() == "a visit, and when it was"
         page.get_by_text("Choose the column that holds reward.").wait_for()
@@ -93,6 +101,7 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0,5 0")
         page.get_by_text(f"6,000 rows, and {RIGHT}").wait_for()
         assert "What will be sent is 6,000 rows of trajectory, step, x_0, x_next_0, reward" in page.content()
+        assert not problems_of(seen, axe)
         dataset = registered(page)
     assert sent
     assert b"pid" not in sent[0]
@@ -182,7 +191,7 @@ def feeder(folder: Path) -> Path:
     return written(folder / "feeder.csv", ["Zeit", "Summe kW", *HOUSES, "Außentemperatur"], rows, ";")
 
 
-def test_a_column_for_each_meter(service: Installation, browser: Browser, tmp_path: Path) -> None:
+def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: str, tmp_path: Path) -> None:
     """A total and the temperature are proposed as no meters; a gap that the server refuses is named by the line of the
     file and the meter's column."""
     key = service.owner_of("a feeder of three")
@@ -221,6 +230,7 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, tmp_pa
         carried = {**public, "meters": {**meters, "carry": 1}}
         page = second_step(seen, "dr_ensemble", "feeder", carried, file)
         choose(page)
+        assert not problems_of(seen, axe)
         dataset = registered(page)
     reader = {"time_zone": "Europe/Berlin", "participants": HOUSES}
     reading = readers.read("dr_ensemble", file, {**carried, "reader": reader}, {"time": "Zeit"})

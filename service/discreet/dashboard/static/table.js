@@ -370,7 +370,7 @@ class Table {
         "table",
         { className: "dense" },
         made("caption", {}, "The first rows of what will be sent"),
-        made("thead", {}, made("tr", {}, ...this.reader.header.map((name) => made("th", { scope: "col" }, name)))),
+        made("thead", {}, made("tr", {}, ...this.reader.header.map((name) => made("th", { scope: "col", className: "number" }, name)))),
         made("tbody", {}, ...rows.map(([, row]) => made("tr", {}, ...row.map((one) => made("td", { className: "number" }, shortened(one)))))),
       ),
     );

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,15 @@ class OffPolicyPublic(Frozen):
         description="True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all "
         "states have in common is the mean reward / (1 - discount), which `minibatch` begins at",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counted(cls, given: Any) -> Any:
+        """Ranges say how many features there are."""
+        if not isinstance(given, dict) or not isinstance(given.get("ranges"), list) or not given["ranges"]:
+            return given
+        said = any(given.get(name) is not None for name in ("states", "features"))
+        return given if said else {**given, "features": len(given["ranges"])}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
