@@ -300,7 +300,7 @@ def test_patients_who_lack_a_value_are_left_out_whole() -> None:
     public = {**VISITS, "reader": {"behaviour": EVEN, "target": EVEN, "missing": "leave_out"}}
     reading = readers.read("off_policy_evaluation", lacking, public)
     without = readers.read("off_policy_evaluation", lacking[~theirs], public)
-    assert reading.notes == ["left out: 1 patient with a value that is missing"]
+    assert reading.notes == ["left out: 1 of 20 patients with a value that is missing"]
     assert without.notes == []
     for name, values in without.columns.items():
         np.testing.assert_array_equal(reading.columns[name], values)
@@ -311,7 +311,7 @@ def test_a_reading_without_a_value_is_none() -> None:
     reading = readers.read("dr_ensemble", table, {})
     assert reading.columns["kw"].tolist() == [1.5]
     assert reading.columns["time"].tolist() == ["2026-01-02T00:00:00+00:00"]
-    assert reading.notes == ["1 reading without a value left out, as gaps (public.meters: carry, gaps)"]
+    assert reading.notes == ["1 of 2 readings without a value left out, as gaps (public.meters: carry, gaps)"]
 
 
 WIDE = """time;Home 1;Home 2;outside
@@ -332,7 +332,7 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
     expected = readers.read("dr_ensemble", long, {"reader": {"time_zone": "Europe/Berlin"}}).columns
     for name, values in expected.items():
         assert wide.columns[name].tolist() == values.tolist(), name
-    assert wide.notes == ["2 readings without a value left out, as gaps (public.meters: carry, gaps)"]
+    assert wide.notes == ["2 of 6 readings without a value left out, as gaps (public.meters: carry, gaps)"]
     every = readers.read("dr_ensemble", path, {"reader": {**reader, "participants": "columns"}}).columns
     assert len(set(every["participant"].tolist())) == 3
     frame = pd.DataFrame({"when": pd.to_datetime(["2026-01-01", "2026-01-02"]), "a": [1.0, None], "b": [2.0, 3.0]})

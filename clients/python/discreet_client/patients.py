@@ -76,7 +76,7 @@ def transitions_of(
         kept = before == before[first][owner]
         final = last | np.append(gap[1:], False)
         if not kept.all():
-            notes.append(f"left out: {counted(int(np.count_nonzero(~kept)), 'visit')} after a gap")
+            notes.append(f"left out: {counted(int(np.count_nonzero(~kept)), 'visit', kept.size)} after a gap")
     if "terminal" in table.columns:
         terminal = table.truths("terminal")
         says = "this patient has visits after the one that ended the episode"
@@ -87,10 +87,11 @@ def transitions_of(
     if not here.size:
         raise TableError("no patient has two visits, so there is no transition")
     there = np.where(terminal[here], here, np.minimum(here + 1, owner.size - 1))
-    if alone := int(first.sum()) - np.unique(owner[here]).size:
-        notes.append(f"left out: {counted(alone, 'patient')} with a single visit, which has no next state")
+    patients = int(first.sum())
+    if alone := patients - np.unique(owner[here]).size:
+        notes.append(f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no next state")
     if seen := int((kept & final & ~terminal).sum()) - alone:
-        notes.append(f"the last visit of {counted(seen, 'patient')} is a next state only: no end is known")
+        notes.append(f"the last visit of {counted(seen, 'patient', patients)} is a next state only: no end is known")
     _, begin, number = np.unique(owner[here], return_index=True, return_inverse=True)
     step = np.arange(here.size) - begin[number.ravel()]
     beyond = np.zeros(owner.size, dtype=bool)
@@ -139,7 +140,7 @@ def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:
     without = np.unique(owner.ravel()[lacks])
     if not without.size:
         return table
-    notes.append(f"left out: {counted(without.size, 'patient')} with a value that is missing")
+    notes.append(f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is missing")
     rows = np.flatnonzero(~np.isin(owner.ravel(), without))
     if not rows.size:
         raise TableError("every patient lacks a value of a feature, so all would be left out")

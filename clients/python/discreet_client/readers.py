@@ -62,7 +62,9 @@ def readings_of(
     kw, notes = table.numbers("kw", may_lack=True), _advice(table, rules)
     if (lacks := np.isnan(kw)).any():
         few = int(np.count_nonzero(lacks))
-        notes.append(f"{counted(few, 'reading')} without a value left out, as gaps (public.meters: carry, gaps)")
+        notes.append(
+            f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: carry, gaps)"
+        )
         table, kw = table.ordered(np.flatnonzero(~lacks)), kw[~lacks]
     _, owner = np.unique(table.names("participant"), return_inverse=True)
     moments = np.array(table.moments("time"), dtype=object)

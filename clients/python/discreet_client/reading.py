@@ -22,9 +22,10 @@ class Reading(NamedTuple):
     """What was left out or changed, in sentences for whoever holds the data."""
 
 
-def counted(count: int, what: str) -> str:
-    """What of one and of many is written `visit`, `visits`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def counted(count: int, what: str, total: int | None = None) -> str:
+    """What of one and of many is written `visit`, `visits`; of a total, `1 of 40 visits`."""
+    number = f"{count:,}" if total is None else f"{count:,} of {total:,}"
+    return f"{number} {what}" if (count if total is None else total) == 1 else f"{number} {what}s"
 
 
 def check_rules(rules: Mapping[str, Any], known: Sequence[str], of: str) -> None:
