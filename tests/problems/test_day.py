@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,19 @@ def test_the_public_model_expects_something_of_each_quantity() -> None:
     whole = asked(4, public={**PUBLIC, "day": None})
     one = {each.quantity: each for each in expectations(whole[1], whole[2], whole[0].control(*whole[1:3]), None, 0.9)}
     assert found["block_transitions"].within > one["transitions"].within  # a third of the moves, the same noise
+
+
+def test_a_plan_of_many_blocks_of_many_states_is_no_work() -> None:
+    """Flow balance is a matrix of states by cells: 150 MB here, in a process that plans for everybody."""
+    day = {"steps": 24, "blocks": list(range(20))}
+    fields = {"power": [float(state) for state in range(100)]}
+    public = DrEnsemblePublic.model_validate({**PUBLIC, "states": 100, "day": day})
+    tracemalloc.start()
+    plan = DrEnsemble.model_validate({**FIELDS, **fields}).plan(public, Budget(epsilon=10**9, delta=0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert plan.total.epsilon == 10**9
+    assert peak < 50_000_000
 
 
 def test_around_a_release_loads_follow_its_day() -> None:

@@ -96,7 +96,7 @@ def expectations(
     names = (public.matrix, "expected_power", "saving", "cost_to_go")
     people = public.participants or (0.0 if around is None else float(around.get("participants", 0.0)))
     horizon, states = control.utility.shape
-    draws = min(DRAWS, MOST_WORK // (horizon * states**2))
+    draws = min(DRAWS, MOST_WORK // (horizon * states**2 * public.blocks))
     if draws < LEAST_DRAWS or (counts and not people) or control.samples:
         return
     mask, rng = public.mask(), np.random.default_rng(SEED)
