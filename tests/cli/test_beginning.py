@@ -62,6 +62,22 @@ def test_six_answers_make_a_file_that_can_be_planned(tmp_path: Path, monkeypatch
     assert json.loads((tmp_path / "job.json").read_text()) == json.loads(json.dumps(body))
 
 
+def test_a_job_begins_with_the_newest_data_and_a_file_that_is_read_again(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("begins with loads"), "COLUMNS": "80"}
+    with api_only.client(here["DISCREET_KEY"]) as client:
+        client.register(bodies.dataset(zones=2))
+        made = client.register(KINDS["dr_ensemble"].example()["problem"]["dataset"])
+    said = answered("", "", "evening", "", "", "job.yaml", "job.toml", **here)
+    assert said.count("ends in .toml") == 1  # YAML would be taken for JSON
+    assert read_body(tmp_path / "job.toml")["problem"]["dataset"] == made["id"]
+    asked = CliRunner().invoke(app, ["init", "job.yaml"], env=here)
+    assert isinstance(asked.exception, InvalidInput)
+    assert not (tmp_path / "job.yaml").exists()
+
+
 def test_a_job_of_a_dataset_that_is_called_by_its_name(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ import typer
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
 from discreet.cli.texts import printable
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.errors import ApiError, Unreachable
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 WIDTH = 100
+SUFFIXES = (".toml", ".json")
+NAMES = "The name of a job file ends in .toml, which has comments, or in .json"
+"""By which it is read."""
 PRESETS = ("strict", "usual", "loose")
 PRIVACY = (
     "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
@@ -48,13 +51,19 @@ def init(
     """Ask six questions and write a job file with comments, which `plan`, `rehearse`, `submit` and `solve` take."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
+    if file is not None and not _can_be_read(file):
+        raise InvalidInput(f"{file.name}: {NAMES}")
     print("Six questions; Enter takes what stands in brackets.\n")
+    there = partial(client_of, state, server, key)
+    datasets = [one for one in _datasets(there) if one["kind"] in DATASETS]
+    newest = max(datasets, key=lambda one: one["created_at"])["kind"] if datasets else None
     name = _chosen(
-        "What is to be decided?", {name: f"{kind.title}. Private: {kind.private}" for name, kind in KINDS.items()}
+        "What is to be decided?",
+        {name: f"{kind.title}. Private: {kind.private}" for name, kind in KINDS.items()},
+        newest,
     )
     kind = KINDS[name]
-    there = partial(client_of, state, server, key)
-    datasets = _datasets(name, there) if name in DATASETS else []
+    datasets = [one for one in datasets if one["kind"] == name]
     body = _body(name, kind, datasets, there)
     body["name"] = typer.prompt("What do you call the job?", default=kind.title)
     problem = body["problem"]
@@ -63,12 +72,18 @@ def init(
     if "privacy" in body:
         body["privacy"] = _privacy()
     path = file or Path(typer.prompt("Into which file?", default="job.toml"))
+    while not _can_be_read(path):
+        path = Path(typer.prompt(f"{NAMES}. Into which file?", default="job.toml"))
     if path.exists() and not typer.confirm(f"{path} exists. Write over it?"):
         raise typer.Exit(1)
     plain = json.dumps(body, indent=2, ensure_ascii=False) if path.suffix.lower() == ".json" else None
     path.write_text(plain or "\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
+
+
+def _can_be_read(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
 
 
 def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
@@ -139,23 +154,24 @@ def _meaning(field: str, schema: Mapping[str, Any]) -> str:
     return f"{field.replace('_', ' ')}: " + ". ".join(one for one in said if one) if any(said) else ""
 
 
-def _chosen(question: str, choices: Mapping[str, str]) -> str:
-    """The name of one of the choices, by its number."""
+def _chosen(question: str, choices: Mapping[str, str], default: str | None = None) -> str:
+    """The name of one of the choices, by its number; `default` or the first where none is given."""
+    first = 1 if default is None else list(choices).index(default) + 1
     print(question)
     for number, text in enumerate(choices.values(), 1):
         print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
     while True:
-        number = int(typer.prompt("Number", default=1, type=int))
+        number = int(typer.prompt("Number", default=first, type=int))
         if 1 <= number <= len(choices):
             return list(choices)[number - 1]
         print(f"A number from 1 to {len(choices)} is needed.")
 
 
-def _datasets(kind: str, there: Callable[[], Client]) -> list[Mapping[str, Any]]:
-    """Those of the kind that a server has; none where none is found."""
+def _datasets(there: Callable[[], Client]) -> list[Mapping[str, Any]]:
+    """Those that a server has; none where none is found."""
     try:
         with there() as client:
-            return [one for one in client.datasets() if one["kind"] == kind]
+            return list(client.datasets())
     except (DiscreetError, ApiError, Unreachable) as error:
         print(f"(No server's datasets are offered: {error})")
         return []
