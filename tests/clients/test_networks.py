@@ -268,6 +268,28 @@ def test_nodes_need_no_coordinates(tmp_path: Path) -> None:
     assert RoadNetwork.model_validate(bare.network).own_issues() == []
 
 
+def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
+    """Links know ids, trips know names; zone 1 is then the first of the table of nodes, and not the lowest id."""
+    links = "tail,head,free_flow_time,capacity\n101,33,5,100\n33,101,5,100\n101,7,2,100\n"
+    files = written(tmp_path, {"links.csv": links, "nodes.csv": "Nr,Name\n101,Markt\n33,S\u00fcd\n7,Park\n"})
+    made = read(*files, columns={"node": "Nr", "node_name": "Name"})
+    assert made.network["node_names"] == ["Markt", "S\u00fcd", "Park"]
+    assert [(link["tail"], link["head"]) for link in made.network["links"]] == [(1, 2), (2, 1), (1, 3)]
+    assert any("from zone 1 on Markt, S\u00fcd, Park" in note for note in made.notes)
+    by_id = read(*files, columns={"node": "Nr"})
+    assert by_id.network["node_names"] == ["7", "33", "101"]
+    assert any("from zone 1 on 7, 33, 101" in note for note in by_id.notes)  # nobody guesses it from the file
+    (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,Markt\n7,Park\n")
+    with pytest.raises(TableError, match=r"line 3, column Name: two nodes are called so, not 'Markt'"):
+        read(*files, columns={"node": "Nr", "node_name": "Name"})
+    with pytest.raises(TableError, match="no column Title"):
+        read(*files, columns={"node": "Nr", "node_name": "Title"})
+    (tmp_path / "links.csv").write_text(links + "101,8,1,1\n")
+    (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,S\u00fcd\n7,8\n")  # a name is no id
+    with pytest.raises(TableError, match="ends at node 8, of which"):
+        read(*files, columns={"node": "Nr", "node_name": "Name"})
+
+
 def test_geojson_of_lengths_and_speeds(tmp_path: Path) -> None:
     line = {**LINES[0], "properties": {"metres": 1500, "v": 60, "capacity": 50}}
     (path,) = written(tmp_path, {"l.geojson": collection(line, LINES[1])})

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,8 +31,11 @@ Point = tuple[float, float]
 LINK = ("tail", "head", "free_flow_time", "capacity")
 LENGTH = ("length", "speed")
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed")
+SHOWN_ZONES = 6
 NODE = ("node",)
 PLACE = ("x", "y")
+NODE_NAME = "node_name"
+"""What people call a node, where links know it by another id."""
 GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
 GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses")
 NOT_MODELLED = {
@@ -367,7 +370,7 @@ def _point(figures: Sequence[Any]) -> Point:
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     options.refuse("CSV", "toll_weight", "distance_weight")
-    known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, *PLACE, "zone")
+    known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, NODE_NAME, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(f"columns: nothing is called {unknown[0]!r} here; there are {', '.join(known)}")
     tail = options.columns.get("tail", "tail")
@@ -395,6 +398,11 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         chosen = {role: name for role, name in options.columns.items() if role in (*NODE, *PLACE)}
         places = _places(tables[nodes[0]], chosen)
         zones = _zones(tables[nodes[0]], options.columns.get("zone", "zone"), list(places))
+        if called := _called(tables[nodes[0]], options.columns, list(places)):
+            _known_ends(roads, called)
+            roads = [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads]
+            places = {called[node]: place for node, place in places.items()}
+            zones = zones and {called[node]: zone for node, zone in zones.items()}
     network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
     return Made(_in_minutes(network, notes), [*notes, *told], left_out, warnings)
 
@@ -594,6 +602,19 @@ def _places(source: Table, columns: Mapping[str, str]) -> dict[str, Point | None
     return dict(zip(names, zip(x, y, strict=True), strict=True))
 
 
+def _called(source: Table, columns: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
+    """What each node is called, by its id; empty where the table does not say."""
+    column = columns.get(NODE_NAME, NODE_NAME)
+    if column not in source.columns:
+        if NODE_NAME in columns:
+            raise TableError(f"no column {column}; columns are: {source.listed()}")
+        return {}
+    names = source.names(column)
+    first = np.isin(np.arange(names.size), np.unique(names, return_index=True)[1])
+    source.refuse(~first, column, "two nodes are called so", names)
+    return dict(zip(nodes, names.tolist(), strict=True))
+
+
 def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | None:
     """The zone of each node that is one; None where the table does not tell."""
     if column not in table.columns:
@@ -668,8 +689,8 @@ def _assembled(
 ) -> tuple[Json, list[str]]:
     """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names as they came."""
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
-    if places is not None and (lost := next((node for node in ends if node not in places), None)) is not None:
-        raise TableError(f"a link ends at node {lost}, of which the table of nodes knows nothing")
+    if places is not None:
+        _known_ends(roads, places)
     nodes = list(ends if places is None else places)
     if all(_is_number(node) for node in nodes):
         nodes.sort(key=int)
@@ -686,7 +707,11 @@ def _assembled(
         nodes = first + [node for node in nodes if node not in zones]
         notes.append(f"the first {len(first)} nodes are the zones, in the order of their names")
     else:
-        notes.append("no zones are told: those of a dataset will be the first nodes")
+        more = ", …" if len(nodes) > SHOWN_ZONES else ""
+        notes.append(
+            "no zones are told: those of a dataset will be the first nodes, from zone 1 on "
+            f"{', '.join(nodes[:SHOWN_ZONES])}{more}"
+        )
         if not options.through_zones:
             raise TableError("through_zones: the file does not tell which nodes are zones")
     number = {node: place for place, node in enumerate(nodes, start=1)}
@@ -714,6 +739,12 @@ def _assembled(
     elif any(road.shape for road in roads):
         network["link_shapes"] = [[list(point) for point in road.shape] for road in roads]
     return network, notes
+
+
+def _known_ends(roads: Sequence[_Road], nodes: Collection[str]) -> None:
+    ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
+    if (lost := next((node for node in ends if node not in nodes), None)) is not None:
+        raise TableError(f"a link ends at node {lost}, of which the table of nodes knows nothing")
 
 
 def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:

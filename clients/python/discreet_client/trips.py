@@ -227,7 +227,9 @@ def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: i
         return _counted(table, column, 1, most)
     names = table.names(column)
     found = np.array([numbers.get(name, 0) for name in names.tolist()], dtype=np.int64)
-    says = f"none of the {len(numbers)} zones of reader.zones (reader.other_zones: leave_out takes the others)"
+    such = next(iter(numbers), "none")
+    says = f"none of the {len(numbers)} zones of reader.zones, such as {such[:40]}"
+    says += " (reader.other_zones: leave_out takes the others)"
     table.refuse(found == 0, column, says, names)
     table.refuse(
         found > (most or found.max()), column, f"its number in reader.zones is above public.zones, {most}", names
