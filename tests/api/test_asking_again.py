@@ -89,6 +89,14 @@ def test_another_objective_costs_nothing(service: Installation, tmp_path: Path) 
             file.write_text(json.dumps(answer))
         holds = {one["name"]: one["holds"] for one in verified(*files[:2])}
         assert (holds["release"], holds["signature"], holds["price"], holds["guarantee"]) == (True,) * 4
+        assert (holds["result"], holds["headline"], holds["names"]) == (True, True, None)
+        # What stands beside the certified result and was changed.
+        whole = client.job(second["job"]["id"])
+        for at, value in (("headline", "All is well"), ("problem", {**whole["problem"], "objective": "other"})):
+            for job, kept in ((whole, True), ({**whole, at: value}, False)):
+                files[1].write_text(json.dumps({**second, "job": job}))
+                assert {one["name"]: one["holds"] for one in verified(files[1])}[at] is kept
+        files[1].write_text(json.dumps(first))
         assert {one["name"]: one["holds"] for one in verified(files[0])}["release"] is None
         assert {one["name"]: one["holds"] for one in verified(files[0], files[2])}["release"] is False
         forged = copy.deepcopy(first)

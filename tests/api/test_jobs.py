@@ -314,6 +314,34 @@ def test_versions_of_one_source_share_an_account(api_only: Installation) -> None
             client.register(bodies.dataset(account=first["account"]))
 
 
+def test_the_same_people_come_to_one_account_while_nothing_is_spent(service: Installation) -> None:
+    """Who finds out too late that they are in another dataset too: erased and registered again on that one's account;
+    not where something was spent, or other data of theirs would be left behind."""
+    with service.client() as client, service.http() as http:
+
+        def registered(body: dict[str, Any], account: str) -> tuple[int, str]:
+            answer = http.post("/v1/datasets", json={**body, "cap": None, "account": account})
+            return answer.status_code, answer.json().get("code") or answer.json()["account"]
+
+        first, body = client.register(bodies.dataset()), bodies.dataset()
+        second = client.register(body)
+        assert registered(body, first["account"]) == (409, "content_known")  # it is there
+        client.delete_dataset(second["id"])
+        assert registered(body, first["account"]) == (201, first["account"])
+        again = client.register(body)  # and there it stays
+        assert again["account"] == first["account"]
+        client.delete_dataset(again["id"])
+        assert registered(body, second["account"]) == (409, "content_known")  # `first` would be left behind
+        assert registered(body, first["account"]) == (201, first["account"])
+
+        spent, other = bodies.dataset(), client.register(bodies.dataset())
+        third = client.register(spent)
+        client.wait(client.submit(bodies.job(third["id"]))["id"])
+        client.delete_dataset(third["id"])
+        assert registered(spent, other["account"]) == (409, "content_known")
+        assert client.register(spent)["account"] == third["account"]
+
+
 def test_versions_with_other_neighbours_have_an_account_of_their_own(api_only: Installation) -> None:
     """Prices of one account add up, which says something of one neighbouring relation only: what is epsilon for a
     trajectory added is up to twice that for one replaced."""

@@ -83,6 +83,8 @@ def test_the_export_holds_and_ends_at_the_head(service: Installation, finished: 
         "signature": True,
         "price": True,
         "guarantee": True,
+        "headline": True,
+        "names": None,
         "result": True,
         "inclusion": True,
     }

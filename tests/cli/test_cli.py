@@ -246,6 +246,48 @@ def test_datasets_from_files_to_their_end(api_only: Installation, tmp_path: Path
     assert (gone.returncode, gone.stdout, len(gone.stderr.splitlines())) == (1, "", 1)
 
 
+def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_path: Path) -> None:
+    """Another dataset of the same people has an account and a cap of its own, unless that is said: so it is asked."""
+    with api_only.client(api_only.operator_key) as operator:
+        owner = operator.create_key(role="owner", principal="owner", tenant=operator.create_tenant("one office")["id"])
+    server = {"DISCREET_URL": api_only.url, "DISCREET_KEY": owner["key"]}
+
+    def add(count: int, *more: str) -> tuple[dict[str, Any], str]:
+        trips = tmp_path / f"trips {count}.csv"
+        trips.write_text(f"{TRIPS}1,1,3,{count}\n")
+        done = discreet(
+            "dataset", "add", str(trips), "--kind", "routing", "--public", PUBLIC, "--json", *more, **server
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stderr
+
+    first, said = add(1, "--epsilon", "0.5")
+    assert said == ""  # nobody else is there
+    second, said = add(2, "--epsilon", "0.5")
+    assert second["account"] != first["account"]
+    assert "trips 1: epsilon 0 of 0.5 spent" in said
+    assert f"discreet dataset delete {second['id']}; then add it with --same-people-as {first['id']}" in said
+    assert discreet("dataset", "delete", second["id"], "--yes", **server).returncode == 0
+    second, said = add(2, "--same-people-as", first["id"])
+    assert second["account"] == first["account"]
+    assert said == "trips 2 is charged on the account of trips 1: epsilon 0 of 0.5 spent\n"
+    assert add(3, "--epsilon", "0.5", "--other-people")[1] == ""
+    assert "Who is in the data of two loses" in discreet("ledger", "show", **server).stdout
+    unknown = discreet(
+        "dataset",
+        "add",
+        str(tmp_path / "trips 3.csv"),
+        "--kind",
+        "routing",
+        "--public",
+        PUBLIC,
+        "--same-people-as",
+        "nobody",
+        **server,
+    )
+    assert (unknown.returncode, "no dataset is called nobody" in unknown.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

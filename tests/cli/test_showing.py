@@ -37,7 +37,9 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed.count(" 0.1") == 2
     print(listed)
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
-    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": "trips"}], "unit": "trajectory", **figures}])
+    showing.show_budgets(
+        [{"id": ACCOUNT, "datasets": [{"name": "trips"}], "scope": "data", "unit": "trajectory", **figures}]
+    )
     price = {"epsilon": "100000000"}
     showing.show_entries([{"seq": 1, "kind": "reserve", "job": JOB, "price": price, "at": at, "hash": FINGERPRINT}])
     dataset = {"id": DATASET, "name": "trips of a city", "kind": "off_policy_evaluation", "mode": "simulation"}
@@ -151,7 +153,7 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     key = dict.fromkeys(("created_at", "expires_at", "last_used_at", "revoked_at"))
     showing.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
-    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": evil}], "unit": "request", **figures}])
+    showing.show_budgets([{"id": ACCOUNT, "datasets": [{"name": evil}], "scope": "data", "unit": "request", **figures}])
     shown = capsys.readouterr().out
     assert not [letter for letter in shown if letter != "\n" and not letter.isprintable()]
     assert shown.count("[/red]") >= 5

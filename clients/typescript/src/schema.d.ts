@@ -1587,7 +1587,7 @@ export interface components {
         DrEnsembleDataset: {
             /**
              * Account
-             * @description Account of an earlier version of the same source
+             * @description Account of another dataset of the same people, on which then both are charged
              * @default null
              */
             account?: string | null;
@@ -2471,7 +2471,7 @@ export interface components {
         MultiAgentDataset: {
             /**
              * Account
-             * @description Account of an earlier version of the same source
+             * @description Account of another dataset of the same people, on which then both are charged
              * @default null
              */
             account?: string | null;
@@ -2702,7 +2702,7 @@ export interface components {
         OffPolicyDataset: {
             /**
              * Account
-             * @description Account of an earlier version of the same source
+             * @description Account of another dataset of the same people, on which then both are charged
              * @default null
              */
             account?: string | null;
@@ -3510,7 +3510,7 @@ export interface components {
         RoutingDataset: {
             /**
              * Account
-             * @description Account of an earlier version of the same source
+             * @description Account of another dataset of the same people, on which then both are charged
              * @default null
              */
             account?: string | null;

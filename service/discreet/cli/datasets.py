@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from discreet.cli import people
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of, dataset_id, network_id
@@ -73,7 +76,16 @@ def add(
     encoding: EncodingOption = None,
     epsilon: Annotated[str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")] = None,
     delta: Annotated[str | None, typer.Option(help="Cap: delta that may be spent on it in all")] = None,
-    account: Annotated[str | None, typer.Option(help="Account of an earlier version, instead of a cap")] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Account of another dataset of the same people, instead of a cap")
+    ] = None,
+    same_people_as: Annotated[
+        str | None,
+        typer.Option(metavar="DATASET", help="The same, by that dataset's id or name: both are charged on its account"),
+    ] = None,
+    other_people: Annotated[
+        bool, typer.Option("--other-people", help="Nobody of this file is in another dataset: do not ask")
+    ] = False,
     mode: Annotated[str | None, typer.Option(help="private, or simulation for data that are public")] = None,
     retention_days: Annotated[int | None, typer.Option(help="Erase the content after so many days")] = None,
     delete_after_job: Annotated[
@@ -86,10 +98,15 @@ def add(
 ) -> None:
     """Register a dataset. The same content again is the same dataset, on the same account.
 
+    What is asked of the same people in another way - another rule for the same patients, other edges for the same
+    meters - is another content: --same-people-as has both charged on one account. On two their losses add up.
+
     Tables with names of their own are read here, by --columns and the rules `reader` of --public (docs/own-files.md).
     """
     if file.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE")
+    if same_people_as is not None and (other_people or account is not None):
+        raise typer.BadParameter("says whose account it is: no other option may", param_hint="--same-people-as")
     whole = _whole_body(file)
     chosen = {
         "kind": kind,
@@ -111,20 +128,52 @@ def add(
         raise typer.BadParameter("say what kind of data it is, here or in --metadata", param_hint="--kind")
     if "public" not in body:
         raise typer.BadParameter("say what is published of it, here or in --metadata", param_hint="--public")
-    if not {"cap", "account"} & body.keys():
-        raise typer.BadParameter("say what may be spent on it in all, or give --account", param_hint="--epsilon")
+    if same_people_as is None and not {"cap", "account"} & body.keys():
+        says = "say what may be spent on it in all, or give --same-people-as"
+        raise typer.BadParameter(says, param_hint="--epsilon")
     if whole is None:
         named = None if zones is None else _zones(zones, body, state, server, key)
         given = {name: value for name, value in (("zones", named), ("encoding", encoding)) if value is not None}
         body = _read(file, body, pairs_of(columns), given)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
+        before = client.budgets()
+        if same_people_as is not None:
+            body["account"] = people.account_of(before, same_people_as)
+        unsaid = [] if other_people else people.others(before, body)
+        if unsaid:
+            simulated = {one["id"] for one in client.datasets() if one["mode"] == "simulation"}
+            unsaid = people.others(unsaid, body, simulated)
+        if unsaid and sys.stdin.isatty():
+            if (account := _asked_whose(unsaid)) is not None:
+                body["account"] = account
+            unsaid = []
+        if body.get("account"):
+            body.pop("cap", None)
         if whole is not None:
             made = client.register(body)
         else:
             with file.open("rb") as content:
                 made = client.upload(body, content, file.name)
+    known = next((one for one in before if one["id"] == made["account"]), None)
+    for note in people.notes(known, unsaid, made):
+        typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
+
+
+def _asked_whose(others: Sequence[people.Budget]) -> str | None:
+    """The account on which its people are already, asked at a terminal; None where they are nobody else's."""
+    print("Data of the same people belong on one account, or what they lose adds up over several. There are:")
+    for one in others:
+        print(f"  {people.described(one)}")
+    while True:
+        given = str(typer.prompt("Who is in this file too? A dataset's name, or Enter for nobody", default=""))
+        if not given:
+            return None
+        try:
+            return people.account_of(others, given)
+        except InvalidInput as error:
+            print(f"{error}.")
 
 
 @app.command("delete")

@@ -187,10 +187,17 @@ def _check_result(
                 digests[name] = hashlib.file_digest(parquet, "sha256").hexdigest()
         except OSError as error:
             raise InvalidInput(f"--table {one}: NAME=FILE is needed, and the file cannot be read") from error
-    job = given.get("job")
-    return certificates.check_result(
+    job = given["job"] if isinstance(given.get("job"), dict) else None
+    checks = certificates.check_result(
         certificate,
         digest=canonical.digest(given["result"]) if "result" in given else None,
         tables=digests,
-        job=str(job.get("id")) if isinstance(job, dict) else None,
+        job=None if job is None else str(job.get("id")),
     )
+    if job is None:
+        return checks
+    asked = job.get("problem")
+    checks += certificates.check_problem(certificate, None if asked is None else canonical.digest(asked))
+    if "result" in given:
+        checks += certificates.check_headline(certificate, job.get("headline"), canonical.dumps(given["result"]))
+    return [*checks, certificates.Check("names", None, "what people call job and dataset is not certified")]

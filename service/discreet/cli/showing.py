@@ -310,7 +310,11 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
         names = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
         figures = [budget[name]["epsilon"] for name in ("cap", "spent", "reserved", "largest_request")]
         table.add_row(budget["id"], _said(names), budget["unit"], *(f"{figure:.9g}" for figure in figures))
-    Console().print(table)
+    output = Console()
+    output.print(table)
+    units = [budget["unit"] for budget in budgets if budget["scope"] == "data"]
+    if len(set(units)) < len(units):
+        output.print("Each cap holds for its own account. Who is in the data of two loses what both give away.")
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:

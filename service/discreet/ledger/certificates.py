@@ -2,13 +2,15 @@
 
 A certificate repeats everything that its price follows from, so that whoever holds it can derive the price again
 without this service. It binds its result: `result_digest` is the SHA-256 of the result's canonical JSON, `tables` those
-of the Parquet files of the fields that were left out of it. Certificates of older versions bind none.
+of the Parquet files of the fields that were left out of it; and the sentence that lists show of it, and what was asked
+about a dataset. Certificates of older versions bind fewer of these, or none.
 Signature: Ed25519 over the canonical JSON (RFC 8785) of the certificate without `signature`.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,7 @@ FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "publ
 """What the certificate of an answer says of each job that was asked again, as that job's own says it."""
 FREE = ("none", "cryptographic")
 """Guarantees that have no epsilon and charge no account."""
+ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
     "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a machine that was too"
     " busy for that, {quantum:g} s doubled as often as was needed"
@@ -54,6 +57,8 @@ def certificate(
     job: str,
     result_digest: str,
     tables: Mapping[str, str],
+    headline_digest: str | None = None,
+    problem_digest: str | None = None,
     release_digest: str | None = None,
     objects: Mapping[str, Mapping[str, str]] = _NO_OBJECTS,
     follows_from: Sequence[Mapping[str, Any]] = (),
@@ -61,13 +66,14 @@ def certificate(
     cryptographic: Mapping[str, Any] | None = None,
     exposure: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the cryptography
-    of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256,
-    hexadecimal, of the result's canonical JSON and of its Parquet files, `release_digest` of what the mechanisms
-    released, where that is kept; `objects` are those of the public objects that the problem holds, by field, with the
-    ids that they are stored under; `follows_from` are the certificates of jobs that were asked again; `federation`
-    names roster and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they find
-    out of each other all the same."""
+    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then is the
+    cryptography of the protocol, whose assumptions say what it reveals to whom. `result_digest` and `tables` (by
+    name) are SHA-256, hexadecimal, of the result's canonical JSON and of its Parquet files, `headline_digest` is
+    `digest_of_headline`, `problem_digest` of the problem's canonical JSON, where it is public, `release_digest` of
+    what the mechanisms released, where that is kept; `objects` are those of the public objects that the problem
+    holds, by field, with the ids that they are stored under; `follows_from` are the certificates of jobs that were
+    asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides what agents send,
+    `exposure` what they find out of each other all the same."""
     kind = POST_PROCESSING if follows_from and not simulation else _kind(simulation, price, bool(events))
     free = kind in FREE
     return {
@@ -89,6 +95,8 @@ def certificate(
         "ledger_entry": [dict(entry) for entry in ledger_entries],
         "result_digest": result_digest,
         "tables": dict(tables),
+        **({} if headline_digest is None else {"headline_digest": headline_digest}),
+        **({} if problem_digest is None else {"problem_digest": problem_digest}),
         **({} if release_digest is None else {"release_digest": release_digest}),
         **({} if not objects else {"objects": {field: dict(one) for field, one in objects.items()}}),
         **({} if not follows_from else {"follows_from": _followed(follows_from)}),
@@ -279,6 +287,33 @@ def check_result(
             detail = f"{_short(name)}: not the one that was certified: it was changed or exchanged"
             checks.append(Check("table", False, detail))
     return checks
+
+
+def check_problem(body: Mapping[str, Any], digest: str | None) -> list[Check]:
+    """Whether the certificate is that of a problem: SHA-256 (hexadecimal) of its canonical JSON. Empty where the one or
+    the other is not there."""
+    bound = body.get("problem_digest")
+    if bound is None or digest is None:
+        return []
+    if bound == digest:
+        return [Check("problem", True, f"the problem is the one that was certified, SHA-256 {bound}")]
+    return [Check("problem", False, "the problem is not the one that was certified: it was changed or exchanged")]
+
+
+def digest_of_headline(headline: str, result: bytes) -> str:
+    """SHA-256, hexadecimal, of a result's canonical JSON, a zero byte, and the sentence that lists show of it: without
+    the result, which an auditor is not shown, nobody can try sentences."""
+    return hashlib.sha256(result + b"\0" + headline.encode()).hexdigest()
+
+
+def check_headline(body: Mapping[str, Any], headline: Any, result: bytes) -> list[Check]:
+    """Whether the certificate is that of the sentence that stands beside a result; empty where there is none."""
+    bound = body.get("headline_digest")
+    if bound is None or headline is None:
+        return []
+    if isinstance(headline, str) and digest_of_headline(headline, result) == bound:
+        return [Check("headline", True, f"the one that was certified: {headline}")]
+    return [Check("headline", False, "not the one that was certified: it was changed")]
 
 
 def _missing(body: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,9 @@ class DatasetSettings(Frozen):
     name: Name
     cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
     mode: Mode = Field(default="private", description="`simulation` declares the content public")
-    account: str | None = Field(default=None, description="Account of an earlier version of the same source")
+    account: str | None = Field(
+        default=None, description="Account of another dataset of the same people, on which then both are charged"
+    )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None, description="The content is erased after so many days; absent: as the installation is set"
     )

@@ -72,6 +72,12 @@ async def publics_of_account(connection: AsyncConnection, account_id: str) -> li
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
+async def has_others(connection: AsyncConnection, account_id: str, digest: bytes) -> bool:
+    """Whether the account has or had a dataset of another content than this."""
+    statement = select(Dataset.id).where(Dataset.account_id == account_id, Dataset.digest != digest).limit(1)
+    return (await connection.execute(statement)).first() is not None
+
+
 async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | None:
     """A dataset whose content is still there, for a job that was accepted in time."""
     if dataset_id is None:

@@ -66,12 +66,14 @@ async def register(services: Services, principal: Principal, request: Registrati
 
     The same content of the same tenant is the same dataset on the same account, in whatever order or format it comes,
     and a deleted dataset leaves its account behind. With another kind, public part, mode or account it is a Conflict:
-    a second account for the same people would be a second budget.
+    a second account for the same people would be a second budget. A deleted one of which nothing was ever released may
+    come back on the account of other data of its people.
     """
     require(principal, "owner")
     try:
         if (request.cap is None) == (request.account is None):
-            raise InvalidInput([FieldIssue("/cap", "either a cap or the account of an earlier version is needed")])
+            says = "either a cap is needed, or the account of other data of the same people"
+            raise InvalidInput([FieldIssue("/cap", says)])
         async with _sealed(services, principal, request) as sealed:
             return await _keep(services, principal, request, sealed)
     finally:
@@ -183,17 +185,18 @@ async def _store(
                     says = f"this content is registered with another {other} {where}{_what_to_do(name, known, value)}"
                     raise Conflict(says, code="content_known")
             if request.account is not None and request.account != known["account_id"]:
-                raise Conflict("this content is registered on another account", code="content_known")
-            if known["deleted_at"] is None:
-                offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
-                if offered and request.retention_days is None and not request.delete_after_job:
-                    return known, False
-                if offered or await jobs.active_of_dataset(connection, known["id"]):
-                    # Its owner has it still, or will until a job ends: from now on as this request says.
-                    return await datasets.set_retention(
-                        connection, known["id"], expires_at, request.delete_after_job
-                    ), False
-                await datasets.erase(connection, principal.tenant_id, known["id"])  # its time was over
+                await _require_unspent(connection, known)
+                known = None
+        if known is not None and known["deleted_at"] is None:
+            offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
+            if offered and request.retention_days is None and not request.delete_after_job:
+                return known, False
+            if offered or await jobs.active_of_dataset(connection, known["id"]):
+                # Its owner has it still, or will until a job ends: from now on as this request says.
+                return await datasets.set_retention(
+                    connection, known["id"], expires_at, request.delete_after_job
+                ), False
+            await datasets.erase(connection, principal.tenant_id, known["id"])  # its time was over
         account_id = known["account_id"] if known is not None else request.account
         if account_id is None:
             account_id = new_id("acc")
@@ -266,6 +269,21 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)
+
+
+async def _require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
+    """Conflict unless a content may move from its account to another: it was erased, nothing was spent or reserved
+    there, and no other content is there, whose people would then have two budgets."""
+    account_id, where = known["account_id"], f"this content is registered on another account ({known['account_id']})"
+    if known["deleted_at"] is None:
+        says = f"{where}, as {known['name']} ({known['id']}): while nothing is spent there, delete that dataset first"
+        raise Conflict(says, code="content_known")
+    await datasets.lock_account(connection, account_id)
+    balances = await ledger.balances(connection, [account_id])
+    if any(balances[account_id].totals.values()):
+        raise Conflict(f"{where}, where something was spent on it already", code="content_known")
+    if await datasets.has_others(connection, account_id, known["digest"]):
+        raise Conflict(f"{where}, together with other data of these people", code="content_known")
 
 
 async def _check_account(

@@ -21,7 +21,14 @@ import structlog
 from pydantic import ValidationError
 
 from discreet.errors import DiscreetError
-from discreet.ledger.certificates import FAILURE_ASSUMPTION, TIMING_ASSUMPTION, certificate, sign
+from discreet.ledger.certificates import (
+    ACCOUNTS_ASSUMPTION,
+    FAILURE_ASSUMPTION,
+    TIMING_ASSUMPTION,
+    certificate,
+    digest_of_headline,
+    sign,
+)
 from discreet.observability import faults
 from discreet.privacy import filters
 from discreet.privacy.units import Price
@@ -38,6 +45,7 @@ from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.releases import First
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
+from discreet_client import canonical
 
 log = structlog.get_logger()
 
@@ -84,6 +92,9 @@ class Claim:
     terms: bytes = b""
     """What a release will be bound to: `tamper_seals.release_terms`."""
     objects: Mapping[str, Mapping[str, str]] | None = None
+    asked: Mapping[str, Any] | None = None
+    """The problem of a dataset as it is stored, with ids where it names public objects; None of any other, in which
+    private data stand: those of a simulation, or an operator's."""
     firsts: tuple[First, ...] = ()
     """The jobs that are asked again: what these released is finished, and nothing else happens."""
 
@@ -171,6 +182,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         traceparent=row["traceparent"],
         queued_at=row["created_at"],
         terms=terms,
+        asked=row["problem"] if dataset is not None else None,
         firsts=tuple(firsts),
         objects=held,
     )
@@ -241,10 +253,12 @@ async def publish(
     federation: Mapping[str, Any] | None = None,
 ) -> None:
     """Result, certificate and ledger commit in one transaction; the certificate binds the very bytes of `result`,
-    canonical JSON (RFC 8785), and `tables`, Parquet. `headline` is for lists. `assumptions` stand in for a `release`'s,
-    `federation` is a session's part of the certificate. CancelRequested when the job shall be cancelled."""
+    canonical JSON (RFC 8785), of `tables`, Parquet, and of `headline`, which is for lists. `assumptions` stand in for a
+    `release`'s, `federation` is a session's part of the certificate. CancelRequested when it shall be cancelled."""
     digests = await anyio.to_thread.run_sync(_digests, result, tables)
     release_digest = await anyio.to_thread.run_sync(_release_digest, held)
+    problem_digest = await anyio.to_thread.run_sync(_problem_digest, held)
+    said = None if headline is None else await anyio.to_thread.run_sync(digest_of_headline, headline, result)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
         passed = await _filters_passed(connection, held)
@@ -265,6 +279,8 @@ async def publish(
             job=held.job_id,
             result_digest=digests[0],
             tables=digests[1],
+            headline_digest=said,
+            problem_digest=problem_digest,
             release_digest=release_digest,
             objects=held.objects or {},
             follows_from=[first.certificate for first in held.firsts],
@@ -365,11 +381,16 @@ async def _end_cancelled(connection: Any, job_id: str) -> None:
     await jobs.end(connection, job_id, "cancelled")
 
 
+def _problem_digest(held: Claim) -> str | None:
+    """SHA-256, hexadecimal, of what was asked, where that is public: of private data it would let others guess."""
+    return None if held.asked is None else canonical.digest(held.asked)
+
+
 def _release_assumptions(held: Claim) -> tuple[str, ...]:
     if held.firsts:  # nothing was released
         return ()
     timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
-    return (FAILURE_ASSUMPTION,) if held.simulation else (FAILURE_ASSUMPTION, timing)
+    return (FAILURE_ASSUMPTION,) if held.simulation else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
 
 
 async def _lost_code(connection: Any, row: Mapping[str, Any]) -> str:

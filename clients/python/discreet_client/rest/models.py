@@ -1557,7 +1557,7 @@ class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
     account: NotRequired[str | None]
-    """Account of an earlier version of the same source"""
+    """Account of another dataset of the same people, on which then both are charged"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: MultiAgentContent
@@ -1618,7 +1618,7 @@ class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
     account: NotRequired[str | None]
-    """Account of an earlier version of the same source"""
+    """Account of another dataset of the same people, on which then both are charged"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: OffPolicyContent
@@ -1802,7 +1802,7 @@ class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
     account: NotRequired[str | None]
-    """Account of an earlier version of the same source"""
+    """Account of another dataset of the same people, on which then both are charged"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: RoutingContent
@@ -1939,7 +1939,7 @@ class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     account: NotRequired[str | None]
-    """Account of an earlier version of the same source"""
+    """Account of another dataset of the same people, on which then both are charged"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: DrEnsembleContent
