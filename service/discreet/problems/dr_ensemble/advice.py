@@ -46,6 +46,8 @@ ARGS=advice`), as hardly any chain is as evenly spread as it."""
 USUAL_STEPS = 100
 """Of a record, where the number of steps is not public."""
 NEARLY = 1.25
+NO_TIME = 1e-100
+"""Participants in a row that the model never visits: a square of their part of the noise is still a number."""
 CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
 
 
@@ -99,6 +101,8 @@ def expectations(
     draws = min(DRAWS, MOST_WORK // (horizon * states**2 * public.blocks))
     if draws < LEAST_DRAWS or (counts and not people) or control.samples:
         return
+    if counts and public.steps is not None and states * public.cells > MOST_WORK:
+        return  # flow balance is a matrix of that size, in the process that plans for everybody
     mask, rng = public.mask(), np.random.default_rng(SEED)
     visits = time(model, initial, public.steps) if around is None else around["visits"]
     if public.day is not None:  # each block has the model's matrix, or its own of the release
@@ -108,7 +112,7 @@ def expectations(
     if counts:
         deviation, total = event.deviation() / plan.parameters["grid"], float(people)
         total *= plan.parameters.get("kept", 1.0)
-        share = mask.sum() * deviation / math.sqrt(2) / total
+        share = public.cells * deviation / math.sqrt(2) / total
         stretch = STRETCH[0] + STRETCH[1] * share
         moved = (visits[..., None] * model)[..., mask].reshape(public.blocks, -1)
         true = (total * public.shares[:, None] * moved).ravel()
@@ -182,7 +186,7 @@ def clips(public: DrEnsemblePublic, unclipped: float, gaussian: float) -> list[C
         left = np.tensordot(weight, records, 1)
         moved = left / np.maximum(left.sum(axis=1), 1e-300)[:, None] - exact / np.maximum(rows, 1e-300)[:, None]
         deviation = unclipped if bound is None else gaussian * bound
-        noise = width * (deviation / np.maximum(public.participants * kept * visits, 1e-300)) ** 2
+        noise = width * (deviation / np.maximum(public.participants * kept * visits, NO_TIME)) ** 2
         square = np.minimum((moved**2).sum(axis=1) + np.where(width > 1, noise, 0.0), 1.0)
         found.append(Clip(bound, kept, math.sqrt(float(visits @ square))))
     found.sort(key=lambda one: one.error)

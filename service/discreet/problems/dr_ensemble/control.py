@@ -102,6 +102,5 @@ class Control:
 
     def _spread(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
         """float64[T, n]: loads over the states at each step."""
-        if self.at is not None and not isinstance(moves, lsmdp.Policy):
-            moves = moves[self.at]
-        return lsmdp.propagate(start, moves, len(self.utility))
+        at = None if isinstance(moves, lsmdp.Policy) else self.at
+        return lsmdp.propagate(start, moves, len(self.utility), at=at)

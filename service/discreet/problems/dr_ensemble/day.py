@@ -59,7 +59,10 @@ class Day(Frozen):
         """float64[blocks]: the part of the moves that falls into each block, of records of so many steps, else of whole
         days."""
         moves = self.steps if steps is None else steps - 1
-        found: Floats = np.bincount(self.block_of(np.arange(moves)), minlength=len(self.blocks)) / moves
+        days, left = divmod(moves, self.steps)
+        begin = np.array(self.blocks)
+        length = np.diff(begin, append=self.steps)
+        found: Floats = (days * length + np.clip(left - begin, 0, length)) / moves
         return found
 
     def block_of(self, step: Ints) -> Ints:

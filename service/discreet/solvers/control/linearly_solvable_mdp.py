@@ -264,21 +264,25 @@ def cost_of_privacy(
     return cost
 
 
-def propagate(initial: Floats, policy_transitions: Policy | Floats, horizon: int) -> Floats:
+def propagate(initial: Floats, policy_transitions: Policy | Floats, horizon: int, *, at: Ints | None = None) -> Floats:
     """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from `initial` float64[n].
 
-    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone. InvalidArgument
-    for horizon <= 0 or one that the policy does not reach.
+    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left alone, and so do, with
+    `at` int64[horizon - 1], the matrices float64[K, n, n] that take turns: no matrix is made for each step.
+    InvalidArgument for horizon <= 0 or one that the policy does not reach.
     """
     if horizon <= 0:
         raise InvalidArgument(f"the horizon must be positive, not {horizon}")
     start = np.asarray(initial, dtype=np.float64)
-    policy = _policy(policy_transitions, horizon, start.size)
+    turns = np.arange(horizon - 1) if at is None else at
+    policy = _policy(policy_transitions, horizon if at is None else int(turns.max(initial=-1)) + 2, start.size)
+    if turns.size < horizon - 1:
+        raise InvalidArgument(f"the turns of {turns.size} steps do not reach a horizon of {horizon}")
     support = policy.support
     distributions = np.empty((horizon, start.size))
     distributions[0] = start
     for t in range(horizon - 1):
-        moved = distributions[t][support.origin] * policy.cells(t)
+        moved = distributions[t][support.origin] * policy.cells(int(turns[t]))
         distributions[t + 1] = np.bincount(support.to, moved, minlength=start.size)
     return distributions
 
