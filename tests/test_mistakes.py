@@ -360,6 +360,7 @@ def test_an_exhausted_budget_says_who_grants(api_only: Installation, dataset: st
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.submit({**job(dataset, {}), "privacy": {"epsilon": 500}})
     account = refused.value.problem["binding"]["account"]
-    says = f"nothing was charged. An owner can raise this cap: POST /v1/budgets/{account}/grants, or the dashboard"
+    says = f"nothing was charged. An owner can raise this cap: discreet cap grant {account},"
+    says += f" POST /v1/budgets/{account}/grants, or the dashboard"
     says += f"; ask one: POST /v1/budgets/{account}/requests"
     assert refused.value.problem["detail"].endswith(says)

@@ -314,6 +314,7 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         KINDS[kind].vary(body["problem"]["dataset"]["content"], 901)  # the example's own account is others'
         dataset = client.register({**body["problem"]["dataset"], "name": f"asked again of {kind}"})
         body["problem"]["dataset"] = dataset["id"]
+        offered = client.plan(body)["asked_again"]
         first = solved(client, body)
         parsed = KINDS[kind].model_validate(body["problem"])
         public = KINDS[kind].Dataset.read_public(dataset["public"])
@@ -325,6 +326,15 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         assert check(answer["certificate"])
         if not free:
             assert answer["result"] == first["result"]
+        # What a plan offers before the price is paid asks something else, and all that does is offered.
+        assert set(offered) <= set(free)
+        for name in free:
+            answer = solved(client, again(first, body, **parsed.otherwise(public)[name]))
+            told = {"uncertainty", "relative_gap", "iterations", "converged"}
+            both = [{one: part["result"][one] for one in part["result"].keys() - told} for part in (first, answer)]
+            same = both[0] == both[1]
+            assert not (same and name in offered), name
+            assert same or name in offered or name in told, name
         assert len(entries(client, dataset["account"])) == 4
 
 

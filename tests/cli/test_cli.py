@@ -104,6 +104,8 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     assert json.loads(planned.stdout)["price"]["epsilon"] == 0.1
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
+    free = "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, network"
+    assert free in " ".join(shown.stdout.split())
 
     bad = whole_body()
     bad["problem"]["dataset"]["content"]["trips"][3]["count"] = -1
@@ -271,6 +273,9 @@ def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_
     second, said = add(2, "--same-people-as", first["id"])
     assert second["account"] == first["account"]
     assert said == "trips 2 is charged on the account of trips 1: epsilon 0 of 0.5 spent\n"
+    granted = discreet("cap", "grant", "trips 2", "--epsilon", "0.8", "--reason", "asked twice", "--json", **server)
+    assert granted.returncode == 0, granted.stderr
+    assert json.loads(granted.stdout)["cap"] == {"epsilon": 0.8, "delta": 0}
     assert add(3, "--epsilon", "0.5", "--other-people")[1] == ""
     assert "Who is in the data of two loses" in discreet("ledger", "show", **server).stdout
     unknown = discreet(

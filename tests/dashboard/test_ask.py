@@ -180,6 +180,18 @@ def test_a_road_is_closed(service: Installation, browser: Browser, keys: dict[st
         page.get_by_text("no path leads from zone 2 to zone 1").wait_for()
 
 
+def test_of_what_answers_nothing_else_nothing_is_promised(
+    service: Installation, keys: dict[str, str], jobs: dict[str, str]
+) -> None:
+    with Visitor.logged_in(service, keys["owner"]) as owner:
+        page = owner.get(f"/jobs/{jobs['multi_agent']}").response.text
+        assert "Nothing else can be asked of this release for free" in page
+        assert 'id="what-if"' not in page
+        form = owner.get(f"/jobs/new?release={jobs['dr_ensemble']}").response.text
+        assert "Fixed when it released" in form
+        assert "&#34;fixed&#34;: [&#34;clip&#34;" in form
+
+
 def test_it_is_for_who_may_ask(service: Installation, keys: dict[str, str], jobs: dict[str, str]) -> None:
     job = jobs["dr_ensemble"]
     with Visitor.logged_in(service, keys["auditor"]) as auditor:

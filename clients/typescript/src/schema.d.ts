@@ -3009,6 +3009,11 @@ export interface components {
         PlanAnswer: {
             /** Admitted */
             admitted: boolean;
+            /**
+             * Asked Again
+             * @description Fields of the problem by which something else can be asked of what is released, at price 0; empty: nothing else; null: nothing is released of a dataset here
+             */
+            asked_again?: string[] | null;
             binding?: components["schemas"]["Binding"] | null;
             plan: components["schemas"]["PlanBody"];
             price: components["schemas"]["Price"];

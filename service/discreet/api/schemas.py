@@ -139,6 +139,11 @@ class PlanAnswer(BaseModel):
         "with a job they are the same plan",
     )
     binding: Binding | None = None
+    asked_again: list[str] | None = Field(
+        default=None,
+        description="Fields of the problem by which something else can be asked of what is released, at price 0; "
+        "empty: nothing else; null: nothing is released of a dataset here",
+    )
     reusable: list[str] = Field(default_factory=list, description=REUSABLE)
     reusable_noise: list[str] = Field(
         default_factory=list, description="Those of `reusable` whose own answers are mostly noise"

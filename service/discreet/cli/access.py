@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Annotated
 
 import typer
 
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.people import account_of
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_budgets, show_keys, tell
 
 app = typer.Typer()
 tenants = typer.Typer(no_args_is_help=True, help="Tenants.")
 keys = typer.Typer(no_args_is_help=True, help="API keys.")
-caps = typer.Typer(no_args_is_help=True, help="Caps on the tenant and on principals.")
+caps = typer.Typer(no_args_is_help=True, help="Caps: on a dataset, on the tenant, on principals.")
 
 
 @tenants.command("create")
@@ -97,6 +99,25 @@ def _moment(text: str) -> str:
     except (ValueError, OverflowError):
         raise typer.BadParameter("`90d`, `8h`, or a time in RFC 3339", param_hint="--expires") from None
     return moment.isoformat()
+
+
+@caps.command("grant")
+def grant(
+    given: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Id of a budget, or a dataset's id or name")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the new cap, not of what is added")],
+    reason: Annotated[str, typer.Option(help="Stays in the ledger")],
+    delta: Annotated[str | None, typer.Option(help="Delta of the new cap; as it was when left out")] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Set another cap on what may be learnt of a dataset's people in all (owners)."""
+    with client_of(state, server, key) as client:
+        found = given if given.startswith("acc_") else account_of(client.budgets(), given)
+        kept = Decimal(str(client.budget(found)["cap"]["delta"])) if delta is None else number(delta, "--delta")
+        made = client.grant(found, epsilon=number(epsilon, "--epsilon"), delta=kept, reason=reason)
+    tell(made, as_json, lambda: show_budgets([made]))
 
 
 @caps.command("set")

@@ -22,9 +22,15 @@ def others(budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collec
 
 
 def account_of(budgets: Iterable[Budget], given: str) -> str:
-    """The account of a dataset that is given by id or name, also of an erased one. InvalidInput where there is none of
-    the name, or there are several."""
-    found = {one["id"] for one in budgets for dataset in one["datasets"] if given in (dataset["id"], dataset["name"])}
+    """The account of a dataset that is given by id or name; of an erased one where no other is called so. InvalidInput
+    where there is none of the name, or there are several."""
+    named = [
+        (one["id"], dataset["deleted"])
+        for one in budgets
+        for dataset in one["datasets"]
+        if given in (dataset["id"], dataset["name"])
+    ]
+    found = {account for account, deleted in named if not deleted} or {account for account, _ in named}
     if len(found) == 1:
         return str(found.pop())
     if found:

@@ -115,8 +115,17 @@ def show_plan(answer: Mapping[str, Any]) -> None:
         out.print("what to expect, from public figures:")
     for sentence in advice:
         out.print(f"- {sentence}")
+    if (others := answer.get("asked_again")) is not None:
+        out.print(asked_again(others))
     if not answer.get("admitted", True):
         out.print(f"over budget; the largest request that passes is epsilon {answer['binding']['largest']['epsilon']}")
+
+
+def asked_again(fields: Sequence[str]) -> str:
+    """What may be asked of a release for nothing, before it is paid for."""
+    if not fields:
+        return "afterwards: nothing else can be asked of it for free; another question is another release"
+    return f"afterwards free: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"
 
 
 def _whole(name: str) -> Column:

@@ -37,9 +37,10 @@ def choices(
     jobs: Sequence[Mapping[str, Any]],
     stored: Mapping[str, Sequence[Mapping[str, Any]]],
     refused: DiscreetError | None,
+    fixed: Sequence[str] = (),
 ) -> str:
     """What the form offers beside the schema, and what was wrong with which field, as JSON text. `stored`: public
-    objects by the field that may name one."""
+    objects by the field that may name one; `fixed`: fields that may not be changed, which have none in the form."""
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     return json.dumps(
         {
@@ -49,6 +50,7 @@ def choices(
             "stored": {field: [sized(row) for row in rows] for field, rows in stored.items()},
             "presets": {name: float(epsilon) for name, epsilon in PRESETS.items()},
             "issues": issues_view(issues),
+            "fixed": list(fixed),
         }
     )
 

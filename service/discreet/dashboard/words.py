@@ -93,9 +93,11 @@ def event(one: Mapping[str, Any]) -> list[str]:
         mechanism.scale_sentence.format(scale=rounding.down(one["scale"])),
     ]
     if one["norm"] != "smooth":
+        scaled = mechanism.scale_sentence == MechanismEvent.scale_sentence
+        times = f": its scale is {rounding.down(one['scale'] / one['sensitivity'])} times as large" if scaled else ""
         said.append(
             f"Such a difference can change what is published by at most {rounding.up(one['sensitivity'])},"
-            f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that."
+            f" {NORMS.get(one['norm'], one['norm'])}; the noise is measured against that{times}."
         )
     sampling = one.get("sampling")
     if sampling is not None and sampling["scheme"] == "poisson":

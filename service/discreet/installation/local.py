@@ -51,7 +51,9 @@ def plan(body: dict[str, Any]) -> dict[str, Any]:
     request = validate(_JOB, body)
     naming.require_whole(request.problem)
     made = budgeted(request.problem, public, request.privacy)
-    answer = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
+    answer: dict[str, Any] = {"plan": jobs.plan_view(made.plan), "price": jobs.price_view(made.plan.total)}
+    if public is not None:
+        answer["asked_again"] = request.problem.questions(public)
     return plain({**answer, "privacy": made.figures} if made.in_other_words else answer)
 
 

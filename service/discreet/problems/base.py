@@ -33,6 +33,8 @@ from discreet.problems.results import Result, ResultFields
 from discreet.problems.synthesis import Synthesis
 
 ALWAYS = "always"
+TOLD = frozenset({"relative_gap", "uncertainty"})
+"""Fields that say how exactly an answer is computed or told, not what is asked."""
 MOST_PLANS = 16
 """Made in search of a rho."""
 MOST_TRIED = 3
@@ -109,6 +111,12 @@ class Problem(Frozen):
     def free(self, public: Any) -> frozenset[str]:
         """The fields that may have another value when what this problem released is finished again."""
         return frozenset(name for name, when in self.asked_again.items() if when == ALWAYS)
+
+    def questions(self, public: Any) -> list[str]:
+        """Those of `free` that ask something else, in the order in which people turn them: how an answer is told is no
+        question."""
+        free = self.free(public)
+        return [name for name in self.asked_again if name in free and name not in TOLD]
 
     def otherwise(self, public: Any) -> dict[str, dict[str, Any]]:
         """Of each field of the request another value for this problem, with what has to change beside it: the updates

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound, ReleaseDiffers
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import Problem
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of, unlike
@@ -92,15 +93,27 @@ async def find(
 async def free(database: Database, principal: Principal, row: Row) -> tuple[frozenset[str], Any]:
     """The fields that may have another value when a job, as `jobs.find` gives it, is asked again, and the public part
     of the data that were released; no fields where nothing is kept that could be asked."""
+    problem, public = await _kept(database, principal, row)
+    return (frozenset() if problem is None else problem.free(public)), public
+
+
+async def questions(database: Database, principal: Principal, row: Row) -> list[str] | None:
+    """The fields by which a job, as `jobs.find` gives it, is asked something else; None where nothing is kept of it."""
+    problem, public = await _kept(database, principal, row)
+    return None if problem is None else problem.questions(public)
+
+
+async def _kept(database: Database, principal: Principal, row: Row) -> tuple[Problem | None, Any]:
+    """The problem of a job and the public part of the data of which its release is kept; None where none is."""
     root = (row["released_by"] or [row["id"]])[0]
     async with database.transaction(principal.tenant_id) as connection:
         first = (await jobs.to_ask_again(connection, principal.tenant_id, [root])).get(root)
     if first is None or nothing_released(first) is not None:
-        return frozenset(), None
+        return None, None
 
-    def read() -> tuple[frozenset[str], Any]:
+    def read() -> tuple[Problem, Any]:
         public = DATASETS[row["kind"]].read_public(first["public"])
-        return KINDS[row["kind"]].model_validate(row["problem"]).free(public), public
+        return KINDS[row["kind"]].model_validate(row["problem"]), public
 
     return await anyio.to_thread.run_sync(read)
 

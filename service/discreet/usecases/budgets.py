@@ -190,9 +190,11 @@ def refusal(balances: Sequence[AccountBalance], price: Price) -> BudgetExhausted
 
 
 def _who_grants(bound: Mapping[str, Any]) -> str:
-    path = "/v1/caps" if "scope" in bound else f"/v1/budgets/{bound['account']}/grants"
+    own = "scope" not in bound
+    path = f"/v1/budgets/{bound['account']}/grants" if own else "/v1/caps"
+    command = f"discreet cap grant {bound['account']}" if own else "discreet cap set"
     asking = f"/v1/budgets/{bound['account']}/requests"
-    return f"An owner can raise this cap: POST {path}, or the dashboard; ask one: POST {asking}"
+    return f"An owner can raise this cap: {command}, POST {path}, or the dashboard; ask one: POST {asking}"
 
 
 async def all_budgets(services: Services, principal: Principal, delta: Decimal = Decimal(0)) -> list[dict[str, Any]]:

@@ -68,6 +68,8 @@ async def priced(
         "reusable": reusable,
         "reusable_noise": [one for one in reusable if one in noisy],
     }
+    if planned.dataset is not None:
+        body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
     if not body["admitted"]:

@@ -141,8 +141,9 @@ CODES: dict[str, Code] = {
         409,
         "The privacy budget does not allow this",
         "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 at delta 0.0;"
-        " nothing was charged. An owner can raise this cap: POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard;"
-        " ask one: POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
+        " nothing was charged. An owner can raise this cap: discreet cap grant acc_1DkLuJ3mW4pS,"
+        " POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard; ask one:"
+        " POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
         {
             "binding": {
                 "account": "acc_1DkLuJ3mW4pS",

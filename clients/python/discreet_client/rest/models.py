@@ -2026,6 +2026,11 @@ class PlanAnswer(TypedDict):
     """A plan and its price; nothing is spent."""
 
     admitted: bool
+    asked_again: NotRequired[list[str] | None]
+    """
+    Fields of the problem by which something else can be asked of what is released, at price 0;
+    empty: nothing else; null: nothing is released of a dataset here
+    """
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price

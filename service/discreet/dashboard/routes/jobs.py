@@ -16,7 +16,7 @@ from discreet.dashboard.sessions import Owner, Reader, Submitter, Viewer, is_log
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import jobs, objects
+from discreet.usecases import asking, jobs, objects
 from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
@@ -170,6 +170,8 @@ async def _job_page(
     found = await answers.of_job(services, viewer, job_id)
     row = found.row
     federated = row["problem"].get("protocol") == "federated"
+    kept = any(one in (found.certificate or {}) for one in ("release_digest", "follows_from"))
+    questions = await asking.questions(services.database, viewer.principal, row) if kept else None
     return render(
         request,
         "job.html",
@@ -188,7 +190,8 @@ async def _job_page(
         not_converged=found.not_converged,
         tells_figures=submissions.tells_figures(row["kind"], found.certificate),
         zone_names=found.zone_names,
-        may_ask=any(one in (found.certificate or {}) for one in ("release_digest", "follows_from")),
+        may_ask=bool(questions),
+        asked_out=questions == [],
         has_pairs=results.has_pairs(row["kind"]),
         charts=found.charts,
         session=await rosters.show(services, viewer.principal, job_id) if federated else None,

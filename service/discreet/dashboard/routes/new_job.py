@@ -17,7 +17,8 @@ from discreet.dashboard.sessions import Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
-from discreet.usecases import budgets, datasets, jobs, objects, rehearsals
+from discreet.problems.reuse import WHERE_THE_DATA_ARE
+from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies
@@ -49,7 +50,9 @@ async def show_form(
         row = await jobs.find(services, viewer.principal, release)
         problem = jobs.problem_view(row, viewer.principal)
         text = await anyio.to_thread.run_sync(submissions.again_text, problem, release)
-        return await show(kind=row["kind"], dataset=None, text=text, again=release)
+        free, _ = await asking.free(services.database, viewer.principal, row)
+        fixed = sorted(problem.keys() - free - WHERE_THE_DATA_ARE)
+        return await show(kind=row["kind"], dataset=None, text=text, again=release, fixed=fixed)
     if around is not None:
         row = await jobs.find(services, viewer.principal, around)
         problem = jobs.problem_view(row, viewer.principal)
@@ -178,6 +181,7 @@ async def _form(
     changed: bool = False,
     again: str | None = None,
     around: str | None = None,
+    fixed: Sequence[str] = (),
     example: bool = False,
     named: Sequence[str] = (),
     leaves: list[dict[str, Any]] | None = None,
@@ -192,6 +196,7 @@ async def _form(
         request,
         "job_new.html",
         again=again,
+        fixed=fixed,
         around=around,
         example=example,
         named=named,
@@ -202,7 +207,7 @@ async def _form(
         datasets=[datasets.view(row) for row in rows],
         **_names(rows),
         schema=job_forms.schema_of(kind) if known else None,
-        choices=job_forms.choices(kind, rows, recent, stored, refused) if known else None,
+        choices=job_forms.choices(kind, rows, recent, stored, refused, fixed) if known else None,
         stored=[row["name"] for rows_of in stored.values() for row in rows_of],
         leaves=leaves or [],
         live=False,

@@ -55,7 +55,8 @@ function draw() {
   });
   const problem = job.problem;
   // Of two fields that exclude each other only the one that is given is asked.
-  const hidden = "dataset" in problem || problem.release == null ? ["release"] : ["dataset"];
+  const asked = "dataset" in problem || problem.release == null;
+  const hidden = asked ? ["release"] : ["dataset", ...choices.fixed];
   const top = Object.keys(schema.problem.properties).includes("dataset") && !hidden.includes("dataset");
   const controls = top ? { dataset: () => fields.field("dataset", schema.problem.properties.dataset, problem, "/problem/dataset", true) } : {};
   panel.replaceChildren(

@@ -142,6 +142,10 @@ class OffPolicyEvaluation(ProblemOnData):
         method = self._method(public, self._name(public))
         return super().free(public) | method.asked_again | ({"initial"} if method.fitted else set())
 
+    def questions(self, public: OffPolicyPublic) -> list[str]:
+        fitted = self._method(public, self._name(public)).fitted  # by features, which others do not read
+        return [name for name in super().questions(public) if fitted or name != "features"]
+
     def otherwise(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
 
