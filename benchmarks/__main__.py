@@ -50,6 +50,11 @@ def main() -> None:
     parser.add_argument(
         "--kinds", help="of coverage, inverse and advice: only these, with commas between", default=argparse.SUPPRESS
     )
+    parser.add_argument(
+        "--truths",
+        help="of coverage: only data that are told of by one of these words, with semicolons between",
+        default=argparse.SUPPRESS,
+    )
     options = vars(parser.parse_args())
     chosen = tuple(options.pop("names")) or ALL
     unknown = set(chosen) - {*ALL, *ON_REQUEST}
@@ -57,6 +62,8 @@ def main() -> None:
         raise SystemExit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*ALL, *ON_REQUEST))}")
     if options and not set(chosen) <= {"coverage", "inverse", "advice"}:
         raise SystemExit("--releases and --kinds are of coverage, inverse and advice alone")
+    if "truths" in options and set(chosen) != {"coverage"}:
+        raise SystemExit("--truths is of coverage alone")
     rows = [_cells(row) for name in chosen for row in importlib.import_module(f"benchmarks.{name}").run(**options)]
     table = Table(*COLUMNS)
     for row in rows:

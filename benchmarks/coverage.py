@@ -119,18 +119,19 @@ class Held:
             self.widths.append(float(np.median((upper - lower)[told] / np.abs(exact[told]))))
 
 
-def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
-    """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between."""
-    asked = set(filter(None, kinds.split(",")))
+def run(releases: int = RELEASES, kinds: str = "", truths: str = "") -> list[dict[str, Any]]:
+    """Rows in the form of `benchmarks.__main__`, one a quantity of a case; `kinds`: only these, with commas between;
+    `truths`: only cases whose truth has one of these words, with semicolons between. Such a run is not kept."""
+    asked, words = set(filter(None, kinds.split(","))), list(filter(None, truths.split(";")))
     found: dict[tuple[Any, ...], Pooled] = {}
     made: Counter[tuple[str, str]] = Counter()
     for case in all_cases():
-        if not asked or case.kind in asked:
+        if (not asked or case.kind in asked) and (not words or any(word in case.truth for word in words)):
             key = case.kind, case.method, case.truth, case.epsilon
             found.setdefault(key, Pooled()).add(case, case.repeats * releases)
             made[case.kind, case.method] += case.repeats * releases
     rows = [row for pooled in found.values() for row in pooled.rows()]
-    if min(made.values()) >= RELEASES:
+    if not words and min(made.values()) >= RELEASES:
         keep(rows)
     return [
         {

@@ -21,8 +21,8 @@ CHAINS = ("sticky", "neighbours only", "lively", "one seldom")
 PARTICIPANTS = (120, 1000)
 SELDOM = 60
 """Times as many releases of 1,000 loads hardly ever in one state: most say nothing of the load under control."""
-
-
+OTHERS = range(1, 5)
+"""Seeds of more chains like it, told of together."""
 DAYS = 20
 """Times as many releases of loads that follow the day."""
 
@@ -131,6 +131,10 @@ def cases() -> Iterator[Case]:
                 found = case(kind, participants, epsilon)
                 yield replace(found, repeats=SELDOM if (kind, participants) == ("one seldom", 1000) else 1)
     for epsilon in EPSILONS:
+        for seed in OTHERS:
+            found = case("one seldom", 1000, epsilon, seed)
+            said = "one seldom, four other chains, 1,000 loads"
+            yield replace(found, truth=said, part=seed, repeats=SELDOM // len(OTHERS))
         yield case("sticky", 1000, epsilon, known=False)
         yield case("sticky", 120, epsilon, delta=10**13, clip=0.5)
         yield case("sticky", 1000, epsilon, policy="taylor", concentration=50)

@@ -10,7 +10,7 @@ export const LEFT_OUT = Symbol("left out");
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
-const ZONED = /[T ]\d\d:\d\d\S* ?(Z|[+-]\d\d:?\d\d)$/;
+const ZONED = /[T ]\d\d:\d\d\S{0,20} ?(Z|[+-]\d\d:?\d\d)$/;
 const WRITTEN = /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: *([ap])m)?)?$/i;
 
 // Milliseconds of a clock as if it stood in UTC; null for what is no time, and where slashes leave open which is the day.

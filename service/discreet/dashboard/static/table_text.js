@@ -64,6 +64,7 @@ export async function* batches(file, isStale) {
       const { value, done } = await reader.read();
       if (isStale()) return;
       const [records, left] = cut(done ? rest : rest + value, done);
+      if (left.length > LONGEST_RECORD) throw new Error(`one of its lines is longer than ${LONGEST_RECORD.toLocaleString("en")} characters`);
       rest = left;
       const numbered = [];
       for (const record of records) {
@@ -85,7 +86,7 @@ export async function beginning(file) {
   });
   const [records] = cut(text, file.size <= FIRST_BYTES);
   const [header, ...rows] = records.filter((record) => record !== "");
-  if (header === undefined) throw new Error("it has no rows");
+  if (header === undefined) throw new Error(file.size > FIRST_BYTES ? `its first line is longer than ${FIRST_BYTES.toLocaleString("en")} bytes, or a quotation mark in it is never closed` : "it has no rows");
   const separator = [",", ";", "\t", "|"]
     .map((one) => [cells(header, one).length, one])
     .reduce((best, one) => (one[0] > best[0] ? one : best))[1];
@@ -112,7 +113,8 @@ export function isMissing(text) {
 // A number as it is written where columns are parted by commas, or with a decimal comma where they are not.
 export function number(text, separator) {
   const plain = separator === "," ? text : text.replace(/^([+-]?\d*),(\d+)$/, "$1.$2");
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+  // No digit may be read in two ways: a long one that ends in a letter would be tried as often as it has digits, squared.
+  return /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(plain) && Number.isFinite(Number(plain)) ? Number(plain) : NaN;
 }
 
 export function quoted(text) {

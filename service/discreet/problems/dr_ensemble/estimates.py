@@ -261,17 +261,37 @@ def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
     """Transition matrices float64[..., n, n], with a `day` float64[..., blocks, n, n], of nonnegative cells
     float64[..., cells]: rows sum to 1, and no entry of the support is below the floor (`min_probability`, else 0.001
     and at most a tenth of the row in all); a row without mass is uniform."""
-    mask = public.mask()
+    mask, floor = public.mask(), floors(public)
     shape = (*cells.shape[:-1], *(() if public.day is None else (public.blocks,)))
     matrix = np.zeros((*shape, *mask.shape))
     matrix[..., mask] = cells.reshape(*shape, -1)
     width = mask.sum(axis=1)
-    floor = np.minimum(public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width)
     mass = matrix.sum(axis=-1, keepdims=True)
     shares = np.where(mass > 0, matrix / np.where(mass > 0, mass, 1.0), mask / width[:, None])
     mixed: Floats = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * shares, 0.0)
     normalized: Floats = mixed / mixed.sum(axis=-1, keepdims=True)
     return normalized
+
+
+def floors(public: DrEnsemblePublic) -> Floats:
+    """float64[n]: the least probability of the transitions of each state."""
+    width = public.mask().sum(axis=1)
+    floor: Floats = np.minimum(
+        public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width
+    )
+    return floor
+
+
+def single_moves(public: DrEnsemblePublic, transitions: Floats, rows: Ints) -> Floats:
+    """Transitions as those given, but that loads make one single move from one of the `rows`, as far as the floor lets
+    them: each move of the support in turn, an axis more in front. Rows are counted block by block."""
+    mask, floor = np.tile(public.mask(), (public.blocks, 1)), np.tile(floors(public), public.blocks)
+    place, to = np.nonzero(mask[rows])
+    row, each = rows[place], np.arange(place.size)
+    found = np.repeat(transitions.reshape(1, *mask.shape), each.size, axis=0)
+    found[each, row] = mask[row] * floor[row, None]
+    found[each, row, to] += 1 - mask[row].sum(axis=1) * floor[row]
+    return found.reshape(-1, *transitions.shape)
 
 
 def stationary(matrix: Floats) -> Floats:
