@@ -139,12 +139,19 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
 }
 
+
+def _let_in(field: dict[str, Any]) -> None:
+    number = field["anyOf"][0]
+    number["minimum"] = number.pop("exclusiveMinimum")
+
+
 HARMLESS: dict[str, Change] = {
     "another call": lambda d: d["paths"].update({"/v1/news": {"get": {"operationId": "read_news", "responses": {}}}}),
     "another field that is read": lambda d: schema(d, "JobAnswer")["properties"].update(note={"type": "string"}),
     "another field that may be sent": lambda d: schema(d, "KeyRequest")["properties"].update(note={"type": "string"}),
     "another value that is read": lambda d: schema(d, "JobAnswer")["properties"]["state"]["enum"].append("paused"),
     "a wider bound": lambda d: schema(d, "Privacy")["properties"]["epsilon"].update(maximum=10**6),
+    "an end that was shut out": lambda d: _let_in(schema(d, "OffPolicyEvaluation")["properties"]["max_importance"]),
     "a narrower type that is read": lambda d: schema(d, "Figures")["properties"]["epsilon"].update(type="integer"),
     "another refusal": lambda d: call(d, "get", "/v1/jobs")["responses"].update({"418": {"description": "tea"}}),
     "words": lambda d: call(d, "get", "/v1/jobs").update(description="Other words"),

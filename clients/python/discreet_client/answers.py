@@ -163,6 +163,9 @@ class OffPolicyEvaluationAnswer(Answer):
     difference: float
     """policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
     rewards"""
+    doubt: str
+    """Where the mean of the weights cannot be that of true probabilities: which it is
+    (importance_sampling)"""
     effective_size: float
     """As many trajectories of equal weight would say as much (importance_sampling)"""
     largest_weight: float

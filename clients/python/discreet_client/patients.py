@@ -108,7 +108,8 @@ def transitions_of(
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
     found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
-    return Reading({**({"features": len(ranges)} if ranges else {}), **public}, found, notes)
+    told = {**({"features": len(ranges)} if ranges else {}), **_largest_ratio(rules), **public}
+    return Reading(told, found, notes)
 
 
 def checks(
@@ -129,6 +130,15 @@ def checks(
             yield partial(table.numbers, str(told["name"]), may_lack=True)
     yield lambda: _rewards(table, public)
     yield lambda: _chances(table, rules)
+
+
+def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
+    """`max_ratio` of two policies that are public rules; nothing where a column says one of them."""
+    policies = [policy for name in POLICIES if isinstance(policy := rules.get(name), Mapping)]
+    if len(policies) < len(POLICIES):
+        return {}
+    followed, target = ({name_of(str(action)): chance for action, chance in policy.items()} for policy in policies)
+    return {"max_ratio": max(target.get(action, 0) / chance for action, chance in followed.items() if chance > 0)}
 
 
 def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:

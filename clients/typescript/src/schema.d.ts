@@ -2764,7 +2764,10 @@ export interface components {
              * @default null
              */
             dataset?: string | null;
-            /** Discount */
+            /**
+             * Discount
+             * @description What a reward one step later counts against one now; 1: rewards count alike, whenever they come (importance_sampling alone; methods that fit a value function need less)
+             */
             discount: number;
             /**
              * Features
@@ -2867,6 +2870,11 @@ export interface components {
              */
             difference?: number;
             /**
+             * Doubt
+             * @description Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)
+             */
+            doubt?: string;
+            /**
              * Effective Size
              * @description As many trajectories of equal weight would say as much (importance_sampling)
              */
@@ -2923,6 +2931,12 @@ export interface components {
              * @description Most transitions of a trajectory
              */
             horizon: number;
+            /**
+             * Max Ratio
+             * @description Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off
+             * @default null
+             */
+            max_ratio?: number | null;
             /**
              * Max Rows
              * @description Public bound on the number of transitions, like max_trajectories. Absent: the larger of 250,000 and ten for each of the trajectories that are declared

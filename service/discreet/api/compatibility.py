@@ -19,6 +19,7 @@ Direction = Literal["sent", "read"]
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_LET_IN = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _EXACT = ("pattern", "format", "multipleOf")
 
@@ -215,6 +216,8 @@ def _enumerated(schema: Schema) -> list[Any] | None:
 
 
 def _narrower(old: Schema, new: Schema, where: str) -> Iterator[str]:
+    """Where less may be sent than before. An end that was shut out and now is let in is wider."""
+    old = {**{inner: old[outer] for outer, inner in _LET_IN.items() if outer in old}, **old}
     for name in _LEAST:
         if name in new and (name not in old or new[name] > old[name]):
             yield f"{where}: {name} is {new[name]}, was {old.get(name, 'none')}"

@@ -68,7 +68,7 @@ def init(
     body["name"] = typer.prompt("What do you call the job?", default=kind.title)
     problem = body["problem"]
     for field, schema in _numbers(kind, problem).items():
-        problem[field] = _number(f"{_title(field, schema)}?", problem[field])
+        problem[field] = _figures(f"{_title(field, schema)}?", problem[field])
     if "privacy" in body:
         body["privacy"] = _privacy()
     path = file or Path(typer.prompt("Into which file?", default="job.toml"))
@@ -208,10 +208,22 @@ def _body(
 
 
 def _numbers(kind: type[Problem], problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields without a default whose value is one number: what only the asker knows."""
+    """Fields whose value is one number, or a range, and that only the asker knows."""
     schema = kind.model_json_schema()
-    needed = schema.get("required", ())
-    return {field: schema["properties"][field] for field in needed if isinstance(problem.get(field), int | float)}
+    needed = (*schema.get("required", ()), *kind.known_to_who_asks)
+    return {field: schema["properties"][field] for field in needed if _is_figures(problem.get(field))}
+
+
+def _is_figures(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, list) and len(value) == 2)
+
+
+def _figures(question: str, default: Any) -> Any:
+    """A number, or two, which are asked one after the other."""
+    if not isinstance(default, list):
+        return _number(question, default)
+    print(question)
+    return [_number(f"  {end}", one) for end, one in zip(("lowest", "highest"), default, strict=True)]
 
 
 def _number(question: str, default: float) -> float:

@@ -81,6 +81,8 @@ class Problem(Frozen):
     """Fields of the request that may have another value when what was released is finished again: ALWAYS, or where, in
     words (`free` then says it of one problem). All other fields were fixed at the release. In the order in which people
     turn them: pages show the first ones beside an answer, all others when asked."""
+    known_to_who_asks: ClassVar[tuple[str, ...]] = ()
+    """Fields that have a default and deserve a figure of one's own: `discreet init` asks for them."""
     in_proportion: ClassVar[frozenset[str]] = frozenset()
     """Lists of numbers that mean something when all of them are made larger or smaller together, such as a tariff."""
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {}

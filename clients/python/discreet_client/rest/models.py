@@ -733,6 +733,12 @@ class OffPolicyPublic(TypedDict):
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
     """Most transitions of a trajectory; >= 1, <= 1000000"""
+    max_ratio: NotRequired[float | None]
+    """
+    Public bound on target / behaviour of one step, by the rules that both policies are. A
+    trajectory then weighs at most this to the power of the horizon, and where that is not
+    clipped nothing is cut off; > 0, <= 1e+12
+    """
     max_rows: NotRequired[int | None]
     """
     Public bound on the number of transitions, like max_trajectories. Absent: the larger of
@@ -1656,7 +1662,10 @@ class OffPolicyEvaluation(TypedDict):
     dataset: NotRequired[str | None]
     """Id of a dataset of this kind; or else `release`"""
     discount: float
-    """>= 0, < 1"""
+    """
+    What a reward one step later counts against one now; 1: rewards count alike, whenever they
+    come (importance_sampling alone; methods that fit a value function need less); >= 0, <= 1
+    """
     features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
     """Of the value function, tabular when not given; importance_sampling reads none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
@@ -1723,6 +1732,11 @@ class OffPolicyEvaluationResult(TypedDict):
     """
     policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit of
     rewards
+    """
+    doubt: NotRequired[str]
+    """
+    Where the mean of the weights cannot be that of true probabilities: which it is
+    (importance_sampling)
     """
     effective_size: NotRequired[float]
     """As many trajectories of equal weight would say as much (importance_sampling)"""

@@ -310,6 +310,9 @@ def _check_values(public: OffPolicyPublic, step: Ints, columns: dict[str, NDArra
         says = "the action was taken, so its behaviour probability is above 0 and at most 1"
         issues.where((behaviour <= 0) | (behaviour > 1), "behaviour", says, behaviour)
         issues.where((target < 0) | (target > 1), "target", "a probability is 0 to 1", target)
+        if public.max_ratio is not None:
+            too_large = target > behaviour * (public.max_ratio * (1 + 1e-9))
+            issues.where(too_large, "target", f"public.max_ratio says at most {public.max_ratio:g} x behaviour", target)
     issues.check()
 
 

@@ -61,9 +61,11 @@ def example() -> dict[str, Any]:
 def example_for(kind: Any, public: OffPolicyPublic) -> dict[str, Any]:
     """Where the probabilities of actions are there both policies' values, of which nothing is made up. Else features
     that fit the states: tabular; of few coordinates, between 0 and 1, Fourier; else they themselves."""
+    problem: dict[str, Any]
     if public.off_policy:
-        return {"problem": {"kind": "off_policy_evaluation", "discount": 0.9}, "privacy": {"epsilon": 1}}
-    problem: dict[str, Any] = {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0.9}
+        problem = {"kind": "off_policy_evaluation", "discount": 1.0, "return_bounds": list(public.returns(1.0))}
+        return {"problem": problem, "privacy": {"epsilon": 1}}
+    problem = {"kind": "off_policy_evaluation", "features": {"type": "tabular"}, "discount": 0.9}
     if public.features is not None:
         size = public.features
         problem["features"] = {"type": "identity", "bound": float(math.ceil(math.sqrt(size)))}
@@ -138,11 +140,14 @@ def _weighted_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[A
 
     full, none, other = walk(1.0, 1.0, 1.0, 1.0), walk(0.0, -1.0, -1.0, -1.0), walk(0.5, 1.0, 0.0)
     asked = {"method": "importance_sampling", "max_importance": 8}
+    ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 50
     added, replaced = ([other], [other, full]), ([other, none], [other, full])
     part: dict[str, Any] = {"states": 1}
     return [
         ("importance sampling, added", part, asked, added, 1, 0),
         ("importance sampling, replaced", {**part, "trajectories": 2}, asked, replaced, 1, 0),
+        # All of the largest weight that public rules allow: no mean of weights is so.
+        ("importance sampling, public rules, added", {**part, "max_ratio": 2}, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
         ("importance sampling, replaced, gaussian", {**part, "trajectories": 2}, asked, replaced, 1, 10**17),
     ]

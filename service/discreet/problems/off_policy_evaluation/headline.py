@@ -13,7 +13,7 @@ from discreet_client import intervals
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """Both policies' values and their difference; or the value from the given start; or how far values of states go."""
     if "behaviour_value" in result:
-        return _of_people(result)
+        return _of_people(problem, result)
     found = []
     if "policy_value" in result:
         found.append(
@@ -37,17 +37,34 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     return found
 
 
-def _of_people(result: Mapping[str, Any]) -> list[Headline]:
+def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     done = f"; under what was done {figure(result, 'behaviour_value')}"
     fields = OffPolicyEvaluationResult
     before = "Under the target policy people like these would have had "
+    discount = problem.get("discount", 1)
+    if discount != 1:
+        done += f", each step later discounted by {intervals.plain(discount)}"
     found = [
         headline(fields, result, "policy_value", before, done),
         headline(fields, result, "difference", "The target policy makes a difference of "),
     ]
-    truth, cut = result.get("true_value"), result.get("clipped_mass", 0)
-    if truth and cut > 0:
+    truth, cut = result.get("true_value"), _cut(result)
+    if truth and cut:
         low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        before = f"With the {intervals.percent(cut)} of weights that were cut off it lies anywhere "
-        found.append(Headline(before, f"between {low} and {high}"))
+        found.append(Headline(f"Without clips, {cut}, it lies anywhere ", f"between {low} and {high}"))
+    if "doubt" in result:
+        found.insert(0, Headline(result["doubt"]))
     return found
+
+
+def _cut(result: Mapping[str, Any]) -> str:
+    """How much of the weights the clips cut off, as far as that can be told; empty where it is nothing."""
+    cut = result.get("clipped_mass", 0)
+    ends = result.get("uncertainty", {}).get("values", {}).get("clipped_mass")
+    if ends is None:
+        return f"which cut off some {intervals.percent(cut)} of the weights" if cut > 0 else ""
+    if ends["upper"] <= 0:
+        return ""
+    if ends["lower"] <= 0:
+        return f"which cut off at most {intervals.percent(ends['upper'])} of the weights"
+    return f"which cut off {intervals.percent(ends['lower'])} to {intervals.percent(ends['upper'])} of the weights"

@@ -78,11 +78,16 @@ class OffPolicyEvaluation(ProblemOnData):
         "uncertainty": ALWAYS,
     }
 
+    known_to_who_asks: ClassVar[tuple[str, ...]] = ("return_bounds",)
+
     kind: Literal["off_policy_evaluation"]
     features: AnyFeatures | None = Field(
         default=None, description="Of the value function, tabular when not given; importance_sampling reads none"
     )
-    discount: Annotated[Real, Field(ge=0, lt=1)]
+    discount: Annotated[Real, Field(ge=0, le=1)] = Field(
+        description="What a reward one step later counts against one now; 1: rewards count alike, whenever they come "
+        "(importance_sampling alone; methods that fit a value function need less)"
+    )
     method: Literal[
         "auto", "importance_sampling", "moments", "minibatch", "gradient", "constant", "dp_lsw", "dp_lsl"
     ] = "auto"
@@ -318,6 +323,9 @@ class OffPolicyEvaluation(ProblemOnData):
                 else f"a state of the dataset has {public.features} coordinates: use fourier or identity"
             )
             found.append(FieldIssue("/problem/features/type", says))
+        if fitted and self.discount == 1:
+            says = "less than 1 with methods that fit a value function; only importance_sampling takes 1"
+            found.append(FieldIssue("/problem/discount", says))
         found += self._fitted_features.issues(public) if fitted else []
         if self.method != "auto":
             fits = methods_named(self.method, self._tabular)

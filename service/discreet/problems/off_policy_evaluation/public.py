@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -77,6 +78,11 @@ class OffPolicyPublic(Frozen):
     )
     reward_bound: Annotated[Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")]
     horizon: Annotated[int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")]
+    max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
+        default=None,
+        description="Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory "
+        "then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off",
+    )
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,
         description="Possible transitions [state, next state]; a next state of `states` is the end of the episode",
@@ -158,9 +164,17 @@ class OffPolicyPublic(Frozen):
 
     def largest_value(self, discount: float) -> float:
         """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as the horizon."""
-        if discount == 0:
-            return self.reward_bound
+        if discount in (0, 1):
+            return self.reward_bound * (self.horizon if discount else 1)
         return self.reward_bound * -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
+
+    @property
+    def largest_weight(self) -> float:
+        """No trajectory's product of ratios is larger; infinite where no public figure says so."""
+        if self.max_ratio is None:
+            return math.inf
+        power = self.horizon * math.log(max(self.max_ratio, 1.0))  # one that ends early has fewer of them
+        return math.exp(power) if power < math.log(sys.float_info.max) else math.inf
 
     def returns(self, discount: float) -> tuple[float, float]:
         """Between what every discounted return lies: by public rewards and transitions, or by the bound on rewards."""

@@ -54,4 +54,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
             unit=REWARD,
         ),
     ]
+    doubt: Annotated[
+        str,
+        shown("Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)"),
+    ]
     covers: Annotated[str, shown("What the interval of policy_value holds, in words (importance_sampling)")]

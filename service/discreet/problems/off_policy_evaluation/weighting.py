@@ -37,6 +37,10 @@ would hardly be counted."""
 PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
 """Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more noise, a smaller one
 cuts off more. Where a trajectory is added or removed the clip is n epsilon / 60."""
+TOO_LARGE, TOO_SMALL = 2.6, 3.5
+"""Deviations by which the mean of weights is above or below what it can be, before the probabilities are doubted. A few
+large weights make many means too small and their deviations with them; of 100 answers with the right probabilities at
+most one may be doubted."""
 UNCAPPED = 1e300
 """Of the ratio of one step: whole trajectories alone are clipped."""
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
@@ -117,15 +121,20 @@ class ImportanceSampling(Method):
 
     @property
     def cap_in_plan(self) -> float | None:
-        return None if self._counted else self.max_ratio
+        return None if self._counted else self._fixed_cap
 
     def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
+        most = self.public.largest_weight
         if self._counted:
             return None, (
                 "weights of whole trajectories are clipped where the noised number of trajectories says, which a "
-                f"{COUNT_SHARE}th of epsilon is for; a `max_importance` of your own saves that"
+                f"{COUNT_SHARE}th of epsilon is for"
+                + (f", and at most at {plain(most)}, by max_ratio and horizon" if most < MOST_CAP else "")
+                + "; a `max_importance` of your own saves that"
             )
-        cap = largest_weight(event, self.public.trajectories or 1)
+        cap = self._largest_weight(event, self.public.trajectories or 1)
+        if self._unclipped(cap):
+            return cap, f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut off"
         return cap, (
             f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the public number of "
             f"trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut_off(cap))} of the "
@@ -136,18 +145,19 @@ class ImportanceSampling(Method):
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
         says: tuple[str, ...] = ()
-        if self.asked.return_bounds is None:
+        if (low, high) == self.public.returns(self.asked.discount) and self.public.rewards is None:
             says = (
                 f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures allow; "
                 "noise is in proportion to that range: `return_bounds` that are known without the data make it smaller",
             )
         if self.public.trajectories is None:
-            cap = self.asked.max_importance or LEAST_CAP
-            half = TYPICAL[0] * float(ndtri((1 + LEVEL) / 2)) * self._deviation(event) * cap / (1 - cut_off(cap))
+            cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
+            half = TYPICAL[0] * float(ndtri((1 + LEVEL) / 2)) * self._deviation(event) * cap / (1 - self._cut_off(cap))
             people = rounded(half / GOOD)
             return (
                 f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise takes some "
-                f"{people:,.0f} trajectories at this epsilon, with weights clipped at {cap:g}",
+                f"{people:,.0f} trajectories at this epsilon, with weights clipped at {plain(cap)}"
+                + ("" if self.asked.max_importance else ", as they are of so few; of more the clip is larger"),
                 *says,
             )
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
@@ -160,9 +170,9 @@ class ImportanceSampling(Method):
             return ()
         low, high = self._bounds
         size, quantile = high - low, float(ndtri((1 + confidence) / 2))
-        cap = self.asked.max_importance or largest_weight(event, n)
+        cap = min(self.asked.max_importance or self._largest_weight(event, n), self.public.largest_weight)
         noise = quantile * self._deviation(event) / n
-        policy = TYPICAL[1] * noise * cap / max(1 - cut_off(cap), 1e-9)
+        policy = TYPICAL[1] * noise * cap / max(1 - self._cut_off(cap), 1e-9)
         chance = plain(quantile * math.sqrt(RATIO_SQUARE / 4 / n) * size)
         found = []
         for name, what, half in (
@@ -187,10 +197,10 @@ class ImportanceSampling(Method):
     def _released(self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise) -> Released:
         event, *count = events
         released: Released = {}
-        cap = self.max_ratio
+        cap = self._fixed_cap
         if count:
             released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
-            cap = largest_weight(event, int(released["trajectories"][0]))
+            cap = self._largest_weight(event, int(released["trajectories"][0]))
         sums = sampling.weighted_sums(moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=cap)
         return {**released, "sums": noise.add(event, sums)}
 
@@ -198,13 +208,14 @@ class ImportanceSampling(Method):
         self, event: Event, released: Released, start: Floats | None, progress: Progress, *, uncertain: bool
     ) -> dict[str, Any]:
         count = released.get("trajectories")
-        cap = self.max_ratio if count is None else largest_weight(event, int(count[0]))
+        cap = self._fixed_cap if count is None else self._largest_weight(event, int(count[0]))
         sums = WeightedSums(
             released["sums"] / self.unit,
             variance=self._deviation(event) ** 2,
             largest_weight=cap,
             quantile=float(ndtri((1 + LEVEL) / 2)),
             trajectories=self.public.trajectories,
+            unclipped=self._unclipped(cap),
         )
         low, high = self._bounds
         size = high - low
@@ -225,11 +236,17 @@ class ImportanceSampling(Method):
             "covers": (
                 f"With probability {percent(LEVEL)} the interval of policy_value holds what the target policy is worth "
                 f"with weights of trajectories clipped at {plain(cap, 3)}, for people such as those in the data: noise "
-                f"and the chance of who came are in it. About {percent(mass.value)} of the weights are cut off; "
-                f"whatever returns these had, the value lies between {plain(truth['lower'], 3)} and "
-                f"{plain(truth['upper'], 3)} (true_value)."
+                f"and the chance of who came are in it. {_cut(mass)}"
+                + (
+                    "."
+                    if sums.unclipped
+                    else f"; whatever returns these had, the value lies between {plain(truth['lower'], 3)} and "
+                    f"{plain(truth['upper'], 3)} (true_value)."
+                )
             ),
         }
+        if doubt := _doubt(sums):
+            found["doubt"] = doubt
         if uncertain:
             drowned = sums.noise_half_width() >= DROWNED
             noise = {"policy_value": drowned, "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED}
@@ -246,6 +263,21 @@ class ImportanceSampling(Method):
                 mostly_noise=drowned,
             )
         return found
+
+    @property
+    def _fixed_cap(self) -> float:
+        """Where weights are clipped, where that is known before the release."""
+        return min(self.max_ratio, self.public.largest_weight)
+
+    def _largest_weight(self, event: Event, trajectories: int) -> float:
+        """Where weights are clipped, from a public or noised number of trajectories: never from the weights."""
+        return min(largest_weight(event, trajectories), self.public.largest_weight)
+
+    def _unclipped(self, cap: float) -> bool:
+        return cap >= self.public.largest_weight
+
+    def _cut_off(self, cap: float) -> float:
+        return 0.0 if self._unclipped(cap) else cut_off(cap)
 
     def _deviation(self, event: Event) -> float:
         """Of the noise of one sum, in trajectories."""
@@ -264,3 +296,28 @@ def largest_weight(event: Event, trajectories: int) -> float:
     """Where weights are clipped, from a public or noised number of trajectories: never from the weights."""
     deviation = event.deviation() / sampling.UNIT
     return float(np.clip(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP, MOST_CAP))
+
+
+def _cut(mass: Told) -> str:
+    """How much of the weights is cut off, where that can be told."""
+    lower, upper = mass.ends
+    if upper <= 0:
+        return "No weight can be cut off, by max_ratio and horizon"
+    if lower <= 0:
+        return f"At most {percent(upper)} of the weights are cut off, perhaps none"
+    return f"About {percent(mass.value)} of the weights are cut off ({percent(lower)} to {percent(upper)})"
+
+
+def _doubt(sums: WeightedSums) -> str:
+    """Why the probabilities are not those by which people were treated; empty where nothing speaks against them."""
+    upper = sums.mean_weight(TOO_SMALL).upper
+    if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
+        found = f"{plain(lower, 3)} or more, and cannot be more than 1"
+    elif sums.unclipped and upper < 1:
+        found = f"{plain(upper, 3)} or less, and must be 1"
+    else:
+        return ""
+    return (
+        f"The mean of the weights is {found}: the behaviour probabilities in the data are not those with which people "
+        "were treated. The values rest on them, and are wrong"
+    )

@@ -77,6 +77,8 @@ class WeightedSums:
     largest_weight: float
     quantile: float
     trajectories: int | None = None
+    unclipped: bool = False
+    """Whether no weight can be larger than the largest, by public figures: nothing is cut off then."""
 
     def __post_init__(self) -> None:
         if self.noised.shape != (ENTRIES,):
@@ -140,15 +142,29 @@ class WeightedSums:
 
     def clipped_mass(self) -> Told:
         """1 - W E[u]: how much of the weights, whose mean is 1, the clip cut off."""
+        if self.unclipped:
+            return Told(0.0, Ends(0.0, 0.0))
         cap = self.largest_weight
         # t n = n - W sum of u; its spread by people is the sum of (1 - t - W u)².
         count, cut = self.count, cap * max(self.weight, 0.0)
         spread = Quadratic(count - 2 * cut + cap**2 * self.squares, 2 * cut - 2 * count, count)
         return self._told(ALL - cap * WEIGHTED, ALL, spread)
 
+    def mean_weight(self, quantile: float) -> Ends:
+        """W E[u], the mean of the clipped weights, with so many deviations on either side. With the probabilities by
+        which people were treated it is at most 1, and 1 where nothing is cut off."""
+        cap, count = self.largest_weight, self.count
+        weight = max(self.weight, 0.0)
+        spread = Quadratic(cap**2 * self._share() * weight, -2 * cap * weight, count)
+        above, below = cap * WEIGHTED, ALL
+        noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
+        return _roots(cap * float(self.weight), float(below @ self.masses), spread.plus(noise), quantile)
+
     def true_value(self) -> Ends:
         """Ends that hold the value of the target policy whatever those returns are whose weights were cut off: it is
         at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never narrower than with clips."""
+        if self.unclipped:
+            return self.policy().ends
         lower, upper = self._bound(self.masses), 1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel())
         clipped = self.policy().ends
         return Ends(min(lower, clipped.lower), max(upper, clipped.upper)).within(0, 1)

@@ -1,0 +1,117 @@
+"""A trial that drew lots, evaluated by rules: how large weights can be, what is cut off, and lots not drawn so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
+from discreet.problems.answers import headlines_of
+from discreet.problems.contents import Content
+from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
+from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+
+DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
+"""Who is treated in a visit; the chance to be well at the end, and what each treatment adds to it."""
+ASKED = {"kind": "off_policy_evaluation", "dataset": "dst_x", "discount": 1, "return_bounds": [0, 1]}
+TRUTH = WELL[0] + WELL[1] * HORIZON
+"""Were everybody treated in every visit."""
+
+
+def public(**values: Any) -> OffPolicyPublic:
+    part = {"unit": "trajectory", "states": 1, "reward_bound": 1, "horizon": HORIZON, "off_policy": True}
+    return OffPolicyPublic.model_validate({**part, **values})
+
+
+def trial(people: int, seed: int, said: float = DRAWN) -> Content:
+    """`said`: the probability that the data name for a treatment, which was drawn with DRAWN."""
+    generator = np.random.default_rng(seed)
+    treated = generator.random((people, HORIZON)) < DRAWN
+    reward = np.zeros((people, HORIZON))
+    reward[:, -1] = generator.random(people) < WELL[0] + WELL[1] * treated.sum(axis=1)
+    zeros = np.zeros(people * HORIZON, dtype=np.int32)
+    return {
+        "start": np.arange(people + 1) * HORIZON,
+        "state": zeros,
+        "next_state": zeros,
+        "reward": reward.ravel(),
+        "terminal": np.tile(np.arange(HORIZON) == HORIZON - 1, people),
+        "behaviour": np.where(treated, said, 1 - said).ravel(),
+        "target": treated.ravel().astype(float),
+    }
+
+
+def answered(part: OffPolicyPublic, content: Content, seed: int, epsilon: float = 1, **asked: Any) -> dict[str, Any]:
+    problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
+    plan = problem.plan(part, Budget(epsilon=int(epsilon * 10**9), delta=0))
+    released = problem.release(part, plan, content, Noise.seeded(seed))
+    return problem.finish(part, plan, released, lambda step, total: None).to_json()
+
+
+def test_weights_are_no_larger_than_public_rules_allow() -> None:
+    """(3/2)^4 = 5.06: no clip is larger, nothing is cut off, and there is no further range."""
+    content = trial(600, 1)
+    bounded, free = (answered(part, content, 1) for part in (public(max_ratio=1 / DRAWN), public()))
+    assert bounded["largest_weight"] == pytest.approx(1.5**HORIZON)
+    assert free["largest_weight"] == pytest.approx(600 / 60, rel=0.5)  # of as many, at epsilon 1
+    ends = bounded["uncertainty"]["values"]
+    assert (bounded["clipped_mass"], ends["clipped_mass"]) == (0, {"lower": 0, "upper": 0})
+    assert bounded["true_value"] == ends["policy_value"]
+    assert "No weight can be cut off" in bounded["covers"]
+    assert "cut off" in free["covers"]
+    wide, narrow = (one["true_value"]["upper"] - one["true_value"]["lower"] for one in (free, bounded))
+    assert narrow < wide
+    assert bounded["true_value"]["lower"] < TRUTH < bounded["true_value"]["upper"]
+    fixed = answered(public(max_ratio=1 / DRAWN), content, 1, max_importance=1000)
+    assert fixed["largest_weight"] == bounded["largest_weight"]
+    unfinished = answered(public(max_ratio=0.9), {**content, "target": content["behaviour"] * 0.9}, 1)
+    assert unfinished["largest_weight"] == 1  # of one that ends at once: the empty product
+
+
+def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
+    rows = [
+        {"trajectory": one, "step": 0, "state": 0, "next_state": 0, "reward": 0, "terminal": True}
+        | {"behaviour": 0.5, "target": target}
+        for one, target in enumerate((0.75, 0.76))
+    ]
+    asked = {"name": "a", "kind": "off_policy_evaluation", "public": {}, "content": {"transitions": rows}}
+    asked["public"] = public(max_ratio=1.5).model_dump(exclude_none=True)
+    with pytest.raises(InvalidInput) as refused:
+        OffPolicyDataset.model_validate({**asked, "cap": {"epsilon": 1}}).rows()
+    (issue,) = refused.value.issues
+    assert issue.pointer == "/content/transitions/1/target"
+    assert "public.max_ratio says at most 1.5 x behaviour; found 0.76" in issue.detail
+
+
+def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None:
+    """With 0.5 in the place of 2/3 weights have the mean (4/3)^4 = 3.2; with 0.9, the mean 0.3. Of 400 trials with true
+    ones each, with and without public rules, at most 4 are doubted."""
+    for said, rules in ((0.5, public(max_ratio=2)), (0.5, public()), (0.9, public(max_ratio=1 / 0.9))):
+        for seed in range(20):
+            found = answered(rules, trial(600, seed, said), seed)
+            assert "behaviour probabilities" in found["doubt"], (said, seed)
+            (first, *_) = headlines_of({"kind": "off_policy_evaluation"}, found)
+            assert first.text == found["doubt"]
+    for rules in (public(max_ratio=1 / DRAWN), public()):
+        doubted = sum("doubt" in answered(rules, trial(300, seed), seed, 0.5) for seed in range(400))
+        assert doubted <= 4
+
+
+def test_rewards_count_alike_with_discount_1() -> None:
+    assert public().returns(1.0) == (-HORIZON, HORIZON)
+    content = trial(20_000, 2)
+    found = answered(public(max_ratio=1 / DRAWN), content, 2, 4)
+    assert found["policy_value"] == pytest.approx(TRUTH, abs=0.03)
+    problem = {"kind": "off_policy_evaluation", "discount": 1}
+    assert "discount" not in headlines_of(problem, found)[0].text
+    assert "each step later discounted by 0.9" in headlines_of({**problem, "discount": 0.9}, found)[0].text
+    for method in ("moments", "minibatch"):
+        asked = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None, "method": method})
+        with pytest.raises(InvalidInput) as refused:
+            asked.plan(public(off_policy=None), Budget(epsilon=10**9, delta=10**12))
+        assert any("only importance_sampling takes 1" in one.detail for one in refused.value.issues)
