@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from datetime import datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from pydantic import ValidationError
 
 from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
+from discreet.problems.charts import charts_module
 from discreet.problems.dr_ensemble.advice import expectations
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
 from discreet.problems.dr_ensemble.day import Day
@@ -84,6 +87,41 @@ def test_sums_and_what_a_neighbour_moves(clip: Any, delta: int, known: bool, len
             moved += sign * sums
         norm = np.abs(moved).sum() if "laplace" in event.noise else np.linalg.norm(moved)
         assert norm <= event.sensitivity
+
+
+@pytest.mark.parametrize("gaps", ["leave_out", "refuse"])
+def test_readings_over_midnight_and_a_change_of_clocks(gaps: str) -> None:
+    """Steps are counted from the start in hours that all have one length, whatever clocks show; who lacks a period that
+    is not carried over counts for nothing, and moves the sums by nothing."""
+    rng = np.random.default_rng(11)
+    start, hours, day = datetime(2026, 3, 28, 20, tzinfo=timezone(timedelta(hours=1))), 30, [0, 5, 19]
+    rows, power = [], []
+    for person in range(12):
+        states, last, lacking = [], 0, 0
+        for hour in range(hours):
+            if gaps == "leave_out" and hour and rng.random() < 0.06:
+                lacking += 1
+                if lacking > 1:  # of `carry`
+                    break
+                states.append(last)
+                continue
+            last, lacking = int(rng.integers(0, 3)), 0
+            states.append(last)
+            at = start + timedelta(hours=hour, minutes=int(rng.integers(0, 60)))
+            shown = at.astimezone(ZoneInfo("Europe/Berlin"))  # summer time from 3 o'clock on
+            power.append({"participant": f"house {person}", "time": shown.isoformat(), "kw": last + 0.5})
+        if len(states) == hours:
+            rows.append(states)
+    rng.shuffle(power)
+    assert len(rows) == 12 if gaps == "refuse" else 2 <= len(rows) < 12
+    meters = {"start": start.isoformat(), "interval_seconds": 3600, "gaps": gaps, "carry": 1}
+    edges = {"edges": [0, 1, 2, 3], "meters": meters, "participants": 12, "steps": hours}
+    public = part(3, day={"steps": 24, "blocks": day}, **edges)
+    problem = asked(3)
+    plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+    content = DrEnsembleDataset.read_rows(public, DrEnsembleContent.model_validate({"power": power}))
+    sums = problem.diagnose(public, plan, content, Noise.seeded(0))["true_counts"]
+    assert sums.tolist() == plain_sums(rows, 3, {"steps": 24, "blocks": day}, hours - 1, None)
 
 
 def test_a_day_from_its_middle_over_several_days() -> None:
@@ -215,3 +253,25 @@ def test_what_is_odd_is_refused_where_it_stands(day: dict[str, Any], where: str)
     wholes = [issue["ctx"]["error"] for issue in issues if isinstance(issue.get("ctx", {}).get("error"), FieldError)]
     places = {"/".join(map(str, issue["loc"])) for issue in issues if issue["type"] != "value_error"}
     assert places | {"/".join(("day", *error.field)) for error in wholes} == {f"day/{where}"}
+
+
+@pytest.mark.parametrize(
+    ("day", "names"),
+    [
+        ({"steps": 24, "blocks": [0, 7]}, ["06:00 to 13:00", "13:00 to 06:00"]),
+        ({"steps": 168, "blocks": [0, 120]}, ["day 1, 06:00 to day 6, 06:00", "day 6, 06:00 to day 1, 06:00"]),
+        ({"steps": 36, "blocks": [0, 24]}, ["steps 0 to 23", "steps 24 to 35"]),
+    ],
+)
+def test_blocks_are_called_by_what_tells_them_apart(day: dict[str, Any], names: list[str]) -> None:
+    """Those of a week were all called 00:00 to 00:00, and those that begin again after 36 hours by hours that are the
+    other block's on the next day."""
+    states = {"day_begins": "06:00:00", "step_seconds": 3600, "edges": [0, 1, 2]}
+    result = {"states": {**states, "power": [0.5, 1.5], "blocks": day["blocks"], "day_steps": day["steps"]}}
+    called = charts_module("dr_ensemble").row_names({}, result, "block_transitions")
+    assert [name.partition(", state 0")[0] for name in called[::2]] == names
+    ticks = charts_module("dr_ensemble")._hours({"first_step": day["steps"] - 1}, result, [0, 1])
+    if day["steps"] == 36:
+        assert ticks == {}
+    else:
+        assert [name[-5:] for name in ticks["xaxis"]["ticktext"]] == ["05:00", "06:00"]

@@ -19,7 +19,8 @@ from discreet.solvers.saddle.saddle_point import thinned
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
 MOST_TICKS = 12
-LENGTHS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+DAY_SECONDS = 86_400
+LENGTHS = ((DAY_SECONDS, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -88,12 +89,18 @@ def _step(result: Mapping[str, Any]) -> str:
 
 
 def _clock(states: Mapping[str, Any], step: int) -> str | None:
-    """What a clock shows at a step of the day, where that is known."""
+    """What a clock shows at a step of the day, where that is known; of blocks that begin again after several days, on
+    which of them. Where they begin again at another time of the day no clock tells blocks apart."""
     if not {"day_begins", "step_seconds"} <= states.keys():
         return None
+    days, rest = divmod(states["day_steps"] * states["step_seconds"], DAY_SECONDS)
+    if rest:
+        return None
     hours, minutes, seconds = map(int, states["day_begins"].split(":"))
-    minute = (3600 * hours + 60 * minutes + seconds + step * states["step_seconds"]) // 60
-    return f"{minute // 60 % 24:02}:{minute % 60:02}"
+    passed = step % states["day_steps"] * states["step_seconds"]
+    minute = (3600 * hours + 60 * minutes + seconds + passed) // 60
+    shown = f"{minute // 60 % 24:02}:{minute % 60:02}"
+    return shown if days == 1 else f"day {minute // 1440 % days + 1}, {shown}"
 
 
 def _block_names(states: Mapping[str, Any]) -> list[str]:
