@@ -171,9 +171,9 @@ VISITS = [
     ("patient,time,age,reward\na,1,,0\na,2,7,0\n", ruled(AGED, missing="carry"), "and this patient has none before"),
     ("patient,time,age,reward\na,1,7,0\nb,1,,0\n", ruled(AGED, missing="carry"), "line 3, column age: a value is mi"),
     (
-        "patient,time,state,reward\na,1,0,0\n",
+        "patient,time,state,reward\na,1,0,0\na,2,3,0\n",
         {"reward_bound": 1},
-        "public: states, a number, or ranges [{name, low, hi",
+        "public.states is 1, so states are 0 to 0, not",
     ),
     (
         "patient,time,old,reward\na,1,0,0\n",

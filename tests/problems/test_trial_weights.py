@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from discreet.errors import InvalidInput
@@ -12,9 +14,10 @@ from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
+from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet_client import readers
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
 """Who is treated in a visit; the chance to be well at the end, and what each treatment adds to it."""
@@ -115,3 +118,25 @@ def test_rewards_count_alike_with_discount_1() -> None:
         with pytest.raises(InvalidInput) as refused:
             asked.plan(public(off_policy=None), Budget(epsilon=10**9, delta=10**12))
         assert any("only importance_sampling takes 1" in one.detail for one in refused.value.issues)
+
+
+def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -> None:
+    """Visits with dates, treatments and outcomes alone: the same content as with one state written out."""
+    table = tmp_path / "visits.csv"
+    table.write_text("pid;date;arm;well\na;1;treat;0\na;2;wait;1\nb;1;wait;0\nb;2;treat;0\n")
+    rules = {"behaviour": {"treat": 2 / 3, "wait": 1 / 3}, "target": {"treat": 1, "wait": 0}, "last_row": "terminal"}
+    said = {"unit": "trajectory", "reward_bound": 1, "horizon": 2, "reader": rules}
+    columns = {"patient": "pid", "time": "date", "action": "arm", "reward": "well"}
+    reading = readers.read("off_policy_evaluation", table, said, columns)
+    assert reading.public["max_ratio"] == pytest.approx(1.5)
+    known = OffPolicyDataset.read_public({name: one for name, one in reading.public.items() if name != "reader"})
+    assert known.states == 1
+    rows = {name: column for name, column in reading.columns.items() if name not in ("state", "next_state")}
+    (few, whole) = (OffPolicyDataset.read_table(known, pa.table(one)) for one in (rows, reading.columns))
+    assert few.keys() == whole.keys()
+    assert all((few[name] == whole[name]).all() for name in few)
+    lines = [dict(zip(rows, line, strict=True)) for line in zip(*(one.tolist() for one in rows.values()), strict=True)]
+    content = OffPolicyContent.model_validate({"transitions": lines})
+    assert all((one == few[name]).all() for name, one in OffPolicyDataset.read_rows(known, content).items())
+    with pytest.raises(InvalidInput, match="needed in every row"):
+        OffPolicyDataset.read_rows(known.model_copy(update={"states": 2}), content)

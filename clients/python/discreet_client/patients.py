@@ -52,10 +52,8 @@ def transitions_of(
     """
     check_rules(rules, RULES, "patients")
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
-    if not ranges and states is None:
-        raise TableError("public: states, a number, or ranges [{name, low, high}] say what patients are described by")
+    table = _named(table, ranges, states, columns)
     features = [str(told["name"]) for told in ranges]
-    table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, features, notes)
@@ -104,7 +102,7 @@ def transitions_of(
         for axis in range(len(ranges)):
             found |= {f"x_{axis}": x[here, axis], f"x_next_{axis}": x[there, axis]}
     else:
-        state = _numbered(table, states or 0)
+        state = _numbered(table, states or 1)
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public)[here], "terminal": terminal[here]}
     found |= {name: chance[here] for name, chance in _chances(table, rules).items()}
@@ -117,12 +115,11 @@ def checks(
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
     ranges, states = ranges_of(public), count(public, "states")
-    features = [str(told["name"]) for told in ranges]
-    table = table.named(columns, [*NEEDED, *(features or ["state"])], OPTIONAL)
+    table = _named(table, ranges, states, columns)
     yield lambda: table.names("patient")
     yield lambda: table.times("time")
     if not ranges:
-        yield lambda: _numbered(table, states or 0)
+        yield lambda: _numbered(table, states or 1)
     for told in ranges:
         if word(rules, "missing", MISSING) == "refuse":
             yield partial(_scaled, table, [told], np.ones(table.rows, dtype=bool), rules)
@@ -183,7 +180,16 @@ def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
     return reward
 
 
+def _named(table: Table, ranges: Sequence[Mapping[str, Any]], states: int | None, columns: Mapping[str, str]) -> Table:
+    """The table by our names. Where nothing is said of states, or there is one, no column says which."""
+    if ranges or (states or 1) > 1:
+        return table.named(columns, [*NEEDED, *([str(told["name"]) for told in ranges] or ["state"])], OPTIONAL)
+    return table.named(columns, NEEDED, [*OPTIONAL, "state"])
+
+
 def _numbered(table: Table, states: int) -> Ints:
+    if "state" not in table.columns:
+        return np.zeros(table.rows, dtype=np.int64)
     found = table.integers("state")
     says = f"public.states is {states}, so states are 0 to {states - 1}"
     if found.min() == 1 and found.max() == states:

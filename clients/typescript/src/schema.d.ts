@@ -2980,7 +2980,7 @@ export interface components {
             rewards?: number[] | null;
             /**
              * States
-             * @description Number of states of a tabular problem
+             * @description Number of states of a tabular problem; 1 where nothing is said of states, which is enough for importance_sampling
              * @default null
              */
             states?: number | null;
@@ -3983,7 +3983,8 @@ export interface components {
         };
         /**
          * TransitionRow
-         * @description One transition; `state, next_state` or `x, x_next`, and both probabilities of the action or none.
+         * @description One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities of the action or
+         *     none.
          */
         TransitionRow: {
             /** Action */

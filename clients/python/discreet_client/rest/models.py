@@ -764,7 +764,10 @@ class OffPolicyPublic(TypedDict):
     rewards: NotRequired[list[float] | None]
     """Reward of each transition of the topology, where that is public"""
     states: NotRequired[int | None]
-    """Number of states of a tabular problem; >= 1, <= 2000"""
+    """
+    Number of states of a tabular problem; 1 where nothing is said of states, which is enough
+    for importance_sampling; >= 1, <= 2000
+    """
     topology: NotRequired[list[list[int]] | None]
     """
     Possible transitions [state, next state]; a next state of `states` is the end of the
@@ -1201,8 +1204,8 @@ class TenantRequest(TypedDict):
 
 class TransitionRow(TypedDict):
     """
-    One transition; `state, next_state` or `x, x_next`, and both probabilities of the action or
-    none.
+    One transition; `state, next_state` (of one state neither) or `x, x_next`; both
+    probabilities of the action or none.
     """
 
     action: NotRequired[Any]

@@ -132,7 +132,7 @@ export class Visits {
       time: this.timeOf(texts.get("time")).at,
       state: this.features.length
         ? this.features.map((one) => (isMissing(texts.get(one.name)) ? NaN : number(texts.get(one.name), separator)))
-        : [figure("state")],
+        : [this.has.has("state") ? figure("state") : 0],
       reward: figure("reward"),
       ended: this.has.has("terminal") && /^(true|yes|1)$/i.test(texts.get("terminal")),
       chances: POLICIES.map(chance),

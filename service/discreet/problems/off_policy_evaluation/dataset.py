@@ -37,7 +37,8 @@ ROWS_AT_ONCE = 1 << 16
 
 @with_config(ConfigDict(extra="forbid"))
 class TransitionRow(TypedDict):
-    """One transition; `state, next_state` or `x, x_next`, and both probabilities of the action or none."""
+    """One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities of the action or
+    none."""
 
     trajectory: str | int
     step: Count
@@ -114,7 +115,8 @@ class OffPolicyDataset(DatasetOfRows):
         rows, prefix = packed["transitions"], "/content/transitions"
         here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
         off_policy = bool(rows["has_behaviour"].any() or rows["has_target"].any())
-        needed = [here, there, *(["behaviour", "target"] if off_policy else [])]
+        alike = public.states == 1 and not (rows[f"has_{here}"].any() or rows[f"has_{there}"].any())
+        needed = [*([] if alike else [here, there]), *(["behaviour", "target"] if off_policy else [])]
         unknown = {"state", "next_state", "x", "x_next"} - {here, there}
         issues = Issues(prefix)
         for name in needed:
@@ -128,6 +130,8 @@ class OffPolicyDataset(DatasetOfRows):
         issues.check()
         columns: dict[str, NDArray[Any]] = {"step": rows["step"].astype(np.int64)}
         columns |= {name: rows[name] for name in ("reward", "terminal")}
+        for name in (here, there) if alike else ():
+            columns[name] = np.zeros(rows["step"].size, dtype=np.int64)
         for name in needed:
             vector = name in _VECTORS
             columns[name] = rows[name].reshape(-1, public.features or 1) if vector else rows[name]
@@ -167,15 +171,17 @@ class OffPolicyDataset(DatasetOfRows):
 
     @classmethod
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
-        """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`."""
+        """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`. Of one state neither
+        `state` nor `next_state` need be there."""
         prefix = "/content"
         given = set(table.column_names)
         off_policy = bool(given & {"behaviour", "target"})
         reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
         integers = {"step": (0, public.horizon - 1)}
         vectors: list[str] = []
+        alike = public.states == 1 and not given & {"state", "next_state"}
         if public.states is not None:
-            integers |= {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+            integers |= {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
         else:
             for name in ("x", "x_next"):
                 split = [f"{name}_{axis}" for axis in range(public.features or 0)]
@@ -183,6 +189,8 @@ class OffPolicyDataset(DatasetOfRows):
         needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
         check_names(table, needed, ["action"], prefix)
         columns: dict[str, NDArray[Any]] = {}
+        for name in ("state", "next_state") if alike else ():
+            columns[name] = np.zeros(table.num_rows, dtype=np.int32)
         # One after the other, narrow, and gone from the table: a column of 20 million rows is 160 MB in 64 bits.
         for name, bounds in integers.items():
             columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)

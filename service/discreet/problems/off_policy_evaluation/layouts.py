@@ -32,9 +32,12 @@ def steps(public: OffPolicyPublic) -> list[Column]:
     """The columns that are sent."""
     bound = public.reward_bound
     if public.states is not None:
+        several = public.states > 1
+        last = public.states - 1
+        says = "State after it, counted from 0"
         places = [
-            Column("state", "integers", "State, counted from 0", 0, public.states - 1, words=("s", "from")),
-            Column("next_state", "integers", "State after it, counted from 0", 0, MAX_STATES, words=("next", "to")),
+            Column("state", "integers", "State, counted from 0", 0, last, needed=several, words=("s", "from")),
+            Column("next_state", "integers", says, 0, MAX_STATES, needed=several, words=("next", "to")),
         ]
     else:
         places = [
@@ -68,8 +71,9 @@ def visits(public: OffPolicyPublic) -> list[Column]:
     """Columns of a visit, by the names that the reader of the client knows (docs/own-files.md)."""
     bound = public.reward_bound
     if public.ranges is None:
-        states = (public.states or 1) - 1
-        places = [Column("state", "integers", "State, counted from 0", 0, states, words=("s", "status"))]
+        last = (public.states or 1) - 1
+        says = "State, counted from 0"
+        places = [Column("state", "integers", says, 0, last, needed=last > 0, words=("s", "status"))]
     else:
         places = [
             Column(told.name, "numbers", f"{told.low:g} to {told.high:g} become 0 to 1", scale=(told.low, told.high))

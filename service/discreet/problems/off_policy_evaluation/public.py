@@ -54,7 +54,9 @@ class OffPolicyPublic(Frozen):
         default=None, description="`replace` where `trajectories` is given, else `add_remove`"
     )
     states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
-        default=None, description="Number of states of a tabular problem"
+        default=None,
+        description="Number of states of a tabular problem; 1 where nothing is said of states, which is enough for "
+        "importance_sampling",
     )
     features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
@@ -102,16 +104,19 @@ class OffPolicyPublic(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _counted(cls, given: Any) -> Any:
-        """Ranges say how many features there are."""
-        if not isinstance(given, dict) or not isinstance(given.get("ranges"), list) or not given["ranges"]:
+        """Ranges say how many features there are. Where nothing is said of states they are all the same: what two
+        policies are worth for people does not rest on them."""
+        if not isinstance(given, dict) or any(given.get(name) is not None for name in ("states", "features")):
             return given
-        said = any(given.get(name) is not None for name in ("states", "features"))
-        return given if said else {**given, "features": len(given["ranges"])}
+        ranges = given.get("ranges")
+        if ranges is None:
+            return {**given, "states": 1}
+        return {**given, "features": len(ranges)} if isinstance(ranges, list) and ranges else given
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.states is None) == (self.features is None):
-            raise FieldError("states", "either states or features is needed")
+            raise FieldError("states", "either states or features, not both")
         if self.ranges is not None:
             if len(self.ranges) != self.features:
                 raise FieldError("ranges", "one for each of the features is needed")
