@@ -2,6 +2,7 @@
 // is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
 // right already goes as it is. Without this file the form sends what was chosen.
 
+import { fromText } from "./fields.js";
 import { isNever, LEFT_OUT, Rules } from "./table_rules.js";
 import { batches, beginning, cells, isMissing, number, quoted, SHOWN_ROWS, unreadable } from "./table_text.js";
 import { Visits } from "./visits.js";
@@ -364,7 +365,7 @@ class Table {
     for (const one of this.reader.written()) {
       if (rows.push(one) === SHOWN_ROWS) break;
     }
-    this.sent.textContent = `What will be sent is ${this.reader.steps.length.toLocaleString("en")} rows of ${this.reader.header.join(", ")}; your own columns stay on this machine.`;
+    this.sent.textContent = `What will be sent is ${this.reader.steps.length.toLocaleString("en")} rows of ${this.reader.header.join(", ")}; your own columns stay on this machine.${this.publishes()}`;
     this.preview.replaceChildren(
       made(
         "table",
@@ -448,6 +449,7 @@ class Table {
         this.status.scrollIntoView({ block: "center" }); // there is nothing to send
         return;
       }
+      this.publish();
       this.ready = this.made();
       setTimeout(() => this.form.requestSubmit(submitter)); // not while this submission is being told of
       return;
@@ -463,6 +465,19 @@ class Table {
       return;
     }
     this.form.requestSubmit(submitter);
+  }
+
+  publishes() {
+    const said = Object.entries(this.reader.published ?? {}).map(([name, value]) => `${name} ${value}`);
+    return said.length ? ` Published beside, as it follows from the rules: ${said.join(", ")}.` : "";
+  }
+
+  // Where the public part says the same already, it stays as it is said.
+  publish() {
+    const { metadata } = this.form.elements;
+    this.metadata ??= metadata.value;
+    const told = fromText(this.metadata);
+    metadata.value = JSON.stringify({ ...told, public: { ...this.reader.published, ...told.public } });
   }
 
   // What the reader made, as a file.

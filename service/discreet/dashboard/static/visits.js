@@ -234,6 +234,14 @@ export class Visits {
     );
   }
 
+  // What is published beside the public part: the largest ratio of two policies that are rules, and follows from them.
+  get published() {
+    const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
+    if (!followed || !target) return {};
+    const ratios = [...followed].filter(([, chance]) => chance > 0).map(([action, chance]) => (target.get(action) ?? 0) / chance);
+    return { max_ratio: Math.max(...ratios) };
+  }
+
   get header() {
     const axes = this.features.length ? this.features.map((_, axis) => `_${axis}`) : null;
     const places = axes ? ["x", "x_next"].flatMap((name) => axes.map((axis) => name + axis)) : ["state", "next_state"];
