@@ -140,7 +140,11 @@ VISITS = [
         PATIENTS,
         "visits after the one that ended the e",
     ),
-    ("patient,time,state,reward,terminal\na,1,0,0,maybe\n", PATIENTS, "true or false is needed, not 'maybe'"),
+    (
+        "patient,time,state,reward,terminal\na,1,0,0,maybe\n",
+        PATIENTS,
+        "true or false is needed (or yes and no, ja and nein",
+    ),
     (
         "patient,time,state,reward,probability\na,1,0,0,0.5\n",
         PATIENTS,

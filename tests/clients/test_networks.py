@@ -366,6 +366,42 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
         read(tntp, both_ways=True)
 
 
+def test_a_street_that_stands_twice_is_warned_of(tmp_path: Path) -> None:
+    """Two links side by side carry twice as much; that they are the same in all may be a line too many."""
+    rows = "tail,head,free_flow_time,capacity,name\na,b,1,10,Mill St\na,b,1,10,Mill St\nb,a,1,10,Mill St\na,b,2,10,By\n"
+    (file,) = written(tmp_path, {"town.csv": rows})
+    reading = read(file)
+    assert len(reading.network["links"]) == 4
+    (warning,) = reading.warnings
+    assert warning.startswith("the link from a to b, Mill St stands 2 times with the same figures: they are taken for")
+    (file,) = written(tmp_path, {"town.csv": rows.replace("a,b,1,10,Mill St\n", "a,b,1,11,Mill St\n", 1)})
+    assert read(file).warnings == []
+
+
+def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:
+    rows = "tail,head,length,speed,lanes,oneway\na,b,1,60,2,ja\nb,c,1,30,1,nein\n"
+    (file,) = written(tmp_path, {"town.csv": rows})
+    with pytest.raises(TableError, match=r"no column capacity; columns are: .*--lane-capacity N, of one lane"):
+        read(file, units="km,kph")
+    reading = read(file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"})
+    assert [(one["free_flow_time"], one["capacity"]) for one in reading.network["links"]] == [
+        (1, 800),
+        (2, 400),
+        (2, 400),
+    ]
+    assert "the capacity of a link is taken to be 800 for each of its lanes" in reading.notes
+    assert not any("--both-ways" in note for note in reading.notes)  # a column says which links are one-way
+    assert any("1 of 3 links has no opposite one, such as a to b: it is one-way" in note for note in reading.notes)
+    (plain,) = written(tmp_path, {"town.csv": "tail,head,free_flow_time\na,b,1\nb,a,1\n"})
+    assert [one["capacity"] for one in read(plain, lane_capacity=700).network["links"]] == [700, 700]
+    for value in (0, -1, math.inf):
+        with pytest.raises(TableError, match="lane_capacity is a number of vehicles above 0"):
+            read(plain, lane_capacity=value)
+    (known,) = written(tmp_path, {"town.csv": "tail,head,free_flow_time,capacity\na,b,1,5\n"})
+    with pytest.raises(TableError, match="lane_capacity says nothing of CSV with a column capacity"):
+        read(known, lane_capacity=700)
+
+
 def test_a_street_may_be_several_links(tmp_path: Path) -> None:
     """And some have no name: all are told apart by their ends."""
     rows = "A,B,1,5,High\nB,A,1,5,High\nA,B,1,5,High\nB,C,1,5,\nC,B,1,5,Low\n"

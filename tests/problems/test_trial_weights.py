@@ -123,12 +123,13 @@ def test_rewards_count_alike_with_discount_1() -> None:
 def test_no_score_is_needed_of_whom_no_value_function_is_asked(tmp_path: Path) -> None:
     """Visits with dates, treatments and outcomes alone: the same content as with one state written out."""
     table = tmp_path / "visits.csv"
-    table.write_text("pid;date;arm;well\na;1;treat;0\na;2;wait;1\nb;1;wait;0\nb;2;treat;0\n")
+    table.write_text("pid;date;arm;well\na;1;treat;nein\na;2;wait;ja\nb;1;wait;0\nb;2;treat;Nein\n")
     rules = {"behaviour": {"treat": 2 / 3, "wait": 1 / 3}, "target": {"treat": 1, "wait": 0}, "last_row": "terminal"}
     said = {"unit": "trajectory", "reward_bound": 1, "horizon": 2, "reader": rules}
     columns = {"patient": "pid", "time": "date", "action": "arm", "reward": "well"}
     reading = readers.read("off_policy_evaluation", table, said, columns)
     assert reading.public["max_ratio"] == pytest.approx(1.5)
+    assert sorted(reading.columns["reward"].tolist()) == [0, 0, 0, 1]
     known = OffPolicyDataset.read_public({name: one for name, one in reading.public.items() if name != "reader"})
     assert known.states == 1
     rows = {name: column for name, column in reading.columns.items() if name not in ("state", "next_state")}

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet_client import tntp
+from discreet_client.reading import is_figure
 from discreet_client.tables import Floats, Table, TableError, missing, read_csv
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ Point = tuple[float, float]
 
 LINK = ("tail", "head", "free_flow_time", "capacity")
 LENGTH = ("length", "speed")
-LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed")
+LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed", "lanes")
 SHOWN_ZONES = 6
 NODE = ("node",)
 PLACE = ("x", "y")
@@ -90,6 +91,7 @@ def read(
     both_ways: bool = False,
     time_unit: str | None = None,
     encoding: str | None = None,
+    lane_capacity: float | None = None,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
@@ -103,14 +105,19 @@ def read(
     `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
     is `directed`. time_unit: seconds, minutes or hours, of free_flow_time where the file has it, for answers to say;
     where it follows from lengths and speeds it is minutes. encoding: what CSV files are written in, where that is not
-    UTF-8: Excel's is cp1252.
+    UTF-8: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON has no capacity; times a column `lanes`,
+    or 1 where there is none.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
     Without `through_zones` no path leads through another zone.
     """
     paths = _listed(files)
-    options = _Options(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit)
+    options = _Options(
+        dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit, lane_capacity
+    )
+    if lane_capacity is not None and not (is_figure(lane_capacity) and lane_capacity > 0):
+        raise TableError(f"lane_capacity is a number of vehicles above 0, not {str(lane_capacity)[:40]}")
     if time_unit not in (None, *TIME_UNITS):
         raise TableError(f"time_unit is {', '.join(TIME_UNITS)}, not {str(time_unit)[:40]}")
     kinds = {path: path.suffix.lower() for path in paths}
@@ -143,6 +150,7 @@ class _Options:
     through_zones: bool
     both_ways: bool = False
     time_unit: str | None = None
+    lane_capacity: float | None = None
 
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
@@ -216,7 +224,7 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("TNTP", "columns", "units", "both_ways")
+    options.refuse("TNTP", "columns", "units", "both_ways", "lane_capacity")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
     others = [path for path in paths if path not in nets]
@@ -267,7 +275,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
             raise TableError(f"{path.name} is no node.csv, link.csv or config.csv of GMNS")
     if links is None or nodes is None:
         raise TableError("GMNS: link.csv and node.csv are needed")
-    options.refuse("GMNS", "distance_weight", "time_unit")
+    options.refuse("GMNS", "distance_weight", "time_unit", "lane_capacity")
     length, speed = _units(options.units, config)
     left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
     table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
@@ -301,11 +309,12 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     names = {"node": "node_id", "x": "x_coord", "y": "y_coord"}
     places = _places(nodes, {role: name for role, name in names.items() if role in NODE or name in nodes.columns})
     zones = _zones(nodes, "zone_id", list(places))
-    network, notes = _assembled(_both_ways(roads, table, options), places, zones, options)
+    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    network, notes = _assembled(roads, places, zones, options, directed=directed)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
     notes.append("links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)")
     network["time_unit"] = "minutes"
-    return Made(network, notes, left_out, _doubts(table, lengths * length, speeds * speed))
+    return Made(network, notes, left_out, [*_alike(roads), *_doubts(table, lengths * length, speeds * speed)])
 
 
 def _units(said: str | None, config: Table | None) -> tuple[float, float]:
@@ -403,8 +412,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
             roads = [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads]
             places = {called[node]: place for node, place in places.items()}
             zones = zones and {called[node]: zone for node, zone in zones.items()}
-    network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
-    return Made(_in_minutes(network, notes), [*notes, *told], left_out, warnings)
+    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    network, told = _assembled(roads, places, zones, options, directed=directed)
+    return Made(_in_minutes(network, notes), [*notes, *told], left_out, [*_alike(roads), *warnings])
 
 
 def _in_minutes(network: Json, notes: Sequence[str]) -> Json:
@@ -433,12 +443,25 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
         )
     if timed:
         options.refuse(f"{of} with a column free_flow_time", "units")
-    needed = [one for one in LINK[0 if ends else 2 :] if not (measured and one == "free_flow_time")]
+    counted = options.columns.get("capacity", "capacity") in source.columns
+    if not counted and options.lane_capacity is None and "capacity" not in chosen:
+        raise TableError(
+            f"no column capacity; columns are: {source.listed()}; say --columns capacity=…, or --lane-capacity N, of"
+            " one lane, times a column `lanes` or 1"
+        )
+    if counted:
+        options.refuse(f"{of} with a column capacity", "lane_capacity")
+    derived = [*(["free_flow_time"] if measured else []), *(["capacity"] if options.lane_capacity else [])]
+    needed = [one for one in LINK[0 if ends else 2 :] if one not in derived]
     roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
     table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
+    notes = []
+    if options.lane_capacity is not None:
+        table, says = _of_lanes(table, options.lane_capacity)
+        notes.append(says)
     if not measured:
-        return _Links(table, [], left_out, [])
+        return _Links(table, notes, left_out, [])
     options.refuse("links of lengths and speeds, which make minutes", "time_unit")
     length, speed = _units(options.units, None)
     speeds, lengths = table.numbers("speed"), table.numbers("length")
@@ -447,7 +470,16 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     time = lengths * length / (speeds * speed) * 60
     warnings = _doubts(table, lengths * length, speeds * speed)
     table = replace(table, columns={**table.columns, "free_flow_time": time})
-    return _Links(table, [MEASURED], left_out, warnings)
+    return _Links(table, [MEASURED, *notes], left_out, warnings)
+
+
+def _of_lanes(table: Table, capacity: float) -> tuple[Table, str]:
+    """The capacity of each link by its lanes, which is an assumption and said to be one."""
+    lanes = table.numbers("lanes") if "lanes" in table.columns else np.ones(table.rows)
+    table.refuse(~(lanes > 0), "lanes", "a number of lanes above 0 is needed", lanes)
+    told = "its lanes" if "lanes" in table.columns else "one lane"
+    says = f"the capacity of a link is taken to be {capacity:g} for each of {told}"
+    return replace(table, columns={**table.columns, "capacity": lanes * capacity}), says
 
 
 def _doubts(table: Table, lengths: Floats, speeds: Floats) -> list[str]:
@@ -531,8 +563,9 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
         for tail, head, figures, name, shape in zip(tails, heads, _figures(table), _names(table), shapes, strict=True)
     ]
     zones = _zones_of_points(points, options, places, {point: node for node, point in places.items()})
-    network, told = _assembled(_both_ways(roads, table, options), places, zones, options)
-    return Made(_in_minutes(network, notes), [*notes, *told], left_out, warnings)
+    roads, directed = _both_ways(roads, table, options), "directed" in table.columns
+    network, told = _assembled(roads, places, zones, options, directed=directed)
+    return Made(_in_minutes(network, notes), [*notes, *told], left_out, [*_alike(roads), *warnings])
 
 
 def _features(path: Path) -> list[Any]:
@@ -643,8 +676,8 @@ def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[
     return found
 
 
-def _one_way(roads: Sequence[_Road]) -> list[str]:
-    """How many links have no opposite one, in a sentence."""
+def _one_way(roads: Sequence[_Road], *, said: bool) -> list[str]:
+    """How many links have no opposite one, in a sentence. `said`: a column says which have."""
     there = {(road.tail, road.head) for road in roads}
     alone = [road for road in roads if (road.head, road.tail) not in there]
     if not alone:
@@ -652,9 +685,26 @@ def _one_way(roads: Sequence[_Road]) -> list[str]:
     few, them = ("it is", "it") if len(alone) == 1 else ("they are", "them")
     has = "has" if len(alone) == 1 else "have"
     such = f"{alone[0].tail} to {alone[0].head}"
+    one_way = f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: {few} one-way"
+    if said:
+        return [one_way]
     return [
-        f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: {few} one-way;"
-        f" where {few} not, --both-ways (both_ways=True in Python) or a column `directed` makes two of {them}"
+        f"{one_way}; where {few} not, --both-ways (both_ways=True in Python) or a column `directed` makes two of {them}"
+    ]
+
+
+def _alike(roads: Sequence[_Road]) -> list[str]:
+    """Of links side by side those that are the same in all: one street that stands twice would carry twice as much."""
+    figures = [(road.tail, road.head, road.name, *sorted(road.figures.items())) for road in roads]
+    more = [(one, count) for one, count in Counter(figures).items() if count > 1]
+    if not more:
+        return []
+    (tail, head, name, *_), count = more[0]
+    called = f", {name}" if name else ""
+    others = "" if len(more) == 1 else f"; so do {len(more) - 1:,} others"
+    return [
+        f"the link from {tail} to {head}{called} stands {count} times with the same figures{others}: they are taken for"
+        " links side by side, which carry as much each. One street is one line"
     ]
 
 
@@ -686,6 +736,8 @@ def _assembled(
     places: Mapping[str, Point | None] | None,
     zones: Mapping[str, str] | None,
     options: _Options,
+    *,
+    directed: bool = False,
 ) -> tuple[Json, list[str]]:
     """Nodes as 1..n: zones first, in the order of their names; numbers in their order, other names as they came."""
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
@@ -694,7 +746,7 @@ def _assembled(
     nodes = list(ends if places is None else places)
     if all(_is_number(node) for node in nodes):
         nodes.sort(key=int)
-    notes = _one_way(roads)
+    notes = _one_way(roads, said=directed)
     if zones:
         by_zone: dict[str, str] = {}
         for node, zone in zones.items():

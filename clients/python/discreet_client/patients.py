@@ -175,7 +175,7 @@ def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
 
 
 def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
-    reward, most = table.numbers("reward"), bound(public, "reward_bound")
+    reward, most = table.numbers("reward", truths=True), bound(public, "reward_bound")
     table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
     return reward
 

@@ -38,6 +38,12 @@ MICROSECONDS_A_DAY = 86_400_000_000
 DATES = ("day_first", "month_first")
 """How 01/02/2026 is meant. With points the day comes first, everywhere."""
 
+TRUTHS = {
+    **dict.fromkeys(("true", "yes", "ja", "wahr", "oui", "1", "1.0"), 1),
+    **dict.fromkeys(("false", "no", "nein", "falsch", "non", "0", "0.0"), 0),
+}
+"""Words for true and false, in small letters."""
+
 
 class TableError(ValueError):
     """A table that cannot be read as it was meant: where, and why."""
@@ -88,8 +94,8 @@ class Table:
         self.refuse(missing(found), column, "a value is missing")
         return found
 
-    def numbers(self, column: str, *, may_lack: bool = False) -> Floats:
-        """Finite numbers; NaN where one is missing and may be."""
+    def numbers(self, column: str, *, may_lack: bool = False, truths: bool = False) -> Floats:
+        """Finite numbers; NaN where one is missing and may be. With `truths` the words of `TRUTHS` are 1 and 0."""
         values = self.columns[column]
         lacks = missing(values)
         if not may_lack:
@@ -102,7 +108,11 @@ class Table:
             try:
                 found[here] = values[here].astype(np.float64)
             except (TypeError, ValueError, OverflowError):
-                found[here] = [_number(value, self.separator) for value in values[here].tolist()]
+                found[here] = [
+                    TRUTHS[word] if truths and (word := str(value).strip().lower()) in TRUTHS else figure
+                    for value in values[here].tolist()
+                    for figure in (_number(value, self.separator),)
+                ]
         self.refuse(~lacks & ~np.isfinite(found), column, "a number is needed", values)
         return found
 
@@ -112,11 +122,11 @@ class Table:
         return found.astype(np.int64)
 
     def truths(self, column: str) -> NDArray[np.bool_]:
-        """True or false, as words or as 1 and 0."""
+        """True or false, in one of `TRUTHS`."""
         words = [str(value).strip().lower() for value in self.values(column).tolist()]
-        said = {"true": 1, "yes": 1, "1": 1, "1.0": 1, "false": 0, "no": 0, "0": 0, "0.0": 0}
-        found = np.array([said.get(word, -1) for word in words], dtype=np.int64)
-        self.refuse(found < 0, column, "true or false is needed", self.columns[column])
+        found = np.array([TRUTHS.get(word, -1) for word in words], dtype=np.int64)
+        says = "true or false is needed (or yes and no, ja and nein, 1 and 0)"
+        self.refuse(found < 0, column, says, self.columns[column])
         return np.asarray(found == 1, dtype=bool)
 
     def names(self, column: str) -> NDArray[Any]:

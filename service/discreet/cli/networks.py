@@ -65,6 +65,10 @@ def add(
             "--both-ways", help="Links without an opposite one are two: for files without a column `directed`"
         ),
     ] = False,
+    lane_capacity: Annotated[
+        float | None,
+        typer.Option(help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or 1"),
+    ] = None,
     encoding: EncodingOption = None,
     time_unit: Annotated[
         str | None,
@@ -95,6 +99,7 @@ def add(
             both_ways=both_ways,
             time_unit=time_unit,
             encoding=encoding,
+            lane_capacity=lane_capacity,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None

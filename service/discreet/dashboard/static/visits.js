@@ -12,6 +12,11 @@ const DAY = 86_400_000;
 const SUM_TOLERANCE = 1e-9;
 const POLICIES = [["behaviour", "probability", "policy that was followed"], ["target", "target", "policy to be evaluated"]];
 
+const TRUE = /^(true|yes|ja|wahr|oui)$/i;
+const FALSE = /^(false|no|nein|falsch|non)$/i;
+// 1 or 0 of a word for true or false; undefined of any other text.
+const truth = (text) => (TRUE.test(text) ? 1 : FALSE.test(text) ? 0 : undefined);
+
 const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}${all === 1 ? "" : "s"}`;
 
 // One name is one person: spaces around it, the form of its accents and the `.0` of whole numbers are no part of it.
@@ -95,7 +100,8 @@ export class Visits {
   fault(column, text) {
     if (column.scale !== null && isMissing(text) && this.missing.value !== "refuse") return null;
     if (isMissing(text)) return undefined;
-    if (column.name === "terminal") return /^(true|false|yes|no|1|0)$/i.test(text) ? null : "is not true or false";
+    if (column.name === "terminal") return truth(text) !== undefined || /^[01]$/.test(text) ? null : "is not true or false";
+    if (column.name === "reward" && truth(text) !== undefined) return null;
     if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
     if (column.name === "time") return this.timeOf(text)?.says ?? null;
     if (column.name !== "action") return undefined;
@@ -133,8 +139,8 @@ export class Visits {
       state: this.features.length
         ? this.features.map((one) => (isMissing(texts.get(one.name)) ? NaN : number(texts.get(one.name), separator)))
         : [this.has.has("state") ? figure("state") : 0],
-      reward: figure("reward"),
-      ended: this.has.has("terminal") && /^(true|yes|1)$/i.test(texts.get("terminal")),
+      reward: truth(texts.get("reward")) ?? figure("reward"),
+      ended: this.has.has("terminal") && (texts.get("terminal") === "1" || TRUE.test(texts.get("terminal"))),
       chances: POLICIES.map(chance),
     });
   }
