@@ -194,7 +194,7 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         page.get_by_label("Read it from a file").set_input_files(tntp)
         page.get_by_text("Read from town_net.tntp: 3 rows").wait_for()
         assert written(page)["problem"]["network"] == {"nodes": 3, "first_through_node": 1, "links": links}
-        page.get_by_role("button", name="Submit for").wait_for()
+        page.get_by_role("button", name="Release it once more for").wait_for()  # of this dataset, on another network
         csv = tmp_path / "town.csv"
         csv.write_text("from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High Street\n")
         page.get_by_label("Read it from a file").set_input_files(csv)

@@ -185,6 +185,8 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert f"/jobs/new?release={job}" in done.links
         offered = browser.submit(browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price")
         assert f"/jobs/new?release={job}" in offered.links
+        assert "Ask what was released, for nothing" in offered.text
+        assert "Release it once more for epsilon 0.1" in offered.text
         assert "mostly noise" not in offered.text
         question = browser.get(f"/jobs/new?release={job}")
         asked = question.form("/jobs/new")["fields"]["body"].replace("system_optimum", "user_equilibrium")

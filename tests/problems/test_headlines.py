@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from discreet.dashboard.answers import _read
 from discreet.problems import JOBS
 from discreet.problems.answers import LONGEST_STORED, headlines_of, stored_headline
+from discreet.problems.charts import draw_result
 from discreet.problems.headlines import figure, good_for
 from discreet.problems.rehearsal import read_example, rehearse
 
@@ -35,6 +37,21 @@ def test_every_kind_answers_its_example_in_a_sentence(kind: str) -> None:
         assert not any(name in one.text for name in result if "_" in name), one.text
     assert stored_headline(asked, result) == first.text
     assert len(first.text) <= LONGEST_STORED
+
+
+def test_loads_that_are_shed_are_not_called_moved(tmp_path: Path) -> None:
+    result = {"saving": 5.0, "default_power": [1.0, 3.0], "expected_power": [1.0, 0.0]}
+    asked = {"kind": "dr_ensemble"}
+    _, energy = headlines_of(asked, result)
+    assert energy.text.startswith("With control a load takes some 25 % of the energy without; what is not drawn then")
+    moved = headlines_of(asked, {**result, "expected_power": [3.0, 1.0]})[1].text
+    assert moved == "With control a load takes some 100 % of the energy without"
+    noise = {**result, "uncertainty": {"level": 0.9, "values": {}, "noise_dominates": {}, "mostly_noise": True}}
+    assert len(headlines_of(asked, noise)) == 1
+    # A picture goes out alone.
+    for name, one in (("plain.svg", result), ("noise.svg", noise)):
+        draw_result(asked, one, tmp_path / name)
+        assert ("<!-- mostly noise -->" in (tmp_path / name).read_text()) == (one is noise)
 
 
 def test_travel_times_have_the_unit_that_the_network_says() -> None:
@@ -105,7 +122,13 @@ def test_people_read_both_policies_and_the_difference() -> None:
         " 0.500 (0.470 to 0.530, 90 %)"
     )
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
-    assert third.text == "With the 2 % of weights that were cut off it lies anywhere between 0.4 and 0.9"
+    assert third.text == "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and 0.9"
+    for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
+        values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
+        assert f"cut off {told} the weights" in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
+    values["clipped_mass"] = {"lower": 0.0, "upper": 0.0}
+    assert len(headlines_of({"kind": "off_policy_evaluation"}, result)) == 2
+    del values["clipped_mass"]
     assert len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
 
 

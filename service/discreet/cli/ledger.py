@@ -154,7 +154,17 @@ def verify_certificate(
             checks.append(certificates.Check("inclusion", False, f"the export does not hold: {broken}"))
     answer = certificates.verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}
-    tell(answer, as_json, lambda: [print(f"{marks[one.holds]} {one.name}: {one.detail}") for one in checks])
+    compare = "" if public_key else " (compare this key with one that you know)"
+    tell(
+        answer,
+        as_json,
+        lambda: [
+            print(
+                f"{marks[one.holds]} {one.name}: {one.detail}{compare if one.name == 'signature' and one.holds else ''}"
+            )
+            for one in checks
+        ],
+    )
     if not answer["valid"]:
         raise typer.Exit(1)
 

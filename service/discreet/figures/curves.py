@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
-from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format
+from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format, save
 
 INCHES = (8.0, 4.2)
 
@@ -75,4 +75,4 @@ def draw_curves(
             figure.legend(frameon=False, labelcolor=INK, loc="outside lower center", ncols=2)
         else:
             axes.legend(frameon=False, labelcolor=INK)
-    figure.savefig(path, format=kind)
+    save(figure, path, kind)

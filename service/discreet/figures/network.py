@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.geometry import POINT, Floats, beside, half_arrows, inches, layout, zone_radius
-from discreet.figures.style import DOTS_PER_INCH, INK, LOADS, QUIET, picture_format
+from discreet.figures.style import DOTS_PER_INCH, INK, LOADS, QUIET, picture_format, save
 from discreet.solvers.traffic.traffic_assignment import Network
 
 MARGIN, KEYS = 0.35, 1.55  # inches
@@ -89,7 +89,7 @@ def draw_link_flows(
     _draw_width_key(figure, most, widest, width)
     if title:
         figure.text(MARGIN / (width + KEYS), 1 - 0.3 / (height + heading), title, fontsize=13, color=INK, va="center")
-    figure.savefig(path, format=kind)
+    save(figure, path, kind)
 
 
 def _draw_nodes(chart: Axes, where: Floats, zones: int, radius: Floats, names: Sequence[str]) -> None:

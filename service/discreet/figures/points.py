@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from discreet.errors import InvalidInput
-from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format
+from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format, save
 
 WIDTH, HEIGHT, ROW = 8.0, 1.2, 0.5
 """Inches: of the picture, of its axis, and of a row."""
@@ -47,4 +47,4 @@ def draw_points(points: Sequence[Point], path: Path, *, x: str) -> None:
     axes.set_ylim(-0.6, len(points) - 0.4)
     axes.set_xlabel(x, color=INK)
     axes.grid(axis="x", alpha=0.3)
-    figure.savefig(path, format=kind)
+    save(figure, path, kind)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 160
@@ -20,6 +27,26 @@ def picture_format(path: Path) -> str:
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"{path.name}: a picture is one of {', '.join(FORMATS)}")
     return path.suffix[1:].lower()
+
+
+_STAMP: ContextVar[str] = ContextVar("stamp", default="")
+
+
+@contextmanager
+def stamped(text: str) -> Iterator[None]:
+    """Pictures that are saved meanwhile have this across them: what goes out alone must say itself what it is worth."""
+    token = _STAMP.set(text)
+    try:
+        yield
+    finally:
+        _STAMP.reset(token)
+
+
+def save(figure: Figure, path: Path, kind: str) -> None:
+    """Write a picture, with the stamp that it is to have."""
+    if text := _STAMP.get():
+        figure.text(0.5, 0.55, text, color=LINES[1], alpha=0.4, fontsize=26, rotation=18, ha="center", va="center")
+    figure.savefig(path, format=kind)
 
 
 LOADS = ("#b9d3e6", "#79add2", "#4a7fb5", "#43307a", "#a63a79", "#d62a4a", "#8f0d2b")

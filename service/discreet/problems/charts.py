@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.figures.charts import Chart
+from discreet.figures.style import stamped
 from discreet.problems import JOBS
 from discreet.problems.kind_modules import module_of
+from discreet_client import intervals
 
 
 def charts_module(kind: str) -> Any:
@@ -51,4 +53,5 @@ def draw_result(
     drawn = getattr(charts_module(kind), "draw", None)
     if drawn is None:
         raise InvalidInput(f"there is no picture of a result of kind {kind}")
-    drawn(problem, result, path, coordinates=coordinates)
+    with stamped("mostly noise" if intervals.is_mostly_noise(result) else ""):
+        drawn(problem, result, path, coordinates=coordinates)

@@ -369,7 +369,11 @@ def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
 def _meter_content(public: DrEnsemblePublic, found: Sequences, participants: int, prefix: str) -> Content:
     """Trajectories of readings; of public `participants` some may have none, and count for nothing."""
     if public.participants is not None and participants != public.participants:
-        says = f"readings of {participants} participants of {public.participants} public ones"
+        says = (
+            f"readings of {participants} participants of {public.participants} public ones. A home under two names (a"
+            " meter that was replaced) counts as two and is protected half as well: have it under one. Totals and"
+            " weather are no participants. The public number is what is known without the readings"
+        )
         raise InvalidInput(says, pointer=prefix)
     if found.start.size < 3:
         says = f"of {participants} participants {found.start.size - 1} have a trajectory, and at least two are needed: "
