@@ -17,6 +17,7 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import Zygote
 from discreet.usecases import running
 from discreet.usecases.cancellations import CANCELLATIONS
+from discreet.usecases.claims import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
 from discreet_client.client import ApiError, Client
@@ -24,18 +25,18 @@ from tests import bodies
 from tests.conftest import Installation, eventually, installation
 from tests.processes import alive
 
-Step = Callable[[Services, running.Claim], Awaitable[Any]]
+Step = Callable[[Services, Claim], Awaitable[Any]]
 
 
-async def touch(services: Services, held: running.Claim) -> None:
+async def touch(services: Services, held: Claim) -> None:
     await running.touch(services, held)
 
 
-async def keep_release(services: Services, held: running.Claim) -> None:
+async def keep_release(services: Services, held: Claim) -> None:
     await running.keep_release(services, held, b"released")
 
 
-async def publish(services: Services, held: running.Claim) -> None:
+async def publish(services: Services, held: Claim) -> None:
     await running.publish(services, held, b'{"link_flows":[]}', {})
 
 
@@ -71,7 +72,7 @@ def in_steps(
             await asyncio.to_thread(meanwhile)
             try:
                 await after(services, held)
-            except (running.CancelRequested, running.LostJob) as error:
+            except (CancelRequested, LostJob) as error:
                 await running.cancel(services, held)
                 return error
             return None
@@ -105,7 +106,7 @@ def test_what_was_said_of_a_running_job_holds(
             assert outcome(client.cancel(job)) == expected
             assert client.job(job)["cancel_requested"] is True
 
-        assert isinstance(in_steps(api_only, job, before, cancel, after), running.CancelRequested)
+        assert isinstance(in_steps(api_only, job, before, cancel, after), CancelRequested)
         assert outcome(client.cancel(job)) == ("cancelled", "done", expected[2])
         assert client.job(job)["cancel_requested"] is False
         assert kinds(client, account) == entries
@@ -135,7 +136,7 @@ def test_a_simulation_costs_nothing_and_can_be_cancelled_until_its_end(api_only:
             assert outcome(client.cancel(job)) == ("running", "requested", "none")
 
         failure = in_steps(api_only, job, [touch, keep_release], cancel, publish)
-        assert isinstance(failure, running.CancelRequested)
+        assert isinstance(failure, CancelRequested)
         assert outcome(client.cancel(job)) == ("cancelled", "done", "none")
 
 
@@ -169,7 +170,7 @@ def test_a_job_that_no_worker_holds_any_more_ends_at_once(
         def cancel() -> None:
             eventually(lambda: client.cancel(job)["cancel"] == "done", "the lease runs out")
 
-        async def unwanted(services: Services, held: running.Claim) -> None:
+        async def unwanted(services: Services, held: Claim) -> None:
             await running.keep_release(services, held, b"late")
 
         async def go() -> None:
@@ -179,7 +180,7 @@ def test_a_job_that_no_worker_holds_any_more_ends_at_once(
                 await running.touch(services, held)
                 await asyncio.sleep(0.3)
                 await asyncio.to_thread(cancel)
-                with pytest.raises(running.LostJob):
+                with pytest.raises(LostJob):
                     await unwanted(services, held)
 
         asyncio.run(go())

@@ -23,6 +23,7 @@ from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
 from discreet.usecases import asking, datasets, endings, erasure, jobs, restoring, rotation, running
+from discreet.usecases.claims import CancelRequested
 from discreet.usecases.services import Services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
@@ -277,7 +278,7 @@ def test_it_is_cancelled_until_it_is_published(settings: Settings) -> None:
         assert held is not None
         _, found = await jobs.cancel(services, owner, taken)
         assert (found.cancel, found.charge) == ("requested", "none")
-        with pytest.raises(running.CancelRequested):
+        with pytest.raises(CancelRequested):
             await running.publish(services, held, b"{}", {})
         await running.cancel(services, held)
         for name in (waiting, taken):

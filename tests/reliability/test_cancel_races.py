@@ -16,6 +16,7 @@ from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
 from discreet.usecases import jobs, running
 from discreet.usecases.cancellations import Cancellation
+from discreet.usecases.claims import CancelRequested
 from discreet.usecases.services import Services
 from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import RESULT, change
@@ -48,7 +49,7 @@ async def work(services: Services, job: str) -> None:
             await running.touch(services, held)
             await running.keep_release(services, held, b"released")
         await running.publish(services, held, RESULT, {})
-    except running.CancelRequested:
+    except CancelRequested:
         await running.cancel(services, held)
 
 

@@ -35,7 +35,7 @@ from discreet.rpc.statements import end_message
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
 from discreet.usecases import leases, running
-from discreet.usecases.running import CancelRequested, Claim, LostJob
+from discreet.usecases.claims import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease

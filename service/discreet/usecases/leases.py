@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
-from discreet.usecases.running import LostJob
+from discreet.usecases.claims import LostJob
 
 log = structlog.get_logger()
 

@@ -10,8 +10,7 @@ The rule: when any attempt has touched data the full price is committed, otherwi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
@@ -20,7 +19,6 @@ import anyio.to_thread
 import structlog
 from pydantic import ValidationError
 
-from discreet.errors import DiscreetError
 from discreet.ledger.certificates import (
     ACCOUNTS_ASSUMPTION,
     FAILURE_ASSUMPTION,
@@ -33,15 +31,15 @@ from discreet.observability import faults
 from discreet.privacy import filters
 from discreet.privacy.units import Price
 from discreet.problems import DATASETS, JOBS
-from discreet.problems.base import Problem
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
-from discreet.problems.reuse import ProblemOnData, weights
+from discreet.problems.reuse import ProblemOnData
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import jobs, ledger, queue, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
+from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.releases import First
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
@@ -52,61 +50,6 @@ log = structlog.get_logger()
 ACTOR = "worker"
 _MOSTLY_NOISE = b'"mostly_noise":true'
 """In the canonical text of a result; no text within one holds quotes that are not escaped."""
-
-
-class LostJob(DiscreetError):
-    """The job was given to another worker, or ended."""
-
-    code = "lost_job"
-
-
-class CancelRequested(Exception):
-    """Somebody asked for the job's end."""
-
-
-class KeyUnknown(DiscreetError):
-    """What the job had released is sealed under a master key that this machine does not know, perhaps not yet."""
-
-    code = "master_key_unknown"
-
-    def __init__(self, job_id: str, attempt: int) -> None:
-        super().__init__()
-        self.job_id, self.attempt = job_id, attempt
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A job in this worker's hands. `attempt` is the fencing token."""
-
-    job_id: str
-    attempt: int
-    dataset_id: str | None
-    simulation: bool
-    seed: int | None
-    problem: Problem
-    public: Any
-    plan: Plan
-    released: bytes | None
-    traceparent: str | None = None
-    queued_at: datetime | None = None
-    terms: bytes = b""
-    """What a release will be bound to: `tamper_seals.release_terms`."""
-    objects: Mapping[str, Mapping[str, str]] | None = None
-    asked: Mapping[str, Any] | None = None
-    """The problem of a dataset as it is stored, with ids where it names public objects; None of any other, in which
-    private data stand: those of a simulation, or an operator's."""
-    firsts: tuple[First, ...] = ()
-    """The jobs that are asked again: what these released is finished, and nothing else happens."""
-
-    @property
-    def keeps_release(self) -> bool:
-        """Whether what it releases outlives it. Without a dataset all stood in the problem: there is nothing to ask."""
-        return self.dataset_id is not None and not self.firsts
-
-    @property
-    def weights(self) -> list[float]:
-        """Of what the first jobs released."""
-        return weights([Plan.model_validate(first.plan) for first in self.firsts])
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:

@@ -33,7 +33,7 @@ from discreet.isolation.processes import dies_with_parent, plain_environment
 from discreet.isolation.solving import finish_on
 from discreet.solvers.traffic import traffic_assignment
 from discreet.solvers.traffic.block_assignment import Block, Part, assign_in_blocks
-from discreet.usecases.running import Claim
+from discreet.usecases.claims import Claim
 
 log = structlog.get_logger()
 

@@ -39,8 +39,8 @@ from discreet.storage.database import trouble
 from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
+from discreet.usecases.claims import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
-from discreet.usecases.running import CancelRequested, Claim, KeyUnknown, LostJob
 from discreet.usecases.services import Services
 from discreet.worker.cluster import ClusterFinisher
 

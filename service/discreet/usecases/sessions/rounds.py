@@ -13,8 +13,8 @@ from discreet.problems.plans import Plan
 from discreet.storage import jobs, ledger, sealing, sessions
 from discreet.storage.database import SYSTEM
 from discreet.usecases import endings
+from discreet.usecases.claims import CancelRequested, LostJob
 from discreet.usecases.rotation import sealing_step, still_known
-from discreet.usecases.running import CancelRequested, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import records
 
