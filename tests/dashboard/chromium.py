@@ -86,6 +86,12 @@ class Watched:
         self.page.get_by_role("button", name="Log in").click()
         self.page.get_by_role("button", name="Log out").wait_for()
 
+    def other_people(self) -> None:
+        """Say in the form of a new dataset that its people are in no other, where that is asked."""
+        account = self.page.get_by_label("Whose data are they?")
+        if account.count():
+            account.select_option("new")
+
     def draw(self) -> int:
         """Scroll to every chart and wait until it is drawn; how many there are."""
         charts = self.page.locator(".plot")

@@ -127,6 +127,7 @@ def look_at(browser: Browser, look: str, url: str, keys: dict[str, str], address
         if "dataset-content" in addresses:
             seen.go("/datasets/new?kind=routing")
             seen.page.get_by_label("Name", exact=True).fill("evening trips")
+            seen.other_people()
             seen.page.get_by_role("button", name="Next: the content").click()
             take(seen, "dataset-content", look)
     if "operator" in addresses:

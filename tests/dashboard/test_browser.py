@@ -83,6 +83,7 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
         if kind in DATASETS:
             seen.go(f"/datasets/new?kind={kind}")
             page.get_by_label("Name", exact=True).fill(f"{kind} {EVIL}")
+            seen.other_people()
             page.get_by_role("button", name="Next: the content").click()
             content = tmp_path / "content.json"
             content.write_text(json.dumps(KINDS[kind].example()["problem"]["dataset"]["content"]))
@@ -129,6 +130,7 @@ def test_a_file_is_looked_at_before_it_is_sent(people: Tenant, axe: str, tmp_pat
         page.locator("#public").fill(json.dumps(public))
         page.get_by_label("Periods", exact=True).and_(page.locator("input")).wait_for()
         assert page.get_by_label("Periods", exact=True).input_value() == "2"  # and fields with JSON
+        seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         choose = page.get_by_label("Parquet, CSV or JSON")
         choose.wait_for()
@@ -189,6 +191,7 @@ def test_names_of_zones_and_times_become_numbers_in_the_browser(people: Tenant, 
         page.get_by_label("Name", exact=True).fill("survey as it is")
         page.get_by_text("As JSON", exact=True).click()
         page.locator("#public").fill(json.dumps(public))
+        seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(survey)
         page.get_by_text("origin: “Mill” in line 2 is a name: list your zones above").wait_for()
@@ -234,6 +237,7 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         page.get_by_label("Name", exact=True).fill("feeder as it is")
         page.get_by_text("As JSON", exact=True).click()
         page.locator("#public").fill(json.dumps(public))
+        seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
         page.get_by_text("time: “10/02/2026 00:00” in line 2 is not a time such as").wait_for()
@@ -270,6 +274,7 @@ def test_whose_rows_they_are_is_not_guessed_from_numbers_of_rows(people: Tenant,
         page.get_by_label("Name", exact=True).fill("persons")
         page.get_by_text("As JSON", exact=True).click()
         page.locator("#public").fill(json.dumps(public))
+        seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         choose = page.get_by_label("Parquet, CSV or JSON")
         choose.wait_for()

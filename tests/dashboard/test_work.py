@@ -235,6 +235,23 @@ def test_the_same_content_is_the_same_dataset(api_only: Installation) -> None:
         assert "registered before" in typed.text
 
 
+def test_people_of_no_other_dataset_get_a_budget_of_their_own(api_only: Installation) -> None:
+    """Where there are other data, the form asks whose these are; what is said is kept when one goes back."""
+    with Browser.logged_in(api_only) as browser, api_only.client() as client:
+        known = client.register(bodies.dataset())
+        public = json.dumps(bodies.dataset()["public"])
+        form = browser.get("/datasets/new?kind=routing")
+        assert form.form("/datasets/new")["fields"]["account"] == ""
+        own = browser.submit(form, "/datasets/new", name="others", public=public, epsilon="1", account="new")
+        metadata = json.loads(own.form("/datasets/content")["fields"]["metadata"])
+        assert "account" not in metadata
+        assert metadata["cap"]["epsilon"] == 1
+        back = browser.submit(own, "/datasets/new")
+        assert back.form("/datasets/new")["fields"]["account"] == "new"
+        same = browser.submit(form, "/datasets/new", name="same", public=public, epsilon="1", account=known["account"])
+        assert json.loads(same.form("/datasets/content")["fields"]["metadata"])["account"] == known["account"]
+
+
 def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Installation) -> None:
     with Browser.logged_in(api_only) as browser:
         registered(browser)

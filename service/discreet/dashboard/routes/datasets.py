@@ -29,6 +29,8 @@ from discreet.web import bodies, uploads
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
+NEW_ACCOUNT = "new"
+"""Said in the form by who has other data: those of other people. A browser lets nobody go on without saying so."""
 router = APIRouter(include_in_schema=False)
 
 PAGE = 50
@@ -138,6 +140,7 @@ def _described_before(metadata: Any) -> forms.Form:
     plain = metadata | (cap if isinstance(cap, dict) else {})
     names = ("name", "mode", "epsilon", "delta", "account", "retention_days")
     return {
+        "account": NEW_ACCOUNT,
         **{name: str(plain[name]) for name in names if plain.get(name) is not None},
         **({"delete_after_job": "yes"} if metadata.get("delete_after_job") else {}),
         "public": submissions.as_text(metadata.get("public")),
@@ -155,7 +158,7 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
         bodies.validate(TypeAdapter(annotation), public)
     except InvalidInput as error:
         raise error.under("/public") from None
-    account = forms.filled(form, "account")
+    account = forms.filled(form, "account") if form.get("account") != NEW_ACCOUNT else None
     plain = {
         "name": form.get("name", ""),
         "mode": form.get("mode", "private"),
