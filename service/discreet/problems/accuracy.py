@@ -56,3 +56,11 @@ class Expected:
     """About how large the quantity is, in public figures; per cent are of this. None: not known without the data."""
     lacks: str = ""
     """What public figure is not there, in a clause, without which no accuracy is promised at any epsilon."""
+    margin: float = 1.0
+    """How many times `within` is counted where an accuracy is promised: noise moves the answers of some data, of which
+    public figures do not tell, much more, and a promise counts these too."""
+
+    @property
+    def promised(self) -> float:
+        """Half the width that is kept as often as is asked, over the data that may be."""
+        return self.margin * self.within

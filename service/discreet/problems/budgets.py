@@ -9,7 +9,7 @@ from typing import Any
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.problems import inverse
-from discreet.problems.accuracy import LEVEL
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import Problem
 from discreet.problems.contents import Profile
 from discreet.problems.federation import FederatedProblem
@@ -77,8 +77,9 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Pro
         epsilon, expected = f"{budget.epsilon / EPSILON_UNIT:g}", found.expected
         chosen = (
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
-            f" ± {plain(expected.within, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
-            + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else ""),
+            f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
+            + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else "")
+            + (_less(expected, budget) if expected.margin > 1 else ""),
             _meaning(f"epsilon {epsilon}", plan),
         )
     else:
@@ -96,6 +97,15 @@ def _told_around(problem: Problem, public: Any, plan: Plan, around: Profile) -> 
     told = tuple(one.sentence for one in problem.expected(public, plan, LEVEL, around))
     rest = tuple(one for one in plan.advice if one not in before)
     return plan.model_copy(update={"advice": (*told, *rest)})
+
+
+def _less(expected: Expected, budget: Budget) -> str:
+    """What would do for data as public figures suppose them; half widths fall about as epsilon grows."""
+    enough = plain(budget.epsilon / EPSILON_UNIT / expected.margin, 2)
+    return (
+        f". That counts data less even than public figures suppose: for such as these do, about {enough} is enough; a "
+        "rehearsal, or a plan around an earlier release, tells more"
+    )
 
 
 def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:

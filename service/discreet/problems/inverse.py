@@ -96,7 +96,7 @@ def _attempt(
         says = f"no public figure says {expected.lacks}. Without it ask around an earlier release (--around JOB)"
         says += f", or of {others}, as a number (--quantity, --within)" if others else ""
         raise InvalidInput(f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity")
-    return Attempt(budget, plan, expected, expected.within / _asked(accuracy, expected))
+    return Attempt(budget, plan, expected, expected.promised / _asked(accuracy, expected))
 
 
 def _asked(accuracy: Accuracy, expected: Expected) -> float:

@@ -46,6 +46,8 @@ UNCAPPED = 1e300
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
 """How much of the noise of one entry moves a value of the middle sort: with a private, and with a public number of
 trajectories; root mean squares over all values."""
+MARGIN = 1.5
+"""Times what is told for an accuracy: where few weights are large, more is cut off, and what is left moves further."""
 DROWNED = 0.25
 """Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
 
@@ -187,7 +189,8 @@ class ImportanceSampling(Method):
             if name == "policy_value" and not drowned:
                 says += f"; that other people might have come adds up to ± {chance}"
             within = math.inf if drowned else half * size
-            found.append(Expected(name, within, f"in {REWARD}", says, size))
+            margin = 1.0 if name == "behaviour_value" else MARGIN
+            found.append(Expected(name, within, f"in {REWARD}", says, size, margin=margin))
         return tuple(found)
 
     def release(self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise) -> Released:
