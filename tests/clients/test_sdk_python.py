@@ -13,8 +13,10 @@ import re
 import subprocess
 import sys
 import termios
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,6 +43,7 @@ from discreet_client import (
 )
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
+from discreet_client.errors import OtherAccounts
 from discreet_client.events import EventParser
 from discreet_client.meters import states_of
 from discreet_client.rest import models, operations
@@ -270,6 +273,33 @@ def test_paying_twice_is_warned_of_unless_it_is_meant(service: Installation) -> 
             assert told[0].filename == __file__
 
     asyncio.run(asynchronous())
+
+
+def test_whose_people_are_in_a_new_dataset_is_asked(service: Installation) -> None:
+    """Over two accounts losses add up: where there is another of the unit, whoever adds a table hears of it."""
+    kind, public = "routing", bodies.dataset()["public"]
+
+    def table(count: int) -> dict[str, Any]:
+        return {"period": [0], "origin": [1], "destination": [2], "count": [count]}
+
+    with service.client(service.owner_of("an office of one")) as client, warnings.catch_warnings():
+        warnings.simplefilter("error")  # of nobody else, of public data, and where it was said
+        add = partial(client.datasets.add, kind=kind, public=public)
+        add(table(7), cap=1, name="made up", mode="simulation")
+        first = add(table(1), cap=1, name="first")
+        assert add(table(1), cap=1) == first
+        add(table(2), cap=1, name="second", other_people=True)
+        assert add(table(3), same_people_as="first")["account"] == first["account"]
+        assert add(table(4), same_people_as=first)["account"] == first["account"]
+        with pytest.raises(ValueError, match="no dataset is called nobody"):
+            add(table(5), same_people_as="nobody")
+        with pytest.raises(TypeError, match="same_people_as"):
+            add(table(5), same_people_as=first, other_people=True)
+        with pytest.warns(OtherAccounts, match="same_people_as='dst_") as found:
+            add(table(5), cap=1, name="third")
+        assert "anybody of third" in str(found[0].message)
+        assert "made up" not in str(found[0].message)
+        assert found[0].filename == __file__
 
 
 def test_what_cannot_be_repeated_is_sent_once(service: Installation) -> None:

@@ -519,12 +519,27 @@ class Datasets:
         name: str | None = None,
         mode: str | None = None,
         account: str | None = None,
+        same_people_as: str | Mapping[str, Any] | None = None,
+        other_people: bool = False,
     ) -> models.DatasetAnswer:
         """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file.
 
         columns: your table's name for each column that the kind's reader knows (`discreet_client.readers`); those that
-        are called alike need no mention. The rest is as with `register`; a file's name is the dataset's by default.
+        are called alike need no mention. same_people_as: a dataset, its id or name, on whose account these are
+        charged too; without it a warning (`OtherAccounts`) names others of this unit, unless other_people=True says
+        that nobody is in them. The rest is as with `register`; a file's name is the dataset's by default.
         """
         return await self._client._drive(
-            calls.add(content, kind, public, columns, cap=cap, name=name, mode=mode, account=account)
+            calls.add(
+                content,
+                kind,
+                public,
+                columns,
+                cap=cap,
+                name=name,
+                mode=mode,
+                account=account,
+                same_people_as=same_people_as,
+                other_people=other_people,
+            )
         )

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 import httpx
 
-from discreet_client import certificates, episodes, networks, progress, readers, shown
+from discreet_client import certificates, episodes, networks, people, progress, readers, shown
 from discreet_client.answers import Answer, answer_of
 from discreet_client.contents import File, content_of, dumps, fits
-from discreet_client.errors import AlreadyReleased, JobFailed, LeftOut, Unauthenticated, Unreachable
+from discreet_client.errors import AlreadyReleased, JobFailed, LeftOut, OtherAccounts, Unauthenticated, Unreachable
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
@@ -61,6 +61,10 @@ class Follow:
 
 
 Script = Generator[Call[Any] | Follow, Any, T]
+
+
+_CALLER = 4
+"""Frames between who calls a method of the client and its script: the method, and what drives it."""
 
 
 def connection(server: str, key: str) -> dict[str, Any]:
@@ -202,15 +206,48 @@ def add(
     columns: Mapping[str, str] | None,
     *,
     name: str | None,
+    same_people_as: str | Mapping[str, Any] | None,
+    other_people: bool,
     **rest: Any,
 ) -> Script[models.DatasetAnswer]:
-    """Register a table, which goes through the kind's reader where it is not what the service reads."""
+    """Register a table, which goes through the kind's reader where it is not what the service reads; on the account of
+    a dataset of the same people, where one is named."""
+    if same_people_as is not None:
+        if other_people or rest["account"] is not None:
+            raise TypeError("same_people_as says whose account it is: neither account nor other_people may")
+        if isinstance(same_people_as, str):
+            rest["account"] = people.account_of((yield budgets()), same_people_as)
+        else:
+            rest["account"] = same_people_as["account"]
+        rest["cap"] = None
     if isinstance(content, str | Path):
         name = name or Path(content).name
         reads = readers.needed(kind, Path(content), public, columns)
     else:
         reads = bool(columns) or readers.knows(kind, getattr(content, "columns", ()))
-    return register(dataset_body(kind, public, content, name=name, columns=(columns or {}) if reads else None, **rest))
+    body = dataset_body(kind, public, content, name=name, columns=(columns or {}) if reads else None, **rest)
+    made = yield from register(body)
+    if not other_people:
+        yield from _warned(body, made)
+    return made
+
+
+def _warned(body: Mapping[str, Any], made: models.DatasetAnswer) -> Script[None]:
+    """Of accounts on which the people of a new dataset may be too."""
+    private = []
+    for one in people.others((yield budgets()), body):
+        for held in one["datasets"] if one["id"] != made["account"] else ():
+            if held["deleted"] or (yield dataset(held["id"]))["mode"] == "private":
+                private.append(one)
+                break
+    if private:
+        first = private[0]["datasets"][0]["id"]
+        says = (
+            f"is anybody of {made['name']} also in {'; or in '.join(map(people.described, private))}? Then register it"
+            f" with same_people_as={first!r}, or the like, before any job: over several accounts losses add up. If not:"
+            " other_people=True"
+        )
+        warnings.warn(OtherAccounts(says), stacklevel=_CALLER + 1)
 
 
 def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
@@ -397,10 +434,6 @@ def events(job_id: str, last_id: str) -> dict[str, Any]:
     """Arguments of the request for the job's events after `last_id`."""
     headers = {"Last-Event-ID": last_id, "Accept": "text/event-stream"}
     return {**_request(operations.watch_job(job_id)), "headers": headers}
-
-
-_CALLER = 4
-"""Frames between who calls `solve` and its script: the client's method and what drives it."""
 
 
 def solve(

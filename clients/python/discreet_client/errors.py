@@ -16,6 +16,7 @@ ClientError
 └── Unreachable             the server does not answer, or what answers is none
 
 AlreadyReleased             a warning: what `solve` has submitted had been released before
+OtherAccounts               a warning: the people of a new dataset may be in others, on other accounts, too
 LeftOut                     a warning: what a reader of tables left out, or took in another way than it stands there
 """
 
@@ -32,6 +33,11 @@ class ClientError(Exception):
 
 class LeftOut(UserWarning):
     """What a reader of tables left out, or took in another way than it stands there, in a sentence."""
+
+
+class OtherAccounts(UserWarning):
+    """A new dataset has an account of its own, and there are others of the same unit: if anybody is in two of them,
+    what he loses adds up over both, and no cap holds."""
 
 
 class AlreadyReleased(UserWarning):

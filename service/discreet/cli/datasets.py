@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli import people
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.people import account_of, notes
 from discreet.cli.servers import client_of, dataset_id, network_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
 from discreet.errors import InvalidInput
+from discreet_client import people
 
 app = typer.Typer(no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much.")
 
@@ -139,7 +140,7 @@ def add(
     with client_of(state, server, key) as client:
         before = client.budgets()
         if same_people_as is not None:
-            body["account"] = people.account_of(before, same_people_as)
+            body["account"] = account_of(before, same_people_as)
         unsaid = [] if other_people else people.others(before, body)
         if unsaid:
             simulated = {one["id"] for one in client.datasets() if one["mode"] == "simulation"}
@@ -156,7 +157,7 @@ def add(
             with file.open("rb") as content:
                 made = client.upload(body, content, file.name)
     known = next((one for one in before if one["id"] == made["account"]), None)
-    for note in people.notes(known, unsaid, made):
+    for note in notes(known, unsaid, made):
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
 
@@ -171,7 +172,7 @@ def _asked_whose(others: Sequence[people.Budget]) -> str | None:
         if not given:
             return None
         try:
-            return people.account_of(others, given)
+            return account_of(others, given)
         except InvalidInput as error:
             print(f"{error}.")
 
