@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,12 @@ from discreet.problems import KINDS, inverse
 from discreet.problems.accuracy import Expected
 from discreet.problems.budgets import budgeted
 from discreet.problems.contents import Profile
+from discreet.problems.dr_ensemble import advice as dr_advice
 from discreet.problems.numbers import PRESETS, Accuracy, Privacy, auto_delta
+from discreet.problems.off_policy_evaluation import expectation, weighting
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsal import read_example
+from discreet.problems.routing import advice as routing_advice
 from discreet.problems.routing.problem import Routing
 
 PRICED = [name for name, kind in KINDS.items() if kind.Dataset is not None]
@@ -194,6 +199,62 @@ def test_the_inverse_of_a_named_quantity() -> None:
         with pytest.raises(InvalidInput, match=says) as refused:
             budgeted(problem, public, asked(**said))
         assert refused.value.issues[0].pointer == f"/privacy/accuracy/{where}"
+
+
+def test_a_promise_counts_data_that_public_figures_do_not_foretell() -> None:
+    """And says what simulated data needed; what is told exactly promises no more."""
+    problem, public = told(WIDTHS["as noise"])
+    usual = budgeted(problem, public, asked(within=6.0))
+    assert "Eight of ten" not in usual.plan.advice[0]
+    wide = Expected("total_travel_time", 0.0, "minutes", "", size=200.0, margin=2.0, took=(0.25, 1.5))
+    plain = problem.expected
+
+    def told_of(*given: Any) -> tuple[Expected, ...]:
+        return (replace(wide, within=plain(*given)[0].within),)
+
+    object.__setattr__(problem, "expected", told_of)
+    made = budgeted(problem, public, asked(within=6.0))
+    assert made.figures["epsilon"] == pytest.approx(2 * usual.figures["epsilon"], 1e-2)
+    says = made.plan.advice[0]
+    assert "within ± 5.99 with 90 %" in says
+    assert "Eight of ten simulated data needed between 2.5 and 15: how yours lie" in says
+
+
+SOURCES = ("public figures", "an earlier release", "an earlier release of like data")
+
+
+def measured() -> Iterator[tuple[str, list[str]]]:
+    """Kind and cells of each row of the page that `make bench ARGS=inverse` writes."""
+    for section in (Path(__file__).parents[2] / "benchmarks" / "INVERSE.md").read_text().split("\n## ")[1:]:
+        for line in section.splitlines():
+            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+            if line.startswith("| ") and cells[2] in SOURCES:
+                yield section.split("\n", 1)[0], cells
+
+
+def test_what_simulated_data_needed_is_what_was_measured() -> None:
+    """`Expected.took` of each kind, and that nothing is promised more often than it is kept."""
+    tables = {
+        ("dr_ensemble", "counts"): dr_advice.TOOK,
+        ("routing", "counts"): routing_advice.TOOK,
+        ("off_policy_evaluation", "moments"): expectation.TOOK,
+        ("off_policy_evaluation", "importance"): {False: weighting.TOOK},
+    }
+    compared = set()
+    for kind, (method, quantity, source, _, _, _, chance, _, spread) in measured():
+        assert float(chance) > 0.01, (kind, quantity, source)
+        table = tables.get((kind, method), {}).get(source != "public figures", {})
+        if quantity in table and quantity != "block_transitions":  # one truth alone has blocks
+            low, high = map(float, spread.split(" to "))
+            assert table[quantity] == pytest.approx((low, high), abs=0.005), (kind, method, quantity, source)
+            compared.add((kind, method, source != "public figures", quantity))
+    assert compared == {
+        (*of, around, quantity)
+        for of, table in tables.items()
+        for around, quantities in table.items()
+        for quantity in quantities
+        if quantity != "block_transitions"
+    }
 
 
 def test_a_part_of_next_to_nothing_is_refused_as_one_that_no_epsilon_reaches() -> None:

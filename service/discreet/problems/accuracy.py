@@ -60,6 +60,10 @@ class Expected:
     """How many times `within` is counted where an accuracy is promised: noise moves the answers of some data, of which
     public figures do not tell, much more, and a promise counts these too."""
 
+    took: tuple[float, float] | None = None
+    """Between what parts of the epsilon that is given for an accuracy the smallest that would do was, of eight truths
+    in ten (`make bench ARGS=inverse`); None where the width is known exactly."""
+
     @property
     def promised(self) -> float:
         """Half the width that is kept as often as is asked, over the data that may be."""

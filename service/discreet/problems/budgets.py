@@ -79,7 +79,7 @@ def budgeted(problem: Problem, public: Any, privacy: Privacy | None, around: Pro
             f"epsilon {epsilon} is about the smallest with which {expected.quantity} is expected to be within"
             f" ± {plain(expected.promised, 3)} with {percent(privacy.accuracy.confidence)} ({expected.unit})"
             + (f", if the data are as {privacy.accuracy.around} released them" if around is not None else "")
-            + (_less(expected, budget) if expected.margin > 1 else ""),
+            + _spread(expected, budget, public_alone=around is None),
             _meaning(f"epsilon {epsilon}", plan),
         )
     else:
@@ -99,13 +99,13 @@ def _told_around(problem: Problem, public: Any, plan: Plan, around: Profile) -> 
     return plan.model_copy(update={"advice": (*told, *rest)})
 
 
-def _less(expected: Expected, budget: Budget) -> str:
-    """What would do for data as public figures suppose them; half widths fall about as epsilon grows."""
-    enough = plain(budget.epsilon / EPSILON_UNIT / expected.margin, 2)
-    return (
-        f". That counts data less even than public figures suppose: for such as these do, about {enough} is enough; a "
-        "rehearsal, or a plan around an earlier release, tells more"
-    )
+def _spread(expected: Expected, budget: Budget, *, public_alone: bool) -> str:
+    """How far from the smallest the epsilon may be, as simulations showed."""
+    if expected.took is None:
+        return ""
+    low, high = (plain(budget.epsilon / EPSILON_UNIT * part, 2) for part in expected.took)
+    more = ": how yours lie, public figures do not say; a rehearsal, or a plan around an earlier release, tells more"
+    return f". Eight of ten simulated data needed between {low} and {high}{more if public_alone else ''}"
 
 
 def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:

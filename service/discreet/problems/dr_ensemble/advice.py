@@ -47,6 +47,23 @@ MARGIN = {"saving": 2.0, "cost_to_go": 1.5}
 """Times what is told for an accuracy from public figures: of one load in five, those hardly ever in some state,
 answers move twice as far and more. With it accuracies are kept as often as is asked, over the loads of `make bench
 ARGS=inverse`."""
+TOOK = {
+    False: {
+        "transitions": (0.71, 2.41),
+        "block_transitions": (0.71, 2.41),
+        "expected_power": (0.55, 1.83),
+        "saving": (0.16, 1.2),
+        "cost_to_go": (0.35, 2.11),
+    },
+    True: {
+        "transitions": (0.51, 1.08),
+        "block_transitions": (0.51, 1.08),
+        "expected_power": (0.62, 1.94),
+        "saving": (0.73, 0.96),
+        "cost_to_go": (0.6, 1.06),
+    },
+}
+"""`Expected.took`: from public figures, and around an earlier release."""
 USUAL_STEPS = 100
 """Of a record, where the number of steps is not public."""
 NEARLY = 1.25
@@ -152,7 +169,7 @@ def expectations(
             says = f"{what} is expected to be mostly noise: about {near}"
             within = math.inf
         margin = MARGIN.get(name, 1.0) if around is None else 1.0
-        yield Expected(name, within, unit, says, size, margin=margin)
+        yield Expected(name, within, unit, says, size, margin=margin, took=TOOK[around is not None].get(name))
 
 
 def _noisy(public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator) -> Floats:

@@ -31,6 +31,11 @@ FEW = 3
 told from counts."""
 MODELS = 16
 """Draws of rewards that are not public."""
+TOOK = {
+    False: {"policy_value": (0.45, 0.91), "values": (0.5, 1.11)},
+    True: {"policy_value": (0.55, 0.88), "values": (0.51, 1.08)},
+}
+"""`Expected.took`: from public figures, and where an earlier release told visits and chain."""
 RATIO_SQUARE = 4.0
 """Mean square of importance ratios in the model, in which they are lognormal of mean 1."""
 CAPS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
@@ -168,7 +173,8 @@ class Outlook:
             if drowned:
                 says = f"{what} is expected to be mostly noise, {size}"
             says += self._judged(math.inf if drowned else half, self._half(unit, LEVEL))
-            found.append(Expected(name, math.inf if drowned else half, f"in {REWARD}", says, self.model.size))
+            within, took = math.inf if drowned else half, TOOK[self.uneven != UNEVEN][name]
+            found.append(Expected(name, within, f"in {REWARD}", says, self.model.size, took=took))
         return tuple(found)
 
     def advice(self, valued: bool) -> tuple[str, ...]:
