@@ -159,7 +159,7 @@ def test_trips_by_the_names_of_a_stored_network(
     assert cli.run(["ask", asked, "--close", "West->East", *here]) == 1  # of a stored network
     refused = capfd.readouterr().err
     assert "closed: West → East" in refused
-    assert "no path leads from zone 2 to zone 1" in refused
+    assert "no path leads from zone 2 (West) to zone 1 (East)" in refused
     picture.unlink()
     assert cli.run(["draw", str(answer), "--problem", str(job), "--out", str(picture), *here]) == 0
     assert picture.exists()

@@ -18,7 +18,7 @@ from discreet.installation import local
 from discreet.problems.charts import draw_result
 from discreet.problems.road_network import RoadNetwork
 from discreet_client.flows import NotWritten, busiest, link_flows
-from discreet_client.networks import read
+from discreet_client.networks import MEASURED, read
 from discreet_client.tables import TableError
 from tests import bodies
 from tests.growth import LINEAR, growth
@@ -83,12 +83,12 @@ def test_gmns(tmp_path: Path) -> None:
     network = reading.network
     assert network["node_names"] == ["30", "10", "20"]  # zones 1 and 2 first
     assert network["nodes_xy"] == [[1, 1], [0, 0], [1, 0]]
-    assert network["link_names"] == ["a", "a (back)", "b"]
+    assert network["link_names"] == ["Main", "Main (back)", "b"]  # a street by its name, else by its id
     assert [(link["tail"], link["head"]) for link in network["links"]] == [(2, 3), (3, 2), (3, 1)]
     assert [link["free_flow_time"] for link in network["links"]] == pytest.approx([1.5, 1.5, 2])
     assert [link["capacity"] for link in network["links"]] == [1800, 1800, 800]
     assert network["link_shapes"] == [[[0.5, 0.2]], [[0.5, 0.2]], []]
-    assert reading.left_out == ["link.csv: nothing was asked of name"]
+    assert reading.left_out == []
     assert RoadNetwork.model_validate(network).own_issues() == []
     assert (network["period_minutes"], network["time_unit"]) == (60, "minutes")
     half = read(tmp_path, period_minutes=30, through_zones=False).network
@@ -378,10 +378,63 @@ def test_a_street_that_stands_twice_is_warned_of(tmp_path: Path) -> None:
     assert read(file).warnings == []
 
 
+def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) -> None:
+    """By the names of the file: a person mends it once."""
+    (file,) = written(tmp_path, {"town.csv": "von;nach;laenge\na;b;1\n"})
+    with pytest.raises(TableError) as refused:
+        read(file, columns={"tail": "von"})
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "no column head; say --columns head=…, where a link ends"
+    assert lines[1].startswith("no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed=")
+    assert lines[2].startswith("no column capacity; say --columns capacity=…, or --lane-capacity N")
+    assert lines[3] == "columns are: von, nach, laenge"
+    rows = "von;nach;km;tempo;spuren;einbahn\n;b;1,5;50;2;ja\nb;c;-1;0;x;vielleicht\nc;a;1;50;0;nein\n"
+    (file,) = written(tmp_path, {"town.csv": rows})
+    own = {"tail": "von", "head": "nach", "length": "km", "speed": "tempo", "lanes": "spuren", "directed": "einbahn"}
+    with pytest.raises(TableError) as refused:
+        read(file, columns=own, units="km,kph", lane_capacity=800)
+    said = str(refused.value).splitlines()
+    for one in (
+        "line 2, column von (tail): a value is missing",
+        "line 3, column km (length): a number of 0 or more is needed",
+        "line 3, column tempo (speed): a speed above 0 is needed",
+        "line 3, column spuren (lanes): a number is needed, not 'x'",
+        "line 3, column einbahn (directed): true or false is needed",
+    ):
+        assert any(line.startswith(one) for line in said), (one, said)
+    assert len(said) == 5
+
+
+def test_one_speed_for_all_links_where_lengths_are_known(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, {"town.csv": "tail,head,length,capacity\na,b,1.5,5\nb,a,3,5\n"})
+    with pytest.raises(TableError, match="or --speed N, of all links, beside the lengths that are there"):
+        read(file)
+    reading = read(file, speed=30, units="km,kph")
+    assert [one["free_flow_time"] for one in reading.network["links"]] == [3, 6]
+    assert {"the speed of every link is taken to be 30", MEASURED} <= set(reading.notes)
+    for value in (0, math.nan, "fast"):
+        with pytest.raises(TableError, match="speed is a number above 0"):
+            read(file, speed=value, units="km,kph")
+    (timed,) = written(tmp_path, {"timed.csv": "tail,head,free_flow_time,capacity\na,b,1,5\n"})
+    with pytest.raises(TableError, match="speed says nothing of CSV with a column free_flow_time"):
+        read(timed, speed=30)
+
+
+def test_files_of_several_encodings(tmp_path: Path) -> None:
+    """Links out of Excel, nodes in UTF-8: each is read as it is written."""
+    links, nodes = tmp_path / "links.csv", tmp_path / "nodes.csv"
+    links.write_bytes("tail,head,free_flow_time,capacity,name\n1,2,1,5,Mühlweg\n2,1,1,5,Gäßle\n".encode("cp1252"))
+    nodes.write_bytes("node,node_name,zone\n1,Köln,1\n2,Füssen,2\n".encode())
+    for files in ((links, nodes), (nodes, links)):
+        network = read(*files, encoding="cp1252").network
+        assert network["node_names"] == ["Köln", "Füssen"]
+        assert network["link_names"] == ["Mühlweg", "Gäßle"]
+
+
 def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:
     rows = "tail,head,length,speed,lanes,oneway\na,b,1,60,2,ja\nb,c,1,30,1,nein\n"
     (file,) = written(tmp_path, {"town.csv": rows})
-    with pytest.raises(TableError, match=r"no column capacity; columns are: .*--lane-capacity N, of one lane"):
+    with pytest.raises(TableError, match=r"no column capacity; say .*--lane-capacity N, of one lane"):
         read(file, units="km,kph")
     reading = read(file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"})
     assert [(one["free_flow_time"], one["capacity"]) for one in reading.network["links"]] == [

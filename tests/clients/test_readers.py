@@ -184,7 +184,7 @@ def test_trips_by_the_clock_of_a_place() -> None:
     ]
     table = {"o": list("ABABA"), "d": list("BABAB"), "when": times}
     names = {"origin": "o", "destination": "d", "time": "when"}
-    with pytest.raises(TableError, match="row 4, column time: outside of the 2 public periods"):
+    with pytest.raises(TableError, match=r"row 4, column when \(time\): outside of the 2 public periods"):
         readers.read("routing", table, {**TRIPS, "reader": rules}, names)
     found = readers.read("routing", table, {**TRIPS, "reader": {**rules, "outside": "leave_out"}}, names)
     assert found.columns["period"].tolist() == [0, 1, 1, 0]

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +25,15 @@ import numpy as np
 
 from discreet_client import tntp
 from discreet_client.reading import is_figure
-from discreet_client.tables import Floats, Table, TableError, missing, read_csv
+from discreet_client.tables import Floats, Table, TableError, WrongCell, missing, read_csv, together
 
 Json = dict[str, Any]
 Point = tuple[float, float]
 
 LINK = ("tail", "head", "free_flow_time", "capacity")
+NODES = LINK[:2]
 LENGTH = ("length", "speed")
+ABOVE = {"speed": "speed", "lanes": "number of lanes", "capacity": "capacity"}
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "name", "directed", "lanes")
 SHOWN_ZONES = 6
 NODE = ("node",)
@@ -38,7 +41,7 @@ PLACE = ("x", "y")
 NODE_NAME = "node_name"
 """What people call a node, where links know it by another id."""
 GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
-GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses")
+GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses", "name")
 NOT_MODELLED = {
     "movement.csv": "turns and what they cost",
     "link_tod.csv": "links that change over the day",
@@ -92,6 +95,7 @@ def read(
     time_unit: str | None = None,
     encoding: str | None = None,
     lane_capacity: float | None = None,
+    speed: float | None = None,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
 
@@ -105,8 +109,9 @@ def read(
     `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for files that say of no link whether it
     is `directed`. time_unit: seconds, minutes or hours, of free_flow_time where the file has it, for answers to say;
     where it follows from lengths and speeds it is minutes. encoding: what CSV files are written in, where that is not
-    UTF-8: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON has no capacity; times a column `lanes`,
-    or 1 where there is none.
+    UTF-8, as which each file is tried first: Excel's is cp1252. lane_capacity: of one lane, where CSV or GeoJSON has no
+    capacity; times a column `lanes`, or 1 where there is none. speed: of all links, where CSV or GeoJSON has lengths
+    and no speeds.
     period_minutes: the file's capacities are per hour, those of the network are made per period of this length, and
     the network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an hour, and those
     of other files are taken for those of a period, however long. The weights are minutes for a unit of toll or length.
@@ -114,10 +119,13 @@ def read(
     """
     paths = _listed(files)
     options = _Options(
-        dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit, lane_capacity
+        *(dict(columns or {}), units, toll_weight, distance_weight, through_zones, both_ways, time_unit),
+        *(lane_capacity, speed),
     )
     if lane_capacity is not None and not (is_figure(lane_capacity) and lane_capacity > 0):
         raise TableError(f"lane_capacity is a number of vehicles above 0, not {str(lane_capacity)[:40]}")
+    if speed is not None and not (is_figure(speed) and speed > 0):
+        raise TableError(f"speed is a number above 0, not {str(speed)[:40]}")
     if time_unit not in (None, *TIME_UNITS):
         raise TableError(f"time_unit is {', '.join(TIME_UNITS)}, not {str(time_unit)[:40]}")
     kinds = {path: path.suffix.lower() for path in paths}
@@ -127,7 +135,7 @@ def read(
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
         made = _geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
-        tables = {path: read_csv(path.read_bytes(), path.name, encoding) for path in paths}
+        tables = {path: read_csv(path.read_bytes(), path.name, *_encodings(encoding)) for path in paths}
         gmns = any("from_node_id" in table.columns and "free_speed" in table.columns for table in tables.values())
         gmns = gmns and not options.columns
         made = _gmns(tables, options) if gmns else _csv(tables, options)
@@ -151,6 +159,7 @@ class _Options:
     both_ways: bool = False
     time_unit: str | None = None
     lane_capacity: float | None = None
+    speed: float | None = None
 
     def refuse(self, of: str, *names: str) -> None:
         """Options that say nothing of a format are a mistake."""
@@ -215,6 +224,11 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
     return paths
 
 
+def _encodings(said: str | None) -> list[str | None]:
+    """Those that a file is tried in: texts of another encoding are hardly ever UTF-8 too."""
+    return [None, said] if said is not None and said.lower().startswith(("cp", "windows", "iso", "latin")) else [said]
+
+
 def _name_of(paths: Sequence[Path]) -> str:
     stem = paths[0].stem.removesuffix("_net").removesuffix("_node")
     return paths[0].resolve().parent.name if stem in ("link", "node") else stem
@@ -224,7 +238,7 @@ def _name_of(paths: Sequence[Path]) -> str:
 
 
 def _tntp(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("TNTP", "columns", "units", "both_ways", "lane_capacity")
+    options.refuse("TNTP", "columns", "units", "both_ways", "lane_capacity", "speed")
     texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in paths}
     nets = [path for path, text in texts.items() if "<NUMBER OF NODES>" in text.upper()]
     others = [path for path in paths if path not in nets]
@@ -275,7 +289,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
             raise TableError(f"{path.name} is no node.csv, link.csv or config.csv of GMNS")
     if links is None or nodes is None:
         raise TableError("GMNS: link.csv and node.csv are needed")
-    options.refuse("GMNS", "distance_weight", "time_unit", "lane_capacity")
+    options.refuse("GMNS", "distance_weight", "time_unit", "lane_capacity", "speed")
     length, speed = _units(options.units, config)
     left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
     table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
@@ -295,13 +309,16 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     costs = _tolls(table, options)
     shapes = _geometries(table)
     figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
+    called = [name or link for name, link in zip(_names(table), table.names("link_id").tolist(), strict=True)]
     roads = [
-        _Road(tail, head, {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})}, *rest)
-        for tail, head, (time, most, cost), *rest in zip(
+        _Road(
+            tail, head, {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})}, name, line
+        )
+        for tail, head, (time, most, cost), name, line in zip(
             table.names("from_node_id").tolist(),
             table.names("to_node_id").tolist(),
             figures,
-            table.names("link_id").tolist(),
+            called,
             shapes,
             strict=True,
         )
@@ -422,6 +439,52 @@ def _in_minutes(network: Json, notes: Sequence[str]) -> Json:
     return {**network, "time_unit": "minutes"} if MEASURED in notes else network
 
 
+def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, ends: bool) -> str:
+    """What a table of links has no column of, all at once and a line each, with the ways out."""
+    chosen, said = options.columns, []
+    if ends and (head := chosen.get("head", "head")) not in source.columns:
+        said.append(f"no column {head}; say --columns head=…, where a link ends")
+    if not timed and chosen.get("free_flow_time") is not None:
+        said.append(f"no column {chosen['free_flow_time']}")
+    elif not timed:
+        there = [one for one in LENGTH if chosen.get(one, one) in source.columns]
+        said.append(
+            "no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed=… with"
+            " --units km,kph, from which it follows, in minutes"
+            + ("; or --speed N, of all links, beside the lengths that are there" if there == ["length"] else "")
+        )
+    if not counted and chosen.get("capacity") is not None:
+        said.append(f"no column {chosen['capacity']}")
+    elif not counted and options.lane_capacity is None:
+        said.append(
+            "no column capacity; say --columns capacity=…, or --lane-capacity N, of one lane, times a column `lanes`"
+            " or 1"
+        )
+    return "\n".join(said)
+
+
+def _check_cells(table: Table) -> None:
+    """TableError of all columns of links in which something wrong stands."""
+
+    def check(column: str) -> None:
+        if column in NODES:
+            table.names(column)
+        elif column == "directed":
+            table.truths(column)
+        elif column != "name":
+            found = table.numbers(column, may_lack=column in LINK_OPTIONAL[:3])
+            if column in ABOVE:
+                table.refuse(~(found > 0), column, f"a {ABOVE[column]} above 0 is needed", found)
+            table.refuse(found < 0, column, "a number of 0 or more is needed", found)
+
+    checks = [partial(check, column) for column in table.columns]
+    for place, one in enumerate(checks):
+        try:
+            one()
+        except WrongCell as error:
+            raise together(error, checks[place + 1 :]) from None
+
+
 class _Links(NamedTuple):
     """A table of links by the names of LINK and LINK_OPTIONAL, and what is to be said of it."""
 
@@ -434,29 +497,27 @@ class _Links(NamedTuple):
 def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) -> _Links:
     """With the times that the table has, or those that follow from length and speed. `ends`: it names tail and head."""
     timed = options.columns.get("free_flow_time", "free_flow_time") in source.columns
+    if options.speed is not None:
+        if timed or options.columns.get("speed", "speed") in source.columns:
+            options.refuse(f"{of} with a column {'free_flow_time' if timed else 'speed'}", "speed")
+        every = np.full(source.rows, options.speed)
+        source = replace(source, columns={**source.columns, options.columns.get("speed", "speed"): every})
     measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
     chosen = {role: name for role, name in options.columns.items() if role in (*LINK, *LINK_OPTIONAL, *LENGTH)}
-    if not timed and not measured and "free_flow_time" not in chosen:
-        raise TableError(
-            f"no column free_flow_time; columns are: {source.listed()}; say --columns free_flow_time=…, or"
-            " --columns length=…,speed=… with --units km,kph, from which it follows, in minutes"
-        )
+    counted = options.columns.get("capacity", "capacity") in source.columns
+    if lacking := _lacking(source, options, timed=timed or measured, counted=counted, ends=ends):
+        raise TableError(f"{lacking}\ncolumns are: {source.listed()}")
     if timed:
         options.refuse(f"{of} with a column free_flow_time", "units")
-    counted = options.columns.get("capacity", "capacity") in source.columns
-    if not counted and options.lane_capacity is None and "capacity" not in chosen:
-        raise TableError(
-            f"no column capacity; columns are: {source.listed()}; say --columns capacity=…, or --lane-capacity N, of"
-            " one lane, times a column `lanes` or 1"
-        )
     if counted:
         options.refuse(f"{of} with a column capacity", "lane_capacity")
     derived = [*(["free_flow_time"] if measured else []), *(["capacity"] if options.lane_capacity else [])]
     needed = [one for one in LINK[0 if ends else 2 :] if one not in derived]
     roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
     table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
+    _check_cells(table)
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
-    notes = []
+    notes = [] if options.speed is None else [f"the speed of every link is taken to be {options.speed:g}"]
     if options.lane_capacity is not None:
         table, says = _of_lanes(table, options.lane_capacity)
         notes.append(says)
@@ -465,8 +526,6 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     options.refuse("links of lengths and speeds, which make minutes", "time_unit")
     length, speed = _units(options.units, None)
     speeds, lengths = table.numbers("speed"), table.numbers("length")
-    table.refuse(~(speeds > 0), "speed", "a speed above 0 is needed", speeds)
-    table.refuse(lengths < 0, "length", "a length of 0 or more is needed", lengths)
     time = lengths * length / (speeds * speed) * 60
     warnings = _doubts(table, lengths * length, speeds * speed)
     table = replace(table, columns={**table.columns, "free_flow_time": time})
@@ -476,7 +535,6 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
 def _of_lanes(table: Table, capacity: float) -> tuple[Table, str]:
     """The capacity of each link by its lanes, which is an assumption and said to be one."""
     lanes = table.numbers("lanes") if "lanes" in table.columns else np.ones(table.rows)
-    table.refuse(~(lanes > 0), "lanes", "a number of lanes above 0 is needed", lanes)
     told = "its lanes" if "lanes" in table.columns else "one lane"
     says = f"the capacity of a link is taken to be {capacity:g} for each of {told}"
     return replace(table, columns={**table.columns, "capacity": lanes * capacity}), says

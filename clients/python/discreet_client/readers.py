@@ -23,7 +23,7 @@ import numpy as np
 from discreet_client import episodes, patients, trips
 from discreet_client.meters import in_zone, is_no_meter
 from discreet_client.reading import Reading, check_rules, counted
-from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of
+from discreet_client.tables import DATES, Table, TableError, WrongCell, first_line, table_of, together
 
 Checks = Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]]
 
@@ -148,19 +148,6 @@ READERS = {
 }
 
 
-def _with_others(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
-    """What stopped a reader, and below it, a line each, what is wrong in other columns: a person mends a file once."""
-    said = {str(first): None}
-    for check in checks:
-        try:
-            check()
-        except WrongCell as error:
-            said[str(error)] = None
-        except TableError:  # of a rule, which is looked at once the cells are right
-            continue
-    return TableError("\n".join(said))
-
-
 def needed(kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None) -> bool:
     """Whether a file is for a reader, and not for the service as it is."""
     if columns or "reader" in public or file.suffix.lower() == ".omx":
@@ -211,7 +198,7 @@ def read(kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str
         try:
             return READERS[kind].read(table, told, rules, names)
         except WrongCell as error:
-            raise _with_others(error, READERS[kind].checks(table, told, rules, names)) from None
+            raise together(error, READERS[kind].checks(table, told, rules, names)) from None
     check_rules(rules, ["columns"], kind)
     own = [name for name in table.columns if name not in names.values()]
     found = table.named(names, [*own, *names])

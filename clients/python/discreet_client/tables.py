@@ -13,8 +13,8 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,19 @@ class WrongCell(TableError):
     """What stands in a column, and not what is asked of all of them."""
 
 
+def together(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
+    """What stopped a reader, and below it, a line each, what is wrong in other columns: a person mends a file once."""
+    said = {str(first): None}
+    for check in checks:
+        try:
+            check()
+        except WrongCell as error:
+            said[str(error)] = None
+        except TableError:  # of a rule, which is looked at once the cells are right
+            continue
+    return TableError("\n".join(said))
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns of one length, by the names that they have in their source."""
@@ -67,6 +80,8 @@ class Table:
     """What dates with slashes mean: one of DATES, or None where nobody has said it."""
     encoding: str | None = None
     """What its file was said to be written in."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What its source calls a column that has the name of a reader here: refusals speak of the user's file."""
 
     @property
     def rows(self) -> int:
@@ -86,7 +101,9 @@ class Table:
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
         found = "" if values is None else f", not {_shown(values[first])}"
         more = f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})" if rows.size > 1 else ""
-        raise WrongCell(f"{self.unit} {self.places[first]}, column {column}: {says}{found}{more}")
+        own = self.called.get(column, column)
+        name = column if own == column else f"{own} ({column})"
+        raise WrongCell(f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}")
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
@@ -199,7 +216,9 @@ class Table:
                 f" or columns={{{role!r}: …}} in Python"
             )
         names = {role: columns.get(role, role) for role in known}
-        return replace(self, columns={role: self.columns[name] for role, name in names.items() if name in self.columns})
+        names = {role: name for role, name in names.items() if name in self.columns}
+        called = {role: self.called.get(name, name) for role, name in names.items()}
+        return replace(self, columns={role: self.columns[name] for role, name in names.items()}, called=called)
 
     def listed(self) -> str:
         """The names of the first columns, and how many more there are."""

@@ -69,6 +69,9 @@ def add(
         float | None,
         typer.Option(help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or 1"),
     ] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="CSV and GeoJSON with lengths and no speeds: that of all links")
+    ] = None,
     encoding: EncodingOption = None,
     time_unit: Annotated[
         str | None,
@@ -100,6 +103,7 @@ def add(
             time_unit=time_unit,
             encoding=encoding,
             lane_capacity=lane_capacity,
+            speed=speed,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None
@@ -107,7 +111,15 @@ def add(
     for warning in reading.warnings:
         typer.echo(f"warning: {printable(warning)}", err=True)
     with client_of(state, server, key) as client:
+        before = [one["id"] for one in client.networks.list() if one["name"] == reading.name]
         made: dict[str, Any] = dict(client.networks.add(reading.network, name=reading.name))
+    if made["name"] != reading.name:
+        notes.append(f"the same network is stored as {made['name']} already")
+    if others := [one for one in before if one != made["id"]]:
+        says = (
+            f"{others[0]} is called {reading.name} too, so jobs must name them by their ids: --name says another name"
+        )
+        typer.echo(f"warning: {printable(says)}", err=True)
     tell({**made, "notes": notes, "warnings": reading.warnings}, as_json, lambda: show_network(made, notes))
 
 

@@ -140,8 +140,14 @@ class RoadNetwork(PublicObject):
             says = f"your network has {self.nodes} nodes, the dataset {zones} zones: zones are the first of the nodes"
             found.append(FieldIssue("/nodes", says))
         found += self.own_issues()
-        return found or [
-            FieldIssue("/links", f"no path leads from zone {origin + 1} to zone {destination + 1}")
+        if found:
+            return found
+
+        def called(zone: int) -> str:
+            return f"zone {zone + 1}" if self.node_names is None else f"zone {zone + 1} ({self.node_names[zone]})"
+
+        return [
+            FieldIssue("/links", f"no path leads from {called(origin)} to {called(destination)}")
             for origin, destination in islice(unreachable_pairs(self.arrays(zones)), MAX_ISSUES)
         ]
 
