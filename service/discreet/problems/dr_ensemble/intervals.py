@@ -27,6 +27,9 @@ MOST_RELIED = 0.1
 under control and of the saving: with little noise they were covered .70 times there. Costs of these states: .57."""
 NOTHING = float(ndtri((1 + LEVEL) / 2))
 """Deviations of a row's noise up to which its sum may be noise alone, as far as an interval says anything: 1.645."""
+LOADS = ("default_power", "expected_power")
+"""Means over the powers of the states: never outside of these, so intervals are cut there. What is left out cannot be
+the truth, so as many intervals hold it."""
 MOST_STEPS = 40_000
 """Of all draws together whose policies are not the exact ones, which are made one by one."""
 
@@ -45,8 +48,9 @@ def uncertainty(
     it has much, and all draws believe it. So savings were covered .75 times, and loads left alone .61 times.
 
     policy: that of the answer; initial: float64[n], or None for that of the release. No intervals are given of an
-    answer that is mostly noise, of one too large to be drawn often enough, and of a policy that is itself made of
-    draws; none of costs, loads and savings that rely on rows of noise.
+    answer whose counts are mostly noise, of one too large to be drawn often enough, and of a policy that is itself
+    made of draws; none of costs, loads under control and savings that rely on rows of noise. Where the last two do,
+    the answer is called mostly noise too: they are what was asked.
     """
     rows = estimate.noise_dominates()
     start = control.start(estimate.visits) if initial is None else initial
@@ -63,7 +67,8 @@ def uncertainty(
             "cost_to_go": first.tolist(),
             **dict.fromkeys(("expected_power", "saving"), relied),
         },
-        mostly_noise=estimate.mostly_noise,
+        # What a person reads first are the saving and the load: where both are noise, the answer is.
+        mostly_noise=estimate.mostly_noise or relied,
     )
     draws = draws_of(control)
     drawn = estimate.draw(draws) if draws >= LEAST_DRAWS else None
@@ -84,7 +89,8 @@ def uncertainty(
     for name, values in found.items():
         if said["noise_dominates"].get(name) is not True:
             exact = np.asarray(answer[name])
-            said["values"][name] = _interval(values, exact, stretch, moved.get(name, []))
+            ends = np.array([control.power.min(), control.power.max()]) if name in LOADS else None
+            said["values"][name] = _interval(values, exact, stretch, moved.get(name, []), ends)
     cost = said["values"]["cost_to_go"]
     for state in np.flatnonzero(first).tolist():
         cost["lower"][state] = cost["upper"][state] = None
@@ -109,13 +115,20 @@ def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
     return unsure
 
 
-def _interval(draws: Floats, answer: Floats, stretch: float, moved: Sequence[Floats]) -> Interval:
+def _interval(
+    draws: Floats, answer: Floats, stretch: float, moved: Sequence[Floats], ends: Floats | None = None
+) -> Interval:
     """Stretched about the median of the draws, within what any of them says and the answer; then by as much longer on
-    either side as the answer may have been `moved` at most, for one reason and another: each has an axis in front."""
+    either side as the answer may have been `moved` at most, for one reason and another: each has an axis in front.
+
+    ends: the least and the most that is possible at all, which the interval is cut to."""
     tail = (1 - LEVEL) / 2
     least, lower, middle, upper, most = np.quantile(draws, (0, tail, 0.5, 1 - tail, 1), axis=0)
     lower = np.minimum(np.maximum(middle - stretch * (middle - lower), least), answer)
     upper = np.maximum(np.minimum(middle + stretch * (upper - middle), most), answer)
     for away in moved:
         lower, upper = lower + np.minimum(away.min(axis=0), 0.0), upper + np.maximum(away.max(axis=0), 0.0)
+    if ends is not None:  # also the answer, which may be beyond them by a rounding
+        lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
+        lower, upper = np.minimum(lower, answer), np.maximum(upper, answer)
     return Interval(lower=lower.tolist(), upper=upper.tolist())
