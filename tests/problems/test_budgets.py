@@ -275,6 +275,18 @@ def test_a_kind_that_tells_of_nothing_says_so() -> None:
         budgeted(silent, public, asked(within=5))
 
 
+@pytest.mark.parametrize(
+    ("kind", "figure"), [("off_policy_evaluation", "trajectories"), ("dr_ensemble", "participants")]
+)
+def test_what_is_not_public_and_would_tell_is_named(kind: str, figure: str) -> None:
+    problem, dataset, _ = read_example(KINDS[kind])
+    assert dataset is not None
+    public = dataset.public.model_copy(update={figure: None})
+    with pytest.raises(InvalidInput, match=f"does not publish how many .*{figure}.* Ask for an epsilon") as refused:
+        budgeted(problem, public, asked(within=0.1))
+    assert refused.value.issues[0].pointer == "/privacy/accuracy"
+
+
 def test_an_accuracy_is_written_and_kept_in_figures() -> None:
     assert Accuracy(within="2.5 %").part == 0.025
     assert Accuracy(within=2.5).part is None

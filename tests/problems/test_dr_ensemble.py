@@ -381,6 +381,19 @@ def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> N
         assert np.mean(each) >= 0.8, name
 
 
+def test_an_example_for_meters_spans_their_day() -> None:
+    """A price for each quarter of an hour, of the part of a kWh that it is."""
+    meters = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 900}
+    read_every = DrEnsemblePublic(unit="participant", states=2, edges=[0, 1, 2], steps=192, meters=meters)
+    price = DrEnsemble.example_for(read_every)["problem"]["price"]
+    assert len(price) == 96
+    assert set(price) == {0.025, 0.15}
+    blocks = DrEnsemblePublic(unit="participant", states=2, steps=96, day={"steps": 48, "blocks": [0, 20]})
+    assert len(DrEnsemble.example_for(blocks)["problem"]["price"]) == 48
+    few = DrEnsemblePublic(unit="participant", states=2, steps=10)
+    assert len(DrEnsemble.example_for(few)["problem"]["price"]) == 10
+
+
 def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     told = finished(1.0, 3, initial=[0.3, 0.3, 0.4, 0])
     monkeypatch.setattr(NoisyCounts, "draw", None)

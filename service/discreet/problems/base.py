@@ -229,6 +229,11 @@ class Problem(Frozen):
         `within` falls as epsilon grows; a kind without any names none."""
         return ()
 
+    @classmethod
+    def untold(cls, public: Any) -> str:
+        """Where nothing is expected of a release: what public figure is not there, in a clause, and what would help."""
+        return ""
+
     @abstractmethod
     def release(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
         """Run the plan's mechanisms on the data. Total: never raises on content that registration accepted."""

@@ -83,10 +83,9 @@ def _attempt(
         return None
     known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
-        raise InvalidInput(
-            f"{problem.kind} cannot tell from public figures how near its answers will be: ask for an epsilon",
-            pointer=POINTER,
-        )
+        why = problem.untold(public) or "ask for an epsilon"
+        says = f"{problem.kind} cannot tell from public figures how near its answers will be: {why}"
+        raise InvalidInput(says, pointer=POINTER)
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:
         names = ", ".join(one.quantity for one in known)

@@ -11,6 +11,9 @@ from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleD
 from discreet.problems.numbers import Budget, Privacy
 
 HOURS = 24
+MOST_STEPS = 288
+"""Of a day that an example spans: five minutes each."""
+SECONDS_A_DAY = 86_400
 MOST_CELLS = 1_000_000
 """Of the policy of an example: steps times transitions."""
 DAY = {"steps": 3, "blocks": [0, 2]}
@@ -43,12 +46,14 @@ def example() -> dict[str, Any]:
 
 def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]:
     """Power by the public edges, else by the state's number; dear at midday; a prior where draws of rows need one."""
-    horizon = max(2, min(public.steps or HOURS, HOURS, 1 + MOST_CELLS // int(public.mask().sum())))
+    day = _steps_a_day(public)
+    horizon = max(2, min(public.steps or day, day, 1 + MOST_CELLS // int(public.mask().sum())))
     dear = range(horizon // 3, horizon - horizon // 3)
+    cheap, high = (float(f"{price * HOURS / day:.3g}") for price in (0.1, 0.6))  # a kWh, of the part that a step is
     problem = {
         "kind": "dr_ensemble",
         **({} if public.edges else {"power": [float(state) for state in range(public.states)]}),
-        "price": [0.6 if step in dear else 0.1 for step in range(horizon)],
+        "price": [high if step in dear else cheap for step in range(horizon)],
         "discomfort_weight": 1.0,
         "initial": "released",
     }
@@ -62,6 +67,17 @@ def example_for(kind: type[Problem], public: DrEnsemblePublic) -> dict[str, Any]
             kind.model_validate({**asked, "dataset": "example"}).plan(public, budget)
             return {"problem": asked, "privacy": privacy}
     return {"problem": problem, "privacy": privacy}
+
+
+def _steps_a_day(public: DrEnsemblePublic) -> int:
+    """By its blocks or by how often meters are read, as far as that goes up in a day; else hours."""
+    if public.day is not None:
+        steps = public.day.steps
+    elif public.meters is not None and SECONDS_A_DAY % public.meters.interval_seconds == 0:
+        steps = SECONDS_A_DAY // public.meters.interval_seconds
+    else:
+        return HOURS
+    return steps if 2 <= steps <= MOST_STEPS else HOURS
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:

@@ -234,6 +234,12 @@ class DrEnsemble(ProblemOnData):
         counts = {"participants": np.array(estimate.participants)} if estimate.participants else {}
         return known | counts
 
+    @classmethod
+    def untold(cls, public: DrEnsemblePublic) -> str:
+        if public.participants is not None or public.unit != "participant":
+            return ""
+        return "the dataset does not publish how many `participants` it has. Ask for an epsilon, or around a release"
+
     def expected(
         self, public: DrEnsemblePublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:

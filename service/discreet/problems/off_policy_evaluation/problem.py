@@ -306,6 +306,15 @@ class OffPolicyEvaluation(ProblemOnData):
     def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
         return self._planned(public, plan).profile(plan.events[0], released)
 
+    @classmethod
+    def untold(cls, public: OffPolicyPublic) -> str:
+        if public.trajectories is not None:
+            return ""
+        return (
+            "the dataset does not publish how many trajectories it has (`trajectories`). Ask for an epsilon: the plan "
+            "says how many it takes for a value that is near"
+        )
+
     def expected(
         self, public: OffPolicyPublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
