@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -352,6 +353,12 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
         ({"participants": ["time"]}, {}, "no column time of another meter"),
         ({"participants": "columns"}, {"kw": "Home 1"}, "only that of the time can be called otherwise"),
         ({"participants": "columns"}, {"time": "when"}, "no column when"),
+        ({"participants": "columns", "except": "outside"}, {}, "reader.except is a list"),
+        ({"participants": "columns", "except": ["Outside"]}, {}, "reader.except: no column Outside beside the time"),
+        ({"participants": "columns", "except": ["time"]}, {}, "reader.except: no column time beside the time"),
+        ({"participants": "columns", "except": ["Home 1", "Home 2", "outside"]}, {}, "leaves no column"),
+        ({"participants": ["Home 1"], "except": ["outside"]}, {}, 'reader.except goes with "participants": "columns"'),
+        ({"except": ["outside"]}, {}, 'reader.except goes with "participants": "columns"'),
     ],
 )
 def test_what_is_wrong_with_columns_of_meters(tmp_path: Path, rules: Any, columns: Any, says: str) -> None:
@@ -359,6 +366,83 @@ def test_what_is_wrong_with_columns_of_meters(tmp_path: Path, rules: Any, column
     path.write_text(WIDE)
     with pytest.raises(TableError, match=re.escape(says)):
         readers.read("dr_ensemble", path, {"reader": rules}, columns)
+
+
+def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "feeder.csv"
+    path.write_text(WIDE.replace("outside", "Aussentemperatur").replace("Home 2", "Summe"))
+    told = {"time_zone": "Europe/Berlin", "participants": "columns"}
+    with pytest.raises(TableError) as refused:
+        readers.read("dr_ensemble", path, {"reader": told})
+    assert str(refused.value).startswith("Summe, Aussentemperatur are called like a total, the weather or a price")
+    assert '"except": ["Summe", "Aussentemperatur"] beside' in str(refused.value)
+    left = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Summe", "Aussentemperatur"]}})
+    assert left.columns["kw"].tolist() == [1.5, 0.25]
+    assert readers.read("dr_ensemble", path, {"reader": {**told, "participants": ["Home 1"]}}).columns["kw"].size == 2
+    every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
+    assert every.notes[0] == (
+        "Summe is taken as a meter, and is called like a total, the weather or a price: reader.except does not name"
+        " them"
+    )
+
+
+RULE: dict[str, Any] = {
+    "unit": "participant",
+    "states": 2,
+    "edges": [0, 1, 4],
+    "steps": 3,
+    "meters": {"start": "2026-11-21T15:00:00+01:00", "interval_seconds": 900},
+    "reader": {"time_zone": "Europe/Berlin", "participants": ["Home 1", "Home 2"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, "line 2, meter Home 1: this participant has no reading in the period from 2026-11-21T14:30:00"),
+        ({"outside": "refuse"}, "line 3, meter Home 2: outside the public edges 0 to 4 kW"),
+        ({"start": "2026-11-21T15:05:00+01:00"}, "line 2, meter Home 1: before public.meters.start"),
+    ],
+)
+def test_what_the_public_rule_refuses_names_the_line_and_the_meter(tmp_path: Path, change: Any, says: str) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(WIDE.replace("1,5;;", "1,5;2;"))
+    public = {**RULE, "meters": {**RULE["meters"], **change}}
+    with pytest.raises(TableError, match=f"^{re.escape(says)}"):
+        readers.read("dr_ensemble", path, public)
+    # A public part that is wrong itself is for the service, which says what is wrong with it.
+    assert readers.read("dr_ensemble", path, {**public, "edges": [1, 0, 4]}).columns["kw"].size == 5
+
+
+def test_the_hour_that_is_shown_twice_is_told_by_cells_that_are_empty_too(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    shown = [f"25.10.2026 02:{minute}" for minute in ("00", "30")] * 2
+    kw = ["1", "", "2", "3"]
+    rows = "".join(f"{time};{one};5\n" for time, one in zip(shown, kw, strict=True))
+    path.write_text(f"time;Home 1;Home 2\n{rows}Summe;;\n")
+    told = {"time_zone": "Europe/Berlin", "participants": ["Home 1"]}
+    with pytest.raises(TableError, match="does not tell which"):
+        readers.read("dr_ensemble", path, {"reader": told})  # below the table stands no time
+    path.write_text(f"time;Home 1;Home 2\n{rows}29.03.2026 02:30;;\n")  # a time that there was not, and no reading
+    found = readers.read("dr_ensemble", path, {"reader": told})
+    assert found.columns["time"].tolist() == [
+        *("2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00")
+    ]
+    assert found.columns["kw"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_how_far_middles_of_bins_are_off_is_said_to_the_owner_alone() -> None:
+    start, minutes = datetime(2026, 11, 21, 14, tzinfo=UTC), range(0, 45, 15)
+    times = [(start + timedelta(minutes=minute)).isoformat() for minute in minutes] * 2
+    table = {"participant": ["a"] * 3 + ["b"] * 3, "time": times, "kw": [0.1, 1.2, 1.3, 0.2, 1.1, 1.4]}
+    public = {name: value for name, value in RULE.items() if name != "reader"}
+    reading = readers.read("dr_ensemble", table, public)
+    (note,) = reading.notes
+    assert "the power of this file 108 % more than it is" in note
+    assert "from 1 to 4 kW, where its mean is 1.25 and the middle 2.5" in note
+    assert reading.public == public
+    near = readers.read("dr_ensemble", {**table, "kw": [0.5, 2.5, 2.5, 0.5, 2.4, 2.6]}, public)
+    assert near.notes == []
 
 
 def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Browser, Page
 
 from discreet_client import readers
+from discreet_client.tables import TableError
 from tests.conftest import Installation
 from tests.dashboard.chromium import Watched, problems_of, tab
 
@@ -238,5 +240,9 @@ def test_a_column_for_each_meter(service: Installation, browser: Browser, axe: s
     reading = readers.read("dr_ensemble", file, {**carried, "reader": reader}, {"time": "Zeit"})
     assert of_client(service, key, "dr_ensemble", reading, dataset) == dataset
     everything = {**carried, "reader": {"time_zone": "Europe/Berlin", "participants": "columns"}}
-    (advice, _) = readers.read("dr_ensemble", file, everything, {"time": "Zeit"}).notes
-    assert advice.startswith("Summe kW, Außentemperatur are taken as meters")
+    # Without a page that proposes them columns which are called so are refused, until somebody has decided.
+    with pytest.raises(TableError, match=r"^Summe kW, Außentemperatur are called like a total"):
+        readers.read("dr_ensemble", file, everything, {"time": "Zeit"})
+    everything["reader"]["except"] = ["Summe kW", "Außentemperatur"]
+    decided = readers.read("dr_ensemble", file, everything, {"time": "Zeit"})
+    assert of_client(service, key, "dr_ensemble", decided, dataset) == dataset

@@ -368,6 +368,16 @@ def test_clocks_that_are_put_back_and_forth() -> None:
     assert [time.hour for time in in_zone(["2026-03-29T03:00:00"], "Europe/Berlin")] == [3]
 
 
+def test_the_hour_that_is_shown_twice_may_lack_a_time_once() -> None:
+    shown = [f"2026-10-25T02:{minute}" for minute in ("00", "15", "30", "45")]
+    for without, folds in ((2, [0, 0, 0, 1, 1, 1, 1]), (6, [0, 0, 0, 0, 1, 1, 1])):
+        times = [one for row, one in enumerate([*shown, *shown]) if row != without]
+        assert [moment.fold for moment in in_zone(times, "Europe/Berlin")] == folds
+    for unclear in (shown, shown[::-1], [shown[0], shown[1], shown[1]], [shown[1], shown[0]]):
+        with pytest.raises(ValueError, match=r"row 0: .*twice"):
+            in_zone(unclear, "Europe/Berlin")
+
+
 def test_the_client_names_the_first_wrong_row() -> None:
     part = public().model_dump(mode="json")
     for times, kw, says in (
@@ -390,6 +400,7 @@ def test_the_client_names_the_first_wrong_row() -> None:
         ("2025-01-13T00:00:00+01:00", "Z", "2025-01-13T00:00:00+01:00"),
         ("13.01.2025 00:00", None, "the time zone is missing"),
         ("01/02/2025 00:00", "Z", "a time such as"),
+        ("13.1.2025, midnight", None, "with utc_offset beside it"),
         ("13.13.2025 00:00", "Z", "a time such as"),
     ],
 )

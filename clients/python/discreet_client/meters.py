@@ -39,6 +39,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 """Microseconds since 1970, as all times here."""
 NEVER = np.iinfo(np.int64).max
+NO_ZONE_OF_START = (
+    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give utc_offset beside it, as in"
+    ' "utc_offset": "+01:00"'
+)
 NO_ZONE = (
     "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the public"
     " meters.utc_offset that all such times have"
@@ -88,9 +92,12 @@ class MeterRule:
         start = meters["start"]
         offset = meters.get("utc_offset")
         start = start_of(start, offset)
+        begun = start if isinstance(start, datetime) else datetime.fromisoformat(start)
+        if begun.tzinfo is None:
+            raise ValueError(f"public.meters.start: {NO_ZONE_OF_START}")
         return cls(
             edges=np.array(public["edges"], dtype=np.float64),
-            start=microseconds(start if isinstance(start, datetime) else datetime.fromisoformat(start)),
+            start=microseconds(begun),
             interval=meters["interval_seconds"] * SECOND,
             steps=public.get("steps"),
             gaps=meters.get("gaps", "refuse"),
@@ -278,9 +285,9 @@ def times_of(time: Any, offset: int | None = None) -> Ints:
 def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
     """Local times of a place, such as Europe/Berlin, with their offset.
 
-    Clocks that are put back show an hour twice: where such times come in pairs and in order, as a meter writes them,
-    the first is summer time. Raises ValueError for a time that clocks skip, and for one of the hour that is shown twice
-    which does not follow from the order.
+    Clocks that are put back show an hour twice: where such times are in order and begin again once, as a meter writes
+    them, those before are of summer time, also where the hour lacks a time once. Raises ValueError for a time that
+    clocks skip, and for one of the hour that is shown twice which does not follow from the order.
     """
     place, found = ZoneInfo(zone), list[datetime]()
     local = [one if isinstance(one, datetime) else datetime.fromisoformat(one) for one in times]
@@ -293,7 +300,10 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
         if shown_twice:
             backwards = [n for n in range(1, len(part)) if local[part[n]] <= local[part[n - 1]]]
             half = backwards[0] if len(backwards) == 1 else 0
-            if not half or [local[row] for row in part[:half]] != [local[row] for row in part[half:]]:
+            first, second = ([local[row] for row in rows] for rows in (part[:half], part[half:]))
+            # A time that stands twice in a row may be one reading written twice, so it tells nothing of the hours.
+            begins_again = half and local[part[half]] < local[part[half - 1]]
+            if first != second and not (begins_again and (set(first) <= set(second) or set(second) <= set(first))):
                 says = "clocks show this time twice on that day, and the order of rows does not tell which it is"
                 raise ValueError(f"row {part[0]}: {local[part[0]].isoformat()}: {says}; write the offset")
             folds[half:] = [1] * (len(part) - half)
@@ -301,10 +311,22 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
     return found
 
 
-def _twice(moment: datetime, place: ZoneInfo, row: int) -> bool:
+def is_shown_twice(moment: datetime, place: ZoneInfo) -> bool:
+    """Whether clocks of the place show this local time twice."""
+    early, late = _offsets(moment, place)
+    return early > late
+
+
+def _offsets(moment: datetime, place: ZoneInfo) -> tuple[timedelta, timedelta]:
+    """Of the first and the second time that clocks show this; the second is more where they skip it."""
     early, late = (moment.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
     assert early is not None
     assert late is not None
+    return early, late
+
+
+def _twice(moment: datetime, place: ZoneInfo, row: int) -> bool:
+    early, late = _offsets(moment, place)
     if early < late:
         raise ValueError(f"row {row}: {moment.isoformat()} is a time that clocks in {place.key} skip")
     return early > late

@@ -30,7 +30,17 @@ from discreet.errors import InvalidInput
 from discreet.problems.columns import Issues, check_names, owner_column, real_column
 from discreet.problems.contents import Packed
 from discreet.problems.numbers import Frozen, Real
-from discreet_client.meters import EPOCH, LAST_TIME, NO_ZONE, SECOND, MeterRule, States, microseconds, start_of
+from discreet_client.meters import (
+    EPOCH,
+    LAST_TIME,
+    NO_ZONE,
+    NO_ZONE_OF_START,
+    SECOND,
+    MeterRule,
+    States,
+    microseconds,
+    start_of,
+)
 
 Ints = NDArray[np.int64]
 
@@ -38,7 +48,7 @@ MOST_CARRIED = 100_000
 YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
-NO_ZONE_OF_START = "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or give utc_offset"
+START = f"{TIME}; with utc_offset beside it also 2026-11-21 15:00 or 21.11.2026 15:00"
 UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
 """Of Arrow's timestamps: how many a second has."""
 
@@ -52,11 +62,11 @@ def _text(value: Any) -> Any:
 
 def _zoned(value: Any) -> Any:
     """A start stands in a zone, its own or that of `utc_offset`, which `start_of` has put behind it."""
-    text = _text(value)
     try:
+        text = _text(value)
         local = isinstance(text, str) and datetime.fromisoformat(text).tzinfo is None
-    except ValueError:
-        return text
+    except ValueError:  # pydantic's own error is one too
+        raise PydanticCustomError("datetime_type", "{says}", {"says": START}) from None
     if local:
         raise PydanticCustomError("datetime_type", "{says}", {"says": NO_ZONE_OF_START})
     return text
