@@ -78,6 +78,27 @@ def test_a_job_begins_with_the_newest_data_and_a_file_that_is_read_again(
     assert not (tmp_path / "job.yaml").exists()
 
 
+def test_of_several_datasets_none_is_taken_by_enter_alone(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its made-up prices are as many as its meters have steps in a day, and said to be an example."""
+    monkeypatch.chdir(tmp_path)
+    here = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_of("has two fleets"), "COLUMNS": "80"}
+    public = {"unit": "participant", "states": 2, "participants": 2, "steps": 96, "edges": [0, 1, 2]}
+    meters = {"start": "2026-01-15T00:00:00Z", "interval_seconds": 900}
+    fleet = {"kind": "dr_ensemble", "public": {**public, "meters": meters}, "cap": {"epsilon": 1, "delta": 0}}
+    with api_only.client(here["DISCREET_KEY"]) as client:
+        for name, state in (("first", 0), ("second", 1)):
+            client.register({**fleet, "name": name, "content": {"trajectories": [[state] * 96, [0, 1] * 48]}})
+        offered = [one["name"] for one in client.datasets()]
+    place = str(offered.index("first") + 1)
+    said = answered("", "", place, "evening", "", "", "job.toml", **here)
+    assert said.count("Number:") == 2  # without a number in brackets: Enter asks again
+    assert "put your own in its place before you submit: price" in said
+    assert len(read_body(tmp_path / "job.toml")["problem"]["price"]) == 96
+    assert "# AN EXAMPLE, made up: put your own in its place.\nprice = [" in (tmp_path / "job.toml").read_text()
+
+
 def test_a_job_of_a_dataset_that_is_called_by_its_name(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.charts import charts_module, result_charts
+from discreet.problems.charts import charts_module, draw_result, result_charts
 from discreet.problems.dr_ensemble.advice import expectations
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
 from discreet.problems.dr_ensemble.problem import DrEnsemble
@@ -227,7 +228,7 @@ def test_what_does_not_go_with_a_day_is_refused() -> None:
         asked(public={**PUBLIC, "day": None}, first_step=3)
 
 
-def test_pictures_have_the_hours() -> None:
+def test_pictures_have_the_hours(tmp_path: Path) -> None:
     problem, _, plan, _ = asked(4)
     result = finished(4, first_step=15)
     body = problem.model_dump(mode="json") | {"first_step": 15}
@@ -243,6 +244,8 @@ def test_pictures_have_the_hours() -> None:
     assert [frame["name"] for frame in charts["transitions"].figure["frames"]] == hours
     assert charts["load"].figure["layout"]["xaxis"]["ticktext"][:3] == ["15:00", "17:00", "19:00"]
     assert "time of day" not in charts["load"].caption
+    draw_result(body, result, tmp_path / "load.svg")
+    assert "<!-- 17:00 -->" in (tmp_path / "load.svg").read_text()
     names = charts_module("dr_ensemble").row_names(body, result, "block_transitions")
     assert len(names) == 3 * STATES
     assert names[STATES] == "07:00 to 18:00, state 0 (0\u20130.5 kW)"

@@ -381,6 +381,23 @@ def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> N
         assert np.mean(each) >= 0.8, name
 
 
+def test_a_plan_says_what_the_price_is_by_the_kwh_and_how_far_middles_of_bins_may_be() -> None:
+    meters = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 900}
+    part = {"unit": "participant", "participants": 300, "states": 3, "edges": [0, 1, 2, 9], "steps": 96}
+    priced: dict[str, Any] = {"power": None, "price": [0.075, 0.15], "initial": [1, 0, 0]}
+    advice = planned(1, part={**part, "meters": meters}, **priced).advice
+    says = "`price` is taken per kW and step of 15 minutes: the highest, 0.15, is 0.6 a kWh; saving and costs are in"
+    assert any(one.startswith(says) for one in advice)
+    assert any("so a load may be up to 3.5 kW off at any epsilon" in one for one in advice)
+    hourly = planned(1, part={**part, "meters": {**meters, "interval_seconds": 3600}}, **priced).advice
+    assert any("per kW and step of an hour, which is a kWh: the highest is 0.15 a kWh" in one for one in hourly)
+    for quiet in (
+        planned(1, part=part, **{**priced, "power": [0.5, 1.5, 5]}).advice,
+        planned(1, part={**part, "states": 20, "edges": list(range(21))}, **{**priced, "initial": "released"}).advice,
+    ):
+        assert not any("`price` is" in one or "middle of its bin" in one for one in quiet)
+
+
 def test_an_example_for_meters_spans_their_day() -> None:
     """A price for each quarter of an hour, of the part of a kWh that it is."""
     meters = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 900}
@@ -532,6 +549,7 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
     assert (np.diff(widths, axis=0) < 0).all()
     assert all("mostly noise" in says for says in planned(0.02).advice[:4])
     assert planned(0.01).advice[5].endswith("that is every state")
+    assert "`discreet rehearse` tries this job on made-up loads first" in planned(1).advice[5]
     assert planned(1).advice[5].startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
     assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
 

@@ -1484,7 +1484,7 @@ export interface components {
             dataset?: string | null;
             /**
              * Discomfort Weight
-             * @description gamma, in the money of `price` or `utility`: the larger, the less loads are moved
+             * @description What it costs to move loads against their habits, in the money of `price` or `utility`: the larger, the less they are moved
              */
             discomfort_weight: number;
             /**
@@ -1722,7 +1722,7 @@ export interface components {
              */
             cost_of_privacy?: number[][];
             /**
-             * Cost To Go
+             * Expected cost by first state
              * @description Expected cost from each state at step 0, discomfort included
              */
             cost_to_go?: number[];
@@ -3909,6 +3909,11 @@ export interface components {
              * @description State s is edges[s] <= kW < edges[s + 1]
              */
             edges?: number[];
+            /**
+             * Participants
+             * @description How many loads there are, where that is public: all take so many times one
+             */
+            participants?: number;
             /**
              * Power
              * @description Of each state: as asked, or the middle of its bin

@@ -34,6 +34,8 @@ PRIVACY = (
     "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects more, and answers less exactly."
 )
 EXAMPLE = "a small example that comes with it"
+MADE_UP = "AN EXAMPLE, made up: put your own in its place."
+"""Above each field that is."""
 FIRST = ("kind", "dataset")
 WITHOUT = ("release",)
 """Asking again has a command of its own."""
@@ -79,6 +81,8 @@ def init(
     plain = json.dumps(body, indent=2, ensure_ascii=False) if path.suffix.lower() == ".json" else None
     path.write_text(plain or "\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
+    if made_up := [field for field in kind.made_up_fields if field in problem]:
+        print(f"\nMade up as an example, so put your own in its place before you submit: {', '.join(made_up)}.")
     print(f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}")
 
 
@@ -102,6 +106,8 @@ def lines(kind: type[Problem], body: Mapping[str, Any]) -> Iterator[str]:
     for field in (*FIRST, *others):
         if field in problem and field not in tables:
             yield from _comment(_meaning(field, schema[field]))
+            if field in kind.made_up_fields:
+                yield from _comment(MADE_UP)
             yield f"{field} = {value(problem[field])}"
     yield ""
     yield from _comment("What may be said beside, with its default:")
@@ -154,9 +160,9 @@ def _meaning(field: str, schema: Mapping[str, Any]) -> str:
     return f"{field.replace('_', ' ')}: " + ". ".join(one for one in said if one) if any(said) else ""
 
 
-def _chosen(question: str, choices: Mapping[str, str], default: str | None = None) -> str:
-    """The name of one of the choices, by its number; `default` or the first where none is given."""
-    first = 1 if default is None else list(choices).index(default) + 1
+def _chosen(question: str, choices: Mapping[str, str], default: str | None = None, *, asked: bool = False) -> str:
+    """The name of one of the choices, by its number; `default` or the first where none is given, but for `asked`."""
+    first = None if asked else 1 if default is None else list(choices).index(default) + 1
     print(question)
     for number, text in enumerate(choices.values(), 1):
         print(textwrap.fill(text, 78, initial_indent=f"  {number}. ", subsequent_indent="     "))
@@ -184,7 +190,9 @@ def _body(
     from discreet.problems import DATASETS  # noqa: PLC0415
 
     offered = {one["id"]: printable(f"{one['name']} ({one['id']})") for one in datasets}
-    found = _chosen("Of which data?", {**offered, "": EXAMPLE}) if name in DATASETS else ""
+    # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices are of one dataset.
+    several = len(offered) > 1
+    found = _chosen("Of which data?", {**offered, "": EXAMPLE}, asked=several) if name in DATASETS else ""
     if not found:
         return {**kind.example()}
     dataset = next(one for one in datasets if one["id"] == found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -40,11 +40,12 @@ def draw_curves(
     shade: tuple[float, float] | None = None,
     shaded: str = "",
     scale: Literal["linear", "log", "loglog"] = "linear",
+    ticks: Mapping[float, str] | None = None,
 ) -> None:
     """Draw curves as a picture file: .png, .svg or .pdf. `x`, `y`: what the axes show, with units.
 
-    `shade`: a stretch of the x axis, named by `shaded`. Raises InvalidInput for curves whose lengths differ, values
-    that are not finite, and other formats.
+    `shade`: a stretch of the x axis, named by `shaded`. `ticks`: places of it that are called otherwise. Raises
+    InvalidInput for curves whose lengths differ, values that are not finite, and other formats.
     """
     kind = picture_format(path)
     figure = Figure(figsize=INCHES, dpi=DOTS_PER_INCH, facecolor="white", layout="constrained")
@@ -63,6 +64,8 @@ def draw_curves(
         axes.set_yscale("log")
     if scale == "loglog":
         axes.set_xscale("log")
+    if ticks:
+        axes.set_xticks(list(ticks), list(ticks.values()))
     axes.set_xlabel(x, color=INK)
     axes.set_ylabel(y, color=INK)
     axes.grid(color=QUIET, alpha=0.25, linewidth=0.6)

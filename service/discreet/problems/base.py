@@ -73,6 +73,8 @@ class Problem(Frozen):
     """How data of its datasets are made up for rehearsals; None: they are not."""
     made_up: ClassVar[str] = ""
     """For people: what in `example_for` stands for what only they know; a whole sentence, or nothing."""
+    made_up_fields: ClassVar[tuple[str, ...]] = ()
+    """Of `example_for`, the fields that `made_up` is of."""
     shape: ClassVar[tuple[str, ...]] = ()
     """The public figures of a dataset that a profile is of: it serves datasets that have the same."""
     model: ClassVar[str] = ""

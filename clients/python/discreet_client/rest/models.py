@@ -284,8 +284,8 @@ class DrEnsemble(TypedDict):
     """Id of a dataset of this kind; or else `release`"""
     discomfort_weight: float
     """
-    gamma, in the money of `price` or `utility`: the larger, the less loads are moved; > 0, <=
-    1e+12
+    What it costs to move loads against their habits, in the money of `price` or `utility`: the
+    larger, the less they are moved; > 0, <= 1e+12
     """
     first_step: NotRequired[int]
     """
@@ -1144,6 +1144,8 @@ class States(TypedDict):
     """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
     """State s is edges[s] <= kW < edges[s + 1]"""
+    participants: NotRequired[int]
+    """How many loads there are, where that is public: all take so many times one"""
     power: list[float]
     """Of each state: as asked, or the middle of its bin; unit: the unit of power of the states"""
     step_seconds: NotRequired[int]

@@ -20,7 +20,8 @@ from discreet.problems.contents import Profile
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.dataset import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.estimates import LARGEST_SHARE, balance, floored
-from discreet.problems.dr_ensemble.intervals import STRETCH
+from discreet.problems.dr_ensemble.intervals import MOST_RELIED, STRETCH
+from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, POWER
 from discreet.problems.plans import Plan
 from discreet_client.intervals import percent, plain
@@ -67,6 +68,8 @@ TOOK = {
 USUAL_STEPS = 100
 """Of a record, where the number of steps is not public."""
 NEARLY = 1.25
+WIDE = 0.05
+"""Half of a bin's width, of the largest power, from which on its middle is said to be far off."""
 NO_TIME = 1e-100
 """Participants in a row that the model never visits: a square of their part of the noise is still a number."""
 CLIPS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
@@ -129,7 +132,7 @@ def expectations(
     if public.day is not None:  # each block has the model's matrix, or its own of the release
         model = np.broadcast_to(model, (public.blocks, states, states))
         visits = np.broadcast_to(visits, (public.blocks, states))
-    stretch, share = 1.0, 0.0
+    stretch, share, total, deviation = 1.0, 0.0, 0.0, 0.0
     if counts:
         deviation, total = event.deviation() / plan.parameters["grid"], float(people)
         total *= plan.parameters.get("kept", 1.0)
@@ -145,6 +148,7 @@ def expectations(
             drawn[:, row, mask[row]] = rng.dirichlet(alpha, draws)
     start = control.start(visits) if initial is None else initial
     answer, found_of = control.answers(model[None], start), control.answers(drawn, start)
+    lost = counts and _relies_on_noise(public, control, model, start, visits * total, deviation)
     wide = stretch * float(ndtri((1 + confidence) / 2))
     sure = f"with {percent(confidence)}"
     for name, unit, what in zip(
@@ -165,11 +169,23 @@ def expectations(
         size = float(np.abs(model[..., mask] if name == public.matrix else exact).mean())
         near = f"± {plain(within)} {sure} (it is some {plain(size)}, {unit})"
         says = f"{what} within about {near}"
-        if share > LARGEST_SHARE or within > 2 * size:
+        if share > LARGEST_SHARE or within > 2 * size or (lost and name in ("saving", "expected_power")):
             says = f"{what} is expected to be mostly noise: about {near}"
             within = math.inf
         margin = MARGIN.get(name, 1.0) if around is None else 1.0
         yield Expected(name, within, unit, says, size, margin=margin, took=TOOK[around is not None].get(name))
+
+
+def _relies_on_noise(
+    public: DrEnsemblePublic, control: Control, model: Floats, start: Floats, sums: Floats, deviation: float
+) -> bool:
+    """Whether by the model too many loads begin in states whose rows are noise, or pass their time there; as of a
+    result (`intervals`). sums: of the rows of each block, in participants, were all moves in it."""
+    width = public.widths()
+    found = (public.shares[:, None] * sums.reshape(public.blocks, -1)).ravel()
+    noise = (width > 1) & (deviation * np.sqrt(width) >= found)
+    begun = float(start[control.first_rows(noise)].sum())
+    return max(begun, float(control.time(model, start)[noise].sum())) > MOST_RELIED
 
 
 def _noisy(public: DrEnsemblePublic, true: Floats, deviation: float, draws: int, rng: np.random.Generator) -> Floats:
@@ -263,7 +279,34 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     among = "" if public.participants is None else f"of {public.participants} "
     where = "a state" if public.day is None else "in the shortest block a state"
     says = f"{where} in which fewer than {plain(least)} {among}participants are on average has a row of mostly noise"
-    return says + (": that is every state" if public.participants is not None and least > public.participants else "")
+    if public.participants is not None and least > public.participants:
+        return f"{says}: that is every state"
+    return (
+        f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass their time there,"
+        " saving and load are mostly noise. Public figures cannot tell that: `discreet rehearse` tries this job on"
+        " made-up loads first, for nothing"
+    )
+
+
+def bins_advice(public: DrEnsemblePublic) -> tuple[str, ...]:
+    """How far the power of a state may be off, where it is the middle of a wide bin."""
+    assert public.edges is not None
+    edges = np.array(public.edges)
+    half = float(np.diff(edges).max()) / 2
+    if half < WIDE * float(np.abs(edges).max()):
+        return ()
+    return (
+        f"each state counts as the middle of its bin, so a load may be up to {plain(half)} kW off at any epsilon, which"
+        " intervals do not tell: narrower `edges` mend that, or a `power` for each state that everybody may know",
+    )
+
+
+def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> tuple[str, ...]:
+    """What the price is by the kWh, where the length of a step is known."""
+    if price is None or public.meters is None:
+        return ()
+    taken = price_in_words(price, public.meters.interval_seconds)
+    return (f"`price` is {taken}; saving and costs are in the same money",)
 
 
 def day_advice(public: DrEnsemblePublic) -> str:

@@ -14,13 +14,13 @@ from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, interval_of, l
 from discreet.figures.series import MAX_FRAME_NUMBERS, MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
 from discreet.figures.traces import Figure, bars, counting, curve, figure, heat, matrix_axes, rounded
+from discreet.problems.dr_ensemble.measurements import step_length
 from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "load with and without control, transitions, policy by period, cost by first state; simulation: cost of privacy"
 MAX_PERIODS = 96
 MOST_TICKS = 12
 DAY_SECONDS = 86_400
-LENGTHS = ((DAY_SECONDS, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -46,7 +46,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 figure=figure(
                     [curve(name, steps, values, place) for place, (name, values) in enumerate(sides)],
                     x="step",
-                    y="extra cost to go",
+                    y="extra cost",
                     hover="x unified",
                 ),
                 table=Table.of(
@@ -83,9 +83,7 @@ def _step(result: Mapping[str, Any]) -> str:
     seconds = result.get("states", {}).get("step_seconds")
     if seconds is None:
         return "step"
-    size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
-    count = seconds // size
-    return f"step of {count} {unit}{'' if count == 1 else 's'}"
+    return f"step of {step_length(seconds)}"
 
 
 def _clock(states: Mapping[str, Any], step: int) -> str | None:
@@ -121,6 +119,12 @@ def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[in
     return {} if None in clocks else {"xaxis": {"tickvals": shown, "ticktext": clocks}}
 
 
+def _of_all(result: Mapping[str, Any]) -> str:
+    """How many loads there are, for a caption, where that is public."""
+    people = result.get("states", {}).get("participants")
+    return "" if people is None else f" All {people:,} participants together take {people:,} times that."
+
+
 def _power(result: Mapping[str, Any]) -> str:
     """The unit of power, for an axis, where it is known."""
     return ", kW" if "edges" in result.get("states", {}) else ""
@@ -137,9 +141,9 @@ def _cost(result: dict[str, Any]) -> Chart:
     names, ends = _state_names(result), interval_of(result, "cost_to_go")
     noise = _noisy(result, "cost_to_go", len(cost))
     says = "" if ends is None else " Whiskers: how far noise may have moved it, 90 %."
-    drawn = bars("cost to go", list(range(len(cost))) if names is None else names, cost, interval=ends)
+    drawn = bars("expected cost", list(range(len(cost))) if names is None else names, cost, interval=ends)
     states = np.arange(len(cost)).tolist() if names is None else names
-    columns: list[tuple[str, Any]] = [("state", states), ("cost to go", cost)]
+    columns: list[tuple[str, Any]] = [("state", states), ("expected cost", cost)]
     if ends is not None:
         columns += [("lower", ends[0]), ("upper", ends[1])]
     if noise.any():
@@ -152,7 +156,7 @@ def _cost(result: dict[str, Any]) -> Chart:
         title="Expected cost by first state",
         caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
         f"by the released transitions.{says}",
-        figure=figure([drawn], x="state", y="cost to go, money of the price", height=300, xaxis=axis),
+        figure=figure([drawn], x="state", y="expected cost, money of the price", height=300, xaxis=axis),
         table=Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))),
     )
 
@@ -272,7 +276,7 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         name="load",
         title="Load with and without control",
         caption="Expected power of one load in each step. Both curves follow from the same released transitions: what "
-        f"noise moves, it moves in both. {of_day}{says}{noise_of(plan)}",
+        f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,
             x=_step(result),
@@ -323,4 +327,6 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
         if field in result:
             steps, (low, high) = np.arange(len(result[field])), interval_of(result, field) or (None, None)
             curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
-    draw_curves(curves, path, x=_step(result), y=f"expected power of a load{_power(result)}")
+    axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get("xaxis", {})
+    ticks = dict(zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True))
+    draw_curves(curves, path, x=_step(result), y=f"expected power of a load{_power(result)}", ticks=ticks)

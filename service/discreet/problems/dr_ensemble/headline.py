@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from discreet.problems.dr_ensemble.result import DrEnsembleResult
+from discreet.problems.dr_ensemble.measurements import price_in_words
+from discreet.problems.dr_ensemble.result import MONEY, DrEnsembleResult
 from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
-from discreet_client.intervals import percent
+from discreet_client.intervals import percent, plain
 
 LESS = 0.95
 """Of the energy without control: where it is less, control sheds load more than it moves it."""
@@ -17,8 +19,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     """The saving of one load, states whose moves are only noise, and of simulations what it saves in truth."""
     found = []
     if "saving" in result:
-        after = " for each load against no control, discomfort deducted"
-        found.append(headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after))
+        after = " for each load against no control, in the money of the price, discomfort deducted"
+        one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
+        found.append(replace(one, unit=_money(problem, result)))
+        if people := result.get("states", {}).get("participants"):
+            found.append(_together(result, people))
         if share := _energy(result):
             less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
             found.append(Headline("With control a load takes some ", percent(share), f" of the energy without{less}"))
@@ -31,6 +36,25 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         best = f", where the best policy would save {figure(result, 'true_saving')} (simulation)"
         found.append(Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best))
     return found
+
+
+def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """What the price was taken for, where steps have a known length: nobody can see that of a number."""
+    seconds, price = result.get("states", {}).get("step_seconds"), problem.get("price")
+    return f"{MONEY}, {price_in_words(price, seconds)}" if seconds and price else MONEY
+
+
+def _together(result: Mapping[str, Any], people: int) -> Headline:
+    """Of all participants what is told of one, with their highest loads where these are told."""
+    said = result.get("uncertainty") or {}
+    ends = said.get("values", {}).get("saving") or {}
+    values = {"saving": {end: people * one for end, one in ends.items()}} if ends else {}
+    scaled = {"saving": people * result["saving"], "uncertainty": {**said, "values": values}}
+    after = ""
+    if "edges" in result["states"] and {"default_power", "expected_power"} <= result.keys():
+        before, now = (plain(people * max(result[name]), 3) for name in ("default_power", "expected_power"))
+        after = f"; their highest load is {now} kW, and {before} kW without control"
+    return Headline(f"All {people:,} participants together save ", figure(scaled, "saving"), after)
 
 
 def _energy(result: Mapping[str, Any]) -> float:

@@ -7,7 +7,11 @@ from numpy.typing import ArrayLike
 
 from discreet.errors import InvalidInput
 from discreet.problems.dr_ensemble.dataset import Floats
+from discreet_client.intervals import plain
 from discreet_client.meters import bins_of
+
+HOUR = 3600
+LENGTHS = ((86_400, "day"), (HOUR, "hour"), (60, "minute"), (1, "second"))
 
 
 def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
@@ -23,6 +27,22 @@ def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
         raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
     states: list[list[int]] = bins_of(series, bins).tolist()
     return states
+
+
+def step_length(seconds: int) -> str:
+    """In words, such as `15 minutes`."""
+    size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
+    count = seconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def price_in_words(price: ArrayLike, seconds: int) -> str:
+    """What a price of steps of so many seconds is by the kWh, for who has a tariff: prices have no unit that shows."""
+    highest = float(np.max(price))
+    if seconds == HOUR:
+        return f"taken per kW and step of an hour, which is a kWh: the highest is {plain(highest, 3)} a kWh"
+    kwh = plain(highest * HOUR / seconds, 3)
+    return f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, is {kwh} a kWh"
 
 
 def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:

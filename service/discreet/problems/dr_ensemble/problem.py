@@ -26,10 +26,12 @@ from discreet.problems.dr_ensemble.advice import (
     CLIPS,
     MODEL,
     Clip,
+    bins_advice,
     clip_advice,
     clips,
     day_advice,
     expectations,
+    price_advice,
     row_advice,
 )
 from discreet.problems.dr_ensemble.control import Control
@@ -79,6 +81,7 @@ class DrEnsemble(ProblemOnData):
         "The power of each state, the price of power in each step and the weight of discomfort are made up: put your "
         "own in their place."
     )
+    made_up_fields: ClassVar[tuple[str, ...]] = ("power", "price")
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
     model: ClassVar[str] = MODEL
     asked_again: ClassVar[Mapping[str, str]] = {
@@ -106,7 +109,8 @@ class DrEnsemble(ProblemOnData):
         Field(
             gt=0,
             le=1e12,
-            description="gamma, in the money of `price` or `utility`: the larger, the less loads are moved",
+            description="What it costs to move loads against their habits, in the money of `price` or `utility`: the "
+            "larger, the less they are moved",
         ),
     ]
     initial: Spread | Literal["released"] = Field(
@@ -168,6 +172,9 @@ class DrEnsemble(ProblemOnData):
             advice.append(row_advice(public, plan.noise[0].standard_deviation))
         if public.day is not None:
             advice.append(day_advice(public))
+        advice += price_advice(self.price, public)
+        if self.power is None and public.edges is not None:
+            advice += bins_advice(public)
         return plan.model_copy(update={"advice": (*advice, *plan.advice)})
 
     def draft(self, public: DrEnsemblePublic, budget: Budget) -> Plan:

@@ -33,6 +33,9 @@ class States(TypedDict):
     day_begins: NotRequired[
         Annotated[str, Field(description="When step 0 of a day is, by the clock of `meters.start`")]
     ]
+    participants: NotRequired[
+        Annotated[int, Field(description="How many loads there are, where that is public: all take so many times one")]
+    ]
     step_seconds: NotRequired[Annotated[int, Field(description="How long a step is, where states are of meters")]]
 
 
@@ -67,7 +70,12 @@ class DrEnsembleResult(SummedFields, total=False):
     default_power: Annotated[list[float], shown("Expected power without control", unit=POWER, table=("step", "power"))]
     cost_to_go: Annotated[
         list[float],
-        shown("Expected cost from each state at step 0, discomfort included", unit=MONEY, table=("state", "cost")),
+        shown(
+            "Expected cost from each state at step 0, discomfort included",
+            unit=MONEY,
+            title="Expected cost by first state",
+            table=("state", "cost"),
+        ),
     ]
     saving: Annotated[
         float,
@@ -111,6 +119,8 @@ def states_of(public: DrEnsemblePublic, control: Control) -> States:
     said = States(power=control.power.tolist())
     if public.edges is not None:
         said["edges"] = list(public.edges)
+    if public.participants is not None:
+        said["participants"] = public.participants
     if public.meters is not None:
         said["step_seconds"] = public.meters.interval_seconds
     if public.day is not None:
