@@ -200,7 +200,8 @@ def test_a_policy_in_a_table_is_looked_up_there() -> None:
 
 
 def test_fields_and_rows_are_called_as_people_call_them() -> None:
-    assert words.field("cost_to_go", "dr_ensemble") == "cost to go"
+    assert words.field("default_power", "dr_ensemble") == "default power"
+    assert words.field("cost_to_go", "dr_ensemble") == "Expected cost by first state"
     assert words.field("total_travel_time", "routing") == "Total travel time of a period"
     road = {"free_flow_time": 1, "capacity": 1}
     links = [{"tail": 6, "head": 8, **road}, {"tail": 8, "head": 6, **road}]
