@@ -171,7 +171,7 @@ VISITS = [
         "reader.behaviour: probabilities of all actions sum to 1, not 0.9",
     ),
     ("patient,time,age,reward\na,1,,0\n", AGED, "line 2, column age: a value is missing (reader.missing: carry takes"),
-    ("patient,time,age,reward\na,1,,0\n", ruled(AGED, missing="leave_out"), "every patient lacks a value of a feature"),
+    ("patient,time,age,reward\na,1,,0\n", ruled(AGED, missing="leave_out"), "every patient lacks a value"),
     ("patient,time,age,reward\na,1,,0\na,2,7,0\n", ruled(AGED, missing="carry"), "and this patient has none before"),
     ("patient,time,age,reward\na,1,7,0\nb,1,,0\n", ruled(AGED, missing="carry"), "line 3, column age: a value is mi"),
     (

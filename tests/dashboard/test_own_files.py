@@ -178,6 +178,48 @@ def test_rules_of_visits_are_those_of_the_client(service: Installation, browser:
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
 
 
+def test_patients_who_lack_any_value_are_left_out_alike(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
+    """A reward, a probability, a date: whoever lacks one goes with all visits, here and in the client; and the last
+    line of a spreadsheet is no patient."""
+    key = service.owner_of("visits with holes")
+    public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "off_policy": True}
+    header = ["pid", "day", "well", "followed", "rule"]
+    rows = [
+        [f"p{patient}", f"{1 + visit:02d}.03.2026", (patient + visit) % 2, "0,5", "1,0"]
+        for patient in range(9)
+        for visit in range(2)
+    ]
+    rows[2][2] = rows[5][1] = rows[9][4] = rows[9][3] = ""
+    columns = {"patient": "pid", "time": "day", "reward": "well", "probability": "followed", "target": "rule"}
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        total = written(tmp_path / "total.csv", header, [*rows, ["Summe", "", 9, "", ""]], ";")
+        page = second_step(seen, "off_policy_evaluation", "holes", public, total)
+
+        def say_columns() -> None:
+            for name, own in columns.items():
+                page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(own)
+
+        say_columns()
+        page.get_by_text("“Summe” in line 20 is called like a total, not like a patient").wait_for()
+        file = written(tmp_path / "visits.csv", header, rows, ";")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+        page.get_by_text("Say which of its columns is which.").wait_for()
+        say_columns()
+        page.get_by_label("A value that is missing").select_option("leave_out")
+        page.get_by_text("3 of 9 patients with a value that is missing").wait_for()
+        page.get_by_text(f"18 rows, and {RIGHT}").wait_for()
+        dataset = registered(page)
+    reader = {"missing": "leave_out"}
+    reading = readers.read("off_policy_evaluation", file, {**public, "reader": reader}, columns)
+    assert reading.columns["reward"].size == 12
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
+    with pytest.raises(readers.TableError, match=r"line 20, column pid \(patient\): this is called like a total"):
+        readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
+
+
 # Wide tables of meters ----------------------------------------------------------------------------------------------
 
 HOUSES = ["Haus 1", "Haus 2", "Haus 3"]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_TOTAL = re.compile(r"(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)", re.IGNORECASE)
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 _KEPT = 1 << 16
 
@@ -29,6 +30,11 @@ def name_of(text: str) -> str:
 def names_of(values: NDArray[Any]) -> NDArray[Any]:
     """`name_of` of each, as objects: an array of fixed-width text drops zero characters."""
     return np.fromiter((name_of(_text(value)) for value in values.tolist()), dtype=object, count=values.size)
+
+
+def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[n]: which of these are called like the last line of a spreadsheet, a total or a mean, and nobody is."""
+    return np.fromiter((_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size)
 
 
 def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -11,15 +11,16 @@ This runs where the data are; the service takes transitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.names import name_of
+from discreet_client.names import name_of, totals
 from discreet_client.reading import Reading, bound, check_rules, count, counted, is_figure, ranges_of, word
-from discreet_client.tables import Floats, Ints, Table, TableError
+from discreet_client.tables import Floats, Ints, Table, TableError, missing
 
 NEEDED = ("patient", "time", "reward")
 OPTIONAL = ("action", "probability", "target", "terminal")
@@ -46,18 +47,17 @@ def transitions_of(
         interval: between visits, in the unit of `time`, of dates in days; without it visits are steps as they follow
         gaps: `refuse`, or `end`: of a patient who missed a visit what is before the first gap is kept
         missing: `refuse`, or `carry`: a feature's value that is missing is that of the visit before; or `leave_out`
-            patients of whom any is missing, with all their visits
+            patients of whom any value is missing, with all their visits
 
     Raises TableError for what is wrong, naming place and column.
     """
     check_rules(rules, RULES, "patients")
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
     table = _named(table, ranges, states, columns)
-    features = [str(told["name"]) for told in ranges]
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
-        table = _complete(table, features, notes)
-    _, owner = np.unique(table.names("patient"), return_inverse=True)
+        table = _complete(table, notes)
+    _, owner = np.unique(_patients(table), return_inverse=True)
     time, dates = table.times("time")
     order = np.lexsort((time, owner.ravel()))
     table, owner, time = table.ordered(order), owner.ravel()[order], time[order]
@@ -116,7 +116,9 @@ def checks(
     """Each column by itself, for who has to mend a file."""
     ranges, states = ranges_of(public), count(public, "states")
     table = _named(table, ranges, states, columns)
-    yield lambda: table.names("patient")
+    if word(rules, "missing", MISSING) == "leave_out":
+        table = _complete(table, [])
+    yield lambda: _patients(table)
     yield lambda: table.times("time")
     if not ranges:
         yield lambda: _numbered(table, states or 1)
@@ -138,19 +140,25 @@ def _largest_ratio(rules: Mapping[str, Any]) -> dict[str, float]:
     return {"max_ratio": max(target.get(action, 0) / chance for action, chance in followed.items() if chance > 0)}
 
 
-def _complete(table: Table, features: Sequence[str], notes: list[str]) -> Table:
-    """Patients all of whose features are there: it is decided of each from that patient's rows alone."""
-    _, owner = np.unique(table.names("patient"), return_inverse=True)
+def _patients(table: Table) -> NDArray[Any]:
+    names = table.names("patient")
+    table.refuse(totals(names), "patient", "this is called like a total, not like a patient: leave the line out", names)
+    return names
+
+
+def _complete(table: Table, notes: list[str]) -> Table:
+    """Patients all of whose values are there: it is decided of each from that patient's rows alone."""
+    _, owner = np.unique(_patients(table), return_inverse=True)
     lacks = np.zeros(owner.size, dtype=bool)
-    for name in features:
-        lacks |= np.isnan(table.numbers(name, may_lack=True))
+    for values in table.columns.values():
+        lacks |= missing(values)
     without = np.unique(owner.ravel()[lacks])
     if not without.size:
         return table
     notes.append(f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is missing")
     rows = np.flatnonzero(~np.isin(owner.ravel(), without))
     if not rows.size:
-        raise TableError("every patient lacks a value of a feature, so all would be left out")
+        raise TableError("every patient lacks a value, so all would be left out")
     return table.ordered(rows)
 
 
@@ -182,6 +190,7 @@ def _rewards(table: Table, public: Mapping[str, Any]) -> Floats:
 
 def _named(table: Table, ranges: Sequence[Mapping[str, Any]], states: int | None, columns: Mapping[str, str]) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says which."""
+    table = replace(table, lacking=" (reader.missing: leave_out takes the other patients)")
     if ranges or (states or 1) > 1:
         return table.named(columns, [*NEEDED, *([str(told["name"]) for told in ranges] or ["state"])], OPTIONAL)
     return table.named(columns, NEEDED, [*OPTIONAL, "state"])

@@ -80,6 +80,8 @@ class Table:
     """What dates with slashes mean: one of DATES, or None where nobody has said it."""
     encoding: str | None = None
     """What its file was said to be written in."""
+    lacking: str = ""
+    """What a refusal of a value that is missing adds: a rule that would help."""
     called: Mapping[str, str] = field(default_factory=dict)
     """What its source calls a column that has the name of a reader here: refusals speak of the user's file."""
 
@@ -108,7 +110,7 @@ class Table:
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
         found = self.columns[column]
-        self.refuse(missing(found), column, "a value is missing")
+        self.refuse(missing(found), column, f"a value is missing{self.lacking}")
         return found
 
     def numbers(self, column: str, *, may_lack: bool = False, truths: bool = False) -> Floats:
@@ -116,7 +118,7 @@ class Table:
         values = self.columns[column]
         lacks = missing(values)
         if not may_lack:
-            self.refuse(lacks, column, "a value is missing")
+            self.refuse(lacks, column, f"a value is missing{self.lacking}")
         if values.dtype.kind in "biuf":
             found: Floats = values.astype(np.float64)
         else:

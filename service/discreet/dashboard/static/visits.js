@@ -9,6 +9,7 @@ import { isMissing, number } from "./table_text.js";
 
 const MOST_VISITS = 2_000_000; // in the memory of a browser
 const DAY = 86_400_000;
+const TOTAL = /^(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)$/i; // as `discreet_client.names`
 const SUM_TOLERANCE = 1e-9;
 const POLICIES = [["behaviour", "probability", "policy that was followed"], ["target", "target", "policy to be evaluated"]];
 
@@ -34,7 +35,7 @@ export class Visits {
     this.gaps = choice("visits-gaps", [["refuse", "is refused"], ["end", "ends what is taken of the patient"]]);
     this.missing = choice("visits-missing", [
       ["refuse", "is refused"],
-      ["carry", "is that of the visit before"],
+      ["carry", "of a feature is that of the visit before"],
       ["leave_out", "leaves the patient out, with all visits"],
     ]);
     this.parts = {
@@ -62,7 +63,6 @@ export class Visits {
     this.parts.actions.hidden = !this.has.has("action") || POLICIES.every(([, column]) => this.has.has(column));
     this.parts.last.hidden = this.has.has("terminal");
     this.parts.gaps.hidden = this.interval.value.trim() === "";
-    this.parts.missing.hidden = this.features.length === 0;
     this.owners = new Map();
     this.rows = [];
     this.isNumbered = null; // whether times are numbers: the first one tells
@@ -98,8 +98,11 @@ export class Visits {
 
   // What is wrong with a cell that has rules of its own; undefined where those of its column are all.
   fault(column, text) {
-    if (column.scale !== null && isMissing(text) && this.missing.value !== "refuse") return null;
-    if (isMissing(text)) return undefined;
+    if (isMissing(text)) {
+      const spared = this.missing.value === "leave_out" ? column.name !== "patient" : column.scale !== null && this.missing.value === "carry";
+      return spared ? null : undefined;
+    }
+    if (column.name === "patient" && TOTAL.test(text.trim())) return "is called like a total, not like a patient";
     if (column.name === "terminal") return truth(text) !== undefined || /^[01]$/.test(text) ? null : "is not true or false";
     if (column.name === "reward" && truth(text) !== undefined) return null;
     if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
@@ -130,12 +133,14 @@ export class Visits {
     const name = nameOf(texts.get("patient"));
     if (!this.owners.has(name)) this.owners.set(name, this.owners.size);
     const figure = (column) => number(texts.get(column), separator);
+    const lacks = [...this.has].some((column) => isMissing(texts.get(column)));
     const action = this.has.has("action") ? nameOf(texts.get("action")) : "";
     const chance = ([policy, column]) => (this.has.has(column) ? figure(column) : this.chances[policy]?.get(action));
     this.rows.push({
       line,
       owner: this.owners.get(name),
-      time: this.timeOf(texts.get("time")).at,
+      lacks,
+      time: lacks && isMissing(texts.get("time")) ? NaN : this.timeOf(texts.get("time")).at,
       state: this.features.length
         ? this.features.map((one) => (isMissing(texts.get(one.name)) ? NaN : number(texts.get(one.name), separator)))
         : [this.has.has("state") ? figure("state") : 0],
@@ -153,7 +158,7 @@ export class Visits {
     const patients = this.owners.size;
     let rows = this.rows;
     if (this.missing.value === "leave_out") {
-      const lacks = new Set(rows.filter(({ state }) => state.some(Number.isNaN)).map(({ owner }) => owner));
+      const lacks = new Set(rows.filter(({ lacks }) => lacks).map(({ owner }) => owner));
       rows = rows.filter(({ owner }) => !lacks.has(owner));
       if (lacks.size) notes.push(`left out: ${counted(lacks.size, patients, "patient")} with a value that is missing`);
     }

@@ -78,6 +78,7 @@ def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
     return Chart("values", "Value of each state", told, drawn, table)
 
 
+RETURN = "rewards of one person, added up"
 POLICIES = {
     "behaviour_value": "as treated",
     "policy_value": "target policy",
@@ -96,7 +97,7 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
     drawn |= {"mode": "markers", "error_y": {"type": "data", **reach, **WHISKERS}}
     told = f"{result['covers']}{noise}"
     table = Table.of(("policy", "value", "lower", "upper"), list(zip(names, value, lower, upper, strict=True)))
-    return Chart("policies", "What each policy is worth", told, figure([drawn], x="", y="value"), table)
+    return Chart("policies", "What each policy is worth", told, figure([drawn], x="", y=RETURN), table)
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
