@@ -65,14 +65,18 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     asked = {"kind": "dr_ensemble", "price": [0.1, 0.2]}
     said: dict[str, Any] = {"level": 0.9, "values": {"saving": {"lower": 4, "upper": 6.5}}, "noise_dominates": {}}
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
-    assert "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, in the money of the price" in one.text
+    assert (
+        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 for all 200, in the money of the price"
+        in one.text
+    )
     assert one.unit == ("the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a kWh")
     assert every.text == (
         "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 kW, and 600 kW"
         " without control"
     )
     lost = {"level": 0.9, "values": {}, "noise_dominates": {"saving": True}, "mostly_noise": True}
-    assert "1,000 (mostly noise)" in headlines_of(asked, {**result, "uncertainty": lost})[1].text
+    (noise,) = headlines_of(asked, {**result, "uncertainty": lost})
+    assert "5 (mostly noise) for each load against no control, in the money" in noise.text
     del states["participants"]
     assert "together" not in "".join(one.text for one in headlines_of(asked, result))
 

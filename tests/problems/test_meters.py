@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
+from discreet.intake.field_issues import issues_of
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset, DrEnsemblePublic
 from discreet.problems.dr_ensemble.meters import Meters
@@ -409,5 +410,9 @@ def test_a_start_is_written_as_in_files(start: str, offset: str | None, found: s
     if found.startswith("2025"):
         assert Meters.model_validate(given).start.isoformat() == found
         return
-    with pytest.raises(ValidationError, match=found):
+    with pytest.raises(ValidationError, match=found) as refused:
         Meters.model_validate(given)
+    (issue,) = issues_of(refused.value.errors(), given)  # as people read it
+    assert issue.pointer == "/start"
+    assert found in issue.detail
+    assert "utc_offset" in issue.detail

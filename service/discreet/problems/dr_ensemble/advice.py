@@ -153,7 +153,7 @@ def expectations(
     sure = f"with {percent(confidence)}"
     for name, unit, what in zip(
         names,
-        ("as a probability", f"in {POWER}", f"in {MONEY}", f"in {MONEY}"),
+        ("as a probability", f"in {POWER if public.edges is None else 'kW'}", f"in {MONEY}", f"in {MONEY}"),
         (
             "the probability of a transition",
             "the expected load of a step",

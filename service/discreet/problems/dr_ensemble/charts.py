@@ -119,6 +119,11 @@ def _hours(problem: Mapping[str, Any], result: Mapping[str, Any], steps: list[in
     return {} if None in clocks else {"xaxis": {"tickvals": shown, "ticktext": clocks}}
 
 
+def _across(result: Mapping[str, Any], hours: Mapping[Any, Any]) -> str:
+    """What an axis of steps shows, with or without a clock."""
+    return f"time of day, each {_step(result)}" if hours else _step(result)
+
+
 def _of_all(result: Mapping[str, Any]) -> str:
     """How many loads there are, for a caption, where that is public."""
     people = result.get("states", {}).get("participants")
@@ -266,6 +271,7 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         more["yaxis2"] = {**right, "overlaying": "y", "rangemode": "tozero"}
         more["margin"] = {"l": 60, "r": 60, "t": 20, "b": 50}
         columns, extra = [*columns, "price"], [tariff]
+    hours = _hours(problem, result, steps)
     of_day = (
         "Each block of the day has its own transitions."
         if "block_transitions" in result
@@ -279,11 +285,11 @@ def _load(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any])
         f"noise moves, it moves in both.{_of_all(result)} {of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,
-            x=_step(result),
+            x=_across(result, hours),
             y=f"expected power of a load{_power(result)}",
             hover="x unified",
             **more,
-            **_hours(problem, result, steps),
+            **hours,
         ),
         table=Table.of(columns, list(zip(steps, *shown.values(), *extra, strict=True))),
     )
@@ -329,4 +335,4 @@ def draw(problem: dict[str, Any], result: dict[str, Any], path: Path, *, coordin
             curves.append(Curve(name, steps, result[field], low, high, dashed=field.startswith("true")))
     axis = _hours(problem, result, list(range(len(result.get("expected_power", ()))))).get("xaxis", {})
     ticks = dict(zip(axis.get("tickvals", ()), axis.get("ticktext", ()), strict=True))
-    draw_curves(curves, path, x=_step(result), y=f"expected power of a load{_power(result)}", ticks=ticks)
+    draw_curves(curves, path, x=_across(result, ticks), y=f"expected power of a load{_power(result)}", ticks=ticks)

@@ -9,6 +9,7 @@ from typing import Any
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.result import MONEY, DrEnsembleResult
 from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet_client import intervals
 from discreet_client.intervals import percent, plain
 
 LESS = 0.95
@@ -19,10 +20,12 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     """The saving of one load, states whose moves are only noise, and of simulations what it saves in truth."""
     found = []
     if "saving" in result:
-        after = " for each load against no control, in the money of the price, discomfort deducted"
+        people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
+        every = f", {plain(people * result['saving'], 4)} for all {people:,}" if people and not lost else ""
+        after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
         one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
         found.append(replace(one, unit=_money(problem, result)))
-        if people := result.get("states", {}).get("participants"):
+        if people and not lost:
             found.append(_together(result, people))
         if share := _energy(result):
             less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
@@ -60,5 +63,4 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
 def _energy(result: Mapping[str, Any]) -> float:
     """What a load draws with control, over all steps, in parts of what it draws without; 0 where that is not told."""
     drawn, before = (sum(result.get(name, ())) for name in ("expected_power", "default_power"))
-    dominated = result.get("uncertainty", {}).get("mostly_noise", False)
-    return 0.0 if dominated or before <= 0 else max(drawn, 0.0) / before
+    return 0.0 if intervals.is_mostly_noise(result) or before <= 0 else max(drawn, 0.0) / before

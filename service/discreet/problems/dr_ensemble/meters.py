@@ -48,6 +48,8 @@ MOST_CARRIED = 100_000
 YEAR = 366 * 86_400
 COLUMNS = ("participant", "time", "kw")
 TIME = "a time such as 2026-11-21T15:00:00+01:00 is needed"
+OF_START = "start_of_meters"
+"""A name that pydantic's own errors do not have: refusals say these in general words, without what helps here."""
 START = f"{TIME}; with utc_offset beside it also 2026-11-21 15:00 or 21.11.2026 15:00"
 UNITS = {"s": 1, "ms": 1000, "us": SECOND, "ns": 1000 * SECOND}
 """Of Arrow's timestamps: how many a second has."""
@@ -66,9 +68,9 @@ def _zoned(value: Any) -> Any:
         text = _text(value)
         local = isinstance(text, str) and datetime.fromisoformat(text).tzinfo is None
     except ValueError:  # pydantic's own error is one too
-        raise PydanticCustomError("datetime_type", "{says}", {"says": START}) from None
+        raise PydanticCustomError(OF_START, "{says}", {"says": START}) from None
     if local:
-        raise PydanticCustomError("datetime_type", "{says}", {"says": NO_ZONE_OF_START})
+        raise PydanticCustomError(OF_START, "{says}", {"says": NO_ZONE_OF_START})
     return text
 
 
