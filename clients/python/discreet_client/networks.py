@@ -406,7 +406,9 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
         listed = ", ".join(next(iter(tables.values())).columns)
         raise TableError(
             f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns are: {listed}; say"
-            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in Python"
+            " --columns tail=…,head=…, where a link begins and ends, or columns={'tail': …} in Python; beside them"
+            " free_flow_time=…, or length=…,speed=… with --units km,kph; capacity=…, or --lane-capacity N; name=… and"
+            " directed=… where there are such"
         )
     table, notes, left_out, warnings = _links(tables[links[0]], links[0].name, "CSV", options, ends=True)
     roads = [
@@ -453,6 +455,9 @@ def _lacking(source: Table, options: _Options, *, timed: bool, counted: bool, en
             " --units km,kph, from which it follows, in minutes"
             + ("; or --speed N, of all links, beside the lengths that are there" if there == ["length"] else "")
         )
+    measured = chosen.get("free_flow_time", "free_flow_time") not in source.columns
+    if timed and measured and options.units is None:
+        said.append("units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)")
     if not counted and chosen.get("capacity") is not None:
         said.append(f"no column {chosen['capacity']}")
     elif not counted and options.lane_capacity is None:
