@@ -66,8 +66,8 @@ class OffPolicyEvaluation(ProblemOnData):
     matters: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
-        "Features, discount and where people begin (`initial`) are made up: coordinates are taken to lie between 0 "
-        "and 1. Put what holds of your own in their place."
+        "Discount and bounds of returns are made up, and where a value function is asked for its features (of "
+        "coordinates from 0 to 1) and where people begin (`initial`): put what holds of your own in their place."
     )
     shape: ClassVar[tuple[str, ...]] = ("states", "topology")
     asked_again: ClassVar[Mapping[str, str]] = {
