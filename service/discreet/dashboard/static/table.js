@@ -106,6 +106,7 @@ class Table {
     this.input.accept += ",.tsv,.txt";
     this.turn = 0; // of what is being looked at: what belongs to an earlier one stops
     this.ready = null; // what is sent instead of the file
+    this.names = null; // of the columns that the panel is about
     this.input.addEventListener("change", () => this.open());
     this.form.addEventListener("submit", (event) => this.send(event), { capture: true });
     this.form.addEventListener("formdata", (event) => {
@@ -117,9 +118,11 @@ class Table {
 
   async open() {
     const turn = ++this.turn;
+    const before = { names: this.names, shown: [...this.panel.childNodes] };
     [this.file] = this.input.files;
     this.ready = null;
     this.head = null;
+    this.names = null;
     this.panel.replaceChildren();
     this.panel.hidden = true;
     if (!this.file || !/\.(csv|tsv|txt)$/i.test(this.file.name)) return;
@@ -132,11 +135,17 @@ class Table {
       this.panel.append(made("p", { className: "notice refused" }, unreadable(error)));
       return;
     }
-    this.build(likeliest(this.layouts, this.head));
+    if (before.names?.join("\n") === this.head.names.join("\n")) {
+      this.names = before.names; // the same file, mended: what was said of it stays
+      this.panel.replaceChildren(...before.shown);
+    } else {
+      this.build(likeliest(this.layouts, this.head));
+    }
     this.check();
   }
 
   build(layout) {
+    this.names = this.head.names;
     const isWide = layout.reads === "wide";
     const columns = isWide ? layout.columns.slice(0, -1) : layout.columns;
     const guesses = guess(columns, this.head.names);
