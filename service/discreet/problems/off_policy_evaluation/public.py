@@ -109,8 +109,8 @@ class OffPolicyPublic(Frozen):
         if not isinstance(given, dict) or any(given.get(name) is not None for name in ("states", "features")):
             return given
         ranges = given.get("ranges")
-        if ranges is None:
-            return {**given, "states": 1}
+        if ranges is None:  # a topology speaks of states whose number is to be said
+            return given if given.get("topology") is not None else {**given, "states": 1}
         return {**given, "features": len(ranges)} if isinstance(ranges, list) and ranges else given
 
     @model_validator(mode="after")
