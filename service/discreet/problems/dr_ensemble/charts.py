@@ -161,7 +161,7 @@ def _cost(result: dict[str, Any]) -> Chart:
         title="Expected cost by first state",
         caption="Power and discomfort over all steps under the policy, for a load that begins in each state; "
         f"by the released transitions.{says}",
-        figure=figure([drawn], x="state", y="expected cost, money of the price", height=300, xaxis=axis),
+        figure=figure([drawn], x="state", y="expected cost", height=300, xaxis=axis),
         table=Table.of([name for name, _ in columns], list(zip(*(column for _, column in columns), strict=True))),
     )
 

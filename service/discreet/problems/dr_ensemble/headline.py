@@ -21,11 +21,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     found = []
     if "saving" in result:
         people, lost = result.get("states", {}).get("participants"), intervals.is_mostly_noise(result)
-        every = f", {plain(people * result['saving'], 4)} for all {people:,}" if people and not lost else ""
+        every = f", {plain(people * result['saving'], 3)} for all {people:,}" if people and not lost else ""
         after = f" for each load against no control{every}, in the money of the price, discomfort deducted"
         one = headline(DrEnsembleResult, result, "saving", "Following the released policy saves ", after)
         found.append(replace(one, unit=_money(problem, result)))
-        if people and not lost:
+        if people and not lost and "edges" in result["states"]:
             found.append(_together(result, people))
         if share := _energy(result):
             less = "; what is not drawn then is not drawn later: loads are shed, not moved" if share < LESS else ""
@@ -54,7 +54,7 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
     values = {"saving": {end: people * one for end, one in ends.items()}} if ends else {}
     scaled = {"saving": people * result["saving"], "uncertainty": {**said, "values": values}}
     after = ""
-    if "edges" in result["states"] and {"default_power", "expected_power"} <= result.keys():
+    if {"default_power", "expected_power"} <= result.keys():
         before, now = (plain(people * max(result[name]), 3) for name in ("default_power", "expected_power"))
         after = f"; their highest load is {now} kW, and {before} kW without control"
     return Headline(f"All {people:,} participants together save ", figure(scaled, "saving"), after)
