@@ -95,7 +95,7 @@ ROUTES = [
         "origin,destination,time\n1,2,2026-11-02\n",
         ruled(TIMED, every="hour"),
         "",
-        "reader.every is day or week, not 'ho",
+        "reader.every is day or weekday or week, not 'ho",
     ),
     ("origin,destination\n1,2\n", ruled(TRIPS, zone=["A"]), "", "there is no rule 'zone' for trips; there are"),
     ("origin,origin\n1,2\n", TRIPS, "destination=d", "column 'origin' stands twice in the first line of table.csv"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from discreet import cli
+from discreet.problems.road_network import RoadNetwork
 from tests.conftest import Installation
 
 VISITS = "pid;day;age;outcome;dose\na;2;50,5;1;high\na;1;40;0;low\nb;1;120;0,5;high\nc;9;30;0;high\n"
@@ -163,3 +165,24 @@ def test_trips_by_the_names_of_a_stored_network(
     picture.unlink()
     assert cli.run(["draw", str(answer), "--problem", str(job), "--out", str(picture), *here]) == 0
     assert picture.exists()
+
+
+def test_what_a_closed_road_changes_is_told(service: Installation, capfd: pytest.CaptureFixture[str]) -> None:
+    """The total before and after, and the links whose flows change most: the way over the third place takes it."""
+    network = {
+        **RoadNetwork.example(),
+        "link_names": ["Main", "Main (back)", "River", "River (back)", "Ring", "Ring 2"],
+    }
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
+    trips = [{"period": 0, "origin": 1, "destination": 2, "count": 400}]
+    here = ["--server", service.url, "--key", service.owner_key]
+    with service.client() as client:
+        dataset = client.register("routing", public, {"trips": trips}, cap=1)["id"]
+        first = client.solve({"kind": "routing", "dataset": dataset, "network": network}, epsilon=1).id
+    assert cli.run(["ask", first, "--close", "Main", *here]) == 0
+    told = capfd.readouterr()
+    assert "closed: Main; open stays Main (back), the other way: --close that too" in told.err
+    assert re.search(r"All trips take [\d,.]+ instead of [\d,.]+: [\d.]+ % more", told.out)
+    changed = told.out[told.out.index("The flows that change most") :]
+    ring = next(line for line in changed.splitlines() if "Ring " in line and "+" in line)
+    assert float(ring.split("+")[1].strip(" │")) > 100

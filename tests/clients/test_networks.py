@@ -617,3 +617,28 @@ def test_refusals_cost_in_proportion(tmp_path: Path) -> None:
 
     assert growth(nodes, twice, 4000) < LINEAR
     assert growth(geometry, unreadable, 8000) < LINEAR
+
+
+def test_a_zone_that_is_cut_off_is_named_once() -> None:
+    """Ring of twelve places of which one has no street left: each pair with it has no path."""
+    links = [(one, one % 11 + 1) for one in range(1, 12)]
+    links += [(head, tail) for tail, head in links]
+    body = {
+        "nodes": 12,
+        "links": [{"tail": tail, "head": head, "free_flow_time": 1.0, "capacity": 9.0} for tail, head in links],
+        "node_names": [f"place {number}" for number in range(1, 13)],
+    }
+    (issue,) = RoadNetwork.model_validate(body).issues(12)
+    assert issue.detail.startswith("no path leads from zone 1 (place 1) to zone 12 (place 12), nor from 10 others; 20")
+    assert RoadNetwork.model_validate({**body, "links": [*body["links"], *_both(1, 12)]}).issues(12) == []
+    one_way = RoadNetwork.model_validate({**body, "links": [*body["links"], _both(1, 12)[0]]}).issues(12)
+    assert [issue.detail for issue in one_way] == [
+        "no path leads from zone 12 (place 12) to zone 1 (place 1), nor to 10 others"
+    ]
+    few = RoadNetwork.model_validate({"nodes": 2, "links": [_both(1, 2)[0]]}).issues(2)
+    assert [issue.detail for issue in few] == ["no path leads from zone 2 to zone 1"]
+
+
+def _both(one: int, other: int) -> list[dict[str, Any]]:
+    figures = {"free_flow_time": 1.0, "capacity": 9.0}
+    return [{"tail": one, "head": other, **figures}, {"tail": other, "head": one, **figures}]

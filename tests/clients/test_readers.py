@@ -764,3 +764,39 @@ def test_episodes_that_are_none(change: dict[str, Any], says: str) -> None:
 def test_a_space_without_bounds_has_no_ranges() -> None:
     with pytest.raises(TableError, match="an observation space without bounds"):
         ranges_of(SimpleSpace(np.array([-np.inf]), np.array([1.0])))
+
+
+def test_periods_of_working_days_alone() -> None:
+    """Ten mornings from Monday 2 November 2026 to Friday of the week after: no Saturday, no Sunday, by the clock."""
+    public = {"unit": "request", "zones": 2, "periods": 10, "period_minutes": 120}
+    rules = {"start": "2026-11-02T07:00", "every": "weekday", "time_zone": "Europe/Berlin", "outside": "leave_out"}
+    days = [2, 3, 4, 5, 6, 9, 10, 11, 12, 13]
+    times = [f"{day:02d}.11.2026 07:{day:02d}" for day in days]
+    others = ["07.11.2026 07:30", "08.11.2026 08:00", "16.11.2026 07:30", "30.10.2026 07:30", "02.11.2026 09:00"]
+    table = {"origin": [1] * 15, "destination": [2] * 15, "time": times + others}
+    reading = readers.read("routing", table, {**public, "reader": rules}, {"time": "time"})
+    assert reading.columns["period"].tolist() == list(range(10))
+    assert reading.notes == ["5 trips outside of the public periods are left out"]
+    daily = readers.read("routing", table, {**public, "reader": {**rules, "every": "day"}}, {"time": "time"})
+    assert daily.columns["period"].tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 5, 6]
+    (said,) = [note for note in daily.notes if "Saturdays" in note]
+    assert said.startswith("the 10 periods are the days from 02 November 2026 to 11 November 2026, 2 of them Saturdays")
+    for start, every in (("2026-11-04T07:00", range(9)), ("2026-11-06T07:00", range(7))):
+        reading = readers.read("routing", table, {**public, "reader": {**rules, "start": start}}, {"time": "time"})
+        assert sorted(reading.columns["period"].tolist()) == [*every]
+    with pytest.raises(TableError, match=r"reader\.start is a Saturday, and every is weekday"):
+        readers.read("routing", table, {**public, "reader": {**rules, "start": "2026-11-07T07:00"}}, {"time": "time"})
+
+
+def test_lines_without_any_value_are_none_and_points_for_thousands_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "trips.csv"
+    file.write_text("origin;destination;count\n1;2;3\n;;\n2;1;4\n; ;\n")
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
+    reading = readers.read("routing", file, public, {})
+    assert reading.columns["count"].tolist() == [3, 4]
+    file.write_text("origin;destination;count\n1;2;3\n2;1;4.100,00\n")
+    with pytest.raises(TableError, match="line 3, column count: a number without points for thousands is needed"):
+        readers.read("routing", file, public, {})
+    file.write_text("origin;destination;count\n1;2;3\n2;1;many\n")
+    with pytest.raises(TableError, match="line 3, column count: a number is needed, not 'many'"):
+        readers.read("routing", file, public, {})

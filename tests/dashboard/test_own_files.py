@@ -42,7 +42,7 @@ def second_step(seen: Watched, kind: str, name: str, public: dict[str, Any], fil
     seen.other_people()
     page.get_by_role("button", name="Next: the content").press("Enter")
     page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-    page.locator("#layout").wait_for()
+    page.get_by_text("Say which of its columns is which.").wait_for()
     return page
 
 
@@ -213,6 +213,34 @@ def test_patients_who_lack_any_value_are_left_out_alike(
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
     with pytest.raises(readers.TableError, match=r"line 20, column pid \(patient\): this is called like a total"):
         readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
+
+
+# Trips --------------------------------------------------------------------------------------------------------------
+
+
+def test_trips_of_working_days_are_those_of_the_client(service: Installation, browser: Browser, tmp_path: Path) -> None:
+    """Monday to Friday from seven to nine; a line that Excel left below the table is none."""
+    key = service.owner_of("mornings of an office")
+    public = {"unit": "request", "zones": 2, "periods": 8, "period_minutes": 120}
+    rows = [[f"{day:02d}.11.2026 07:30", "A", "B"] for day in range(2, 16)]
+    header = ["leaves", "origin", "destination"]
+    file = written(tmp_path / "mornings.csv", header, [*rows, ["", "", ""]], ";")
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = second_step(seen, "routing", "mornings", public, file)
+        page.get_by_label("period").and_(page.locator("select[id^=column-]")).first.select_option("leaves")
+        page.get_by_label("Your zones by name").fill("A\nB")
+        page.get_by_label("Period 0 begins").fill("2026-11-03T07:00")
+        page.get_by_label("The others begin").select_option("weekday")
+        page.get_by_text("is in none of the periods 0 to 7").first.wait_for()
+        page.get_by_label("Leave out rows of other zones and other times").press("Space")
+        page.locator("[data-checked=right]").wait_for()
+        dataset = registered(page)
+    rules = {"start": "2026-11-03T07:00", "every": "weekday", "time_zone": "Europe/Berlin", "outside": "leave_out"}
+    asked = {**public, "reader": {**rules, "zones": ["A", "B"]}}
+    reading = readers.read("routing", file, asked, {"time": "leaves"})
+    assert reading.columns["period"].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert of_client(service, key, "routing", reading, dataset) == dataset
 
 
 # Wide tables of meters ----------------------------------------------------------------------------------------------

@@ -88,11 +88,12 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
     minutes = {**asked, "network": {**asked["network"], "time_unit": "minutes"}}
     for one in (asked, {**asked, "network": "net_1"}):
         first, truth = (sentence.text for sentence in headlines_of(one, result))
-        says = "All trips of a period together take 2,060 of travel time on the released routing"
-        assert first == f"{says}, in the unit of the links' times"
+        sent = "of travel time, where they are sent so that all together lose least"
+        says = f"All trips of a period together take 2,060 {sent}"
+        assert first == f"{says} (system optimum), in the unit of the links' times"
         assert truth == "On the true trips it takes 2,100, 5 % more than the best there is (simulation)"
     first, truth = (sentence.text for sentence in headlines_of(minutes, result))
-    assert first == "All trips of a period together take 2,060 minutes of travel time on the released routing"
+    assert first == f"{says.replace(',060', ',060 minutes')} (system optimum)"
     assert truth == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
     public = None if dataset is None else dataset.public
     for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):

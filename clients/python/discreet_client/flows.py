@@ -64,6 +64,20 @@ def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
     ]
 
 
+def changes(
+    first: Mapping[str, Any], roads: Mapping[str, Any], second: Mapping[str, Any], others: Mapping[str, Any], most: int
+) -> list[Json]:
+    """The links whose flows differ most between two results, each on its network, at most so many: name, before and
+    after. A link that one of the networks has not is none; NotWritten as of `link_flows`."""
+    before, after = (
+        dict(zip(names_of(network), (row["flow"] for row in _rows(result, network)), strict=True))
+        for result, network in ((first, roads), (second, others))
+    )
+    moved = [{"name": name, "before": flow, "after": after[name]} for name, flow in before.items() if name in after]
+    moved.sort(key=lambda one: -abs(one["after"] - one["before"]))
+    return moved[:most]
+
+
 _FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")
 
 

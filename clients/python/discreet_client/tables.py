@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,9 @@ TRUTHS = {
     **dict.fromkeys(("false", "no", "nein", "falsch", "non", "0", "0.0"), 0),
 }
 """Words for true and false, in small letters."""
+
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")
 
 
 class TableError(ValueError):
@@ -132,7 +136,9 @@ class Table:
                     for value in values[here].tolist()
                     for figure in (_number(value, self.separator),)
                 ]
-        self.refuse(~lacks & ~np.isfinite(found), column, "a number is needed", values)
+        wrong = ~lacks & ~np.isfinite(found)
+        points = wrong.any() and _THOUSANDS.fullmatch(str(values[np.flatnonzero(wrong)[0]]).strip())
+        self.refuse(wrong, column, f"a number {'without points for thousands ' if points else ''}is needed", values)
         return found
 
     def integers(self, column: str) -> Ints:
@@ -280,7 +286,7 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
     rows, lines = [], []
     try:
         for row in reader:
-            if not row:
+            if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
                 continue
             if len(row) != len(header):
                 hint = "; numbers with decimal commas need ';' between columns" if separator == "," else ""

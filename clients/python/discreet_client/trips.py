@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
 MISSING = ("refuse", "leave_out")
-EVERY = {"day": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
+EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
+SATURDAY = 5
+MOST_DAYS = 3_660
+"""Of periods whose days are looked at."""
 
 
 def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]) -> Reading:
@@ -44,8 +47,8 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file `id,number`, of
             which the first column is the id where none is called so
         start: when period 0 begins, a time; period p begins p times `public.period_minutes` later
-        every: `day` or `week`: period p begins p days or weeks later instead, by the clock of the place, and takes
-            `period_minutes`; the rest of the day is outside
+        every: `day`, `weekday` (Monday to Friday) or `week`: period p begins p of them later instead, by the clock of
+            the place, and takes `period_minutes`; the rest of the day is outside
         time_zone: of times that say none, and of clocks, such as Europe/Berlin
         missing: `refuse` trips that lack a value, or `leave_out`
         outside: `refuse` trips of other times, or `leave_out`
@@ -87,6 +90,7 @@ def trips_of(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], 
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
             notes.append(f"{counted(few, 'trip')} outside of the public periods {'is' if few == 1 else 'are'} left out")
+        notes += _days(public, rules)
         if not inside.any():
             raise TableError("no trip lies in the public periods")
         table, found["period"] = table.ordered(np.flatnonzero(inside)), period[inside]
@@ -325,7 +329,30 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     clock = [_clock(moment, zone) for moment in moments]
     begin = _clock(start, zone)
     since = np.array([round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64)
-    return np.where(since % EVERY[every] < length, since // EVERY[every], -1)
+    inside, number = since % EVERY[every] < length, since // EVERY[every]
+    if every == "weekday":
+        if begin.weekday() >= SATURDAY:
+            raise TableError(f"reader.start is a {begin:%A}, and every is weekday: Monday to Friday")
+        weeks, day = np.divmod(begin.weekday() + number, 7)
+        inside, number = inside & (day < SATURDAY), 5 * weeks + day - begin.weekday()
+    return np.where(inside, number, -1)
+
+
+def _days(public: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
+    """Which days periods of a day each are, in a sentence, where Saturdays and Sundays are among them: means are over
+    these too."""
+    periods = count(public, "periods") or 0
+    if rules.get("every") != "day" or not 0 < periods <= MOST_DAYS:
+        return []
+    first = datetime.fromisoformat(str(rules["start"]))
+    free = sum((first.weekday() + day) % 7 >= SATURDAY for day in range(periods))
+    if not free:
+        return []
+    last = first + timedelta(days=periods - 1)
+    return [
+        f"the {periods} periods are the days from {first:%d %B %Y} to {last:%d %B %Y}, {free} of them Saturdays and"
+        " Sundays, over which means are too (reader.every: weekday counts Monday to Friday alone)"
+    ]
 
 
 def _length(public: Mapping[str, Any]) -> int:

@@ -27,7 +27,7 @@ from discreet.cli.options import (
     StateOption,
     number,
 )
-from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
+from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer, show_changes
 from discreet.cli.servers import client_of, settings_of, with_id, with_network
 from discreet.cli.showing import offered, progress_bar, show_answer, show_jobs, show_plan, tell
 from discreet.errors import DiscreetError, InvalidInput
@@ -170,6 +170,7 @@ def ask(
     release = {"dataset": None, "release": job_ids[0] if len(job_ids) == 1 else job_ids}
 
     roads: Any = None
+    before: tuple[Any, Any] | None = None
 
     def question(problem: Mapping[str, Any]) -> dict[str, Any]:
         nonlocal roads
@@ -193,9 +194,13 @@ def ask(
                 problem = with_network(client, {**problem, **dict(one for one in others if one[0] == "network")})
             answer = _submit(client, question(problem), wait=True)
             roads = None if as_json else roads or roads_of_answer(client, answer)
+            if close and roads and not as_json:
+                before = client.result(job_ids[0])["result"], roads_of(problem)
     if out is not None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out, roads))
+    if before is not None and before[1] is not None:
+        show_changes(*before, answer["result"], roads)
 
 
 def _without_a_server(settings: Settings) -> Any:

@@ -16,7 +16,7 @@ from discreet_client import intervals
 if TYPE_CHECKING:
     from discreet_client.client import Client
 
-MOST_SHOWN = 10
+MOST_SHOWN, MOST_CHANGED = 10, 6
 """Links on a terminal."""
 
 
@@ -61,6 +61,34 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
         table.add_row(*names, flow, intervals.percent(row["flow_over_capacity"]))
     screen.print(table)
+
+
+def show_changes(
+    first: Mapping[str, Any], roads: Mapping[str, Any], second: Mapping[str, Any], others: Mapping[str, Any]
+) -> None:
+    """What a second answer on other roads changes: the total, and the links whose flows change most."""
+    from discreet_client import flows  # noqa: PLC0415 - for this alone
+
+    screen, name = Console(), "total_travel_time"
+    if first.get(name) and name in second:
+        before, after = first[name], second[name]
+        more = f"{intervals.percent(abs(after / before - 1))} {'more' if after >= before else 'less'}"
+        says = f"All trips take {intervals.plain(after, 4)} instead of {intervals.plain(before, 4)}: {more}"
+        screen.print(says, highlight=False, soft_wrap=True)
+    try:
+        rows = flows.changes(first, roads, second, others, MOST_CHANGED)
+    except flows.NotWritten:
+        return
+    if rows:
+        table = Table(Column("link", overflow="fold"), title="The flows that change most")
+        for column in ("before", "now", "change"):
+            table.add_column(column, justify="right")
+        for row in rows:
+            change = row["after"] - row["before"]
+            sign = "+" if change > 0 else "-" if change < 0 else ""
+            figures = [intervals.plain(row["before"], 3), intervals.plain(row["after"], 3)]
+            table.add_row(Text(printable(str(row["name"]))), *figures, f"{sign}{intervals.plain(abs(change), 3)}")
+        screen.print(table)
 
 
 def in_the_fields_form(client: Client, answer: Mapping[str, Any], form: str) -> bytes:

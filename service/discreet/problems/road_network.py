@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
@@ -79,6 +80,28 @@ columns that may be of an hour in the file, and the field with the minutes of th
 """
 
 
+MOST_APART = 3
+"""Pairs that are named one by one; of more a zone that most of them share is."""
+
+
+def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None) -> list[str]:
+    """Which ordered pairs of zones, counted from 0, no path joins. Of a zone that is cut off all pairs are: it is said
+    once, the way that is first."""
+
+    def called(zone: int) -> str:
+        return f"zone {zone + 1}" if names is None else f"zone {zone + 1} ({names[zone]})"
+
+    for end in (1, 0):
+        shared, often = Counter(pair[end] for pair in pairs).most_common(1)[0] if pairs else (0, 0)
+        if often > MOST_APART and 2 * often >= len(pairs):
+            other = next(pair[1 - end] for pair in pairs if pair[end] == shared)
+            origin, destination = (other, shared) if end else (shared, other)
+            which = "from" if end else "to"
+            says = f"no path leads from {called(origin)} to {called(destination)}, nor {which} {often - 1} others"
+            return [f"{says}; {len(pairs)} pairs or more have none" if len(pairs) > often else says]
+    return [f"no path leads from {called(origin)} to {called(destination)}" for origin, destination in pairs]
+
+
 class RoadNetwork(PublicObject):
     """A public network. Zones are its first nodes; nodes before `first_through_node` are not passed through.
 
@@ -143,13 +166,8 @@ class RoadNetwork(PublicObject):
         if found:
             return found
 
-        def called(zone: int) -> str:
-            return f"zone {zone + 1}" if self.node_names is None else f"zone {zone + 1} ({self.node_names[zone]})"
-
-        return [
-            FieldIssue("/links", f"no path leads from {called(origin)} to {called(destination)}")
-            for origin, destination in islice(unreachable_pairs(self.arrays(zones)), MAX_ISSUES)
-        ]
+        pairs = list(islice(unreachable_pairs(self.arrays(zones)), MAX_ISSUES))
+        return [FieldIssue("/links", says) for says in _without_path(pairs, self.node_names)]
 
     def of_periods(self, minutes: float) -> str:
         """Which periods capacities are of, in a sentence."""

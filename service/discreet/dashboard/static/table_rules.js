@@ -8,7 +8,7 @@ import { isMissing } from "./table_text.js";
 export const LEFT_OUT = Symbol("left out");
 
 const MINUTE = 60_000;
-const EVERY = { day: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
+const EVERY = { day: 1440 * MINUTE, weekday: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
 const ZONED = /[T ]\d\d:\d\d\S{0,20} ?(Z|[+-]\d\d:?\d\d)$/;
 const WRITTEN = /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: *([ap])m)?)?$/i;
@@ -59,6 +59,7 @@ export class Rules {
     this.start = element("input", { id: "rule-start", type: "datetime-local" });
     this.every = choice("rule-every", [
       ["day", "each day at this time"],
+      ["weekday", "each day from Monday to Friday"],
       ["week", "each week at this time"],
       ["", "one after the other"],
     ]);
@@ -157,8 +158,16 @@ export class Rules {
     const begin = clock(this.start.value, "");
     if (begin === null) return { says: "is a time: say above when period 0 begins" };
     const every = EVERY[this.every.value] ?? minutes * MINUTE;
-    const period = Math.floor((time - begin) / every);
-    if (period >= 0 && period <= high && time - begin - period * every < minutes * MINUTE) return String(period);
+    let period = Math.floor((time - begin) / every);
+    let isInside = time - begin - period * every < minutes * MINUTE;
+    if (this.every.value === "weekday") {
+      const first = (new Date(begin).getUTCDay() + 6) % 7; // 0 is Monday
+      if (first > 4) return { says: "is a time: period 0 begins on a Saturday or Sunday above" };
+      const weeks = Math.floor((first + period) / 7);
+      const day = first + period - 7 * weeks;
+      [period, isInside] = [5 * weeks + day - first, isInside && day < 5];
+    }
+    if (period >= 0 && period <= high && isInside) return String(period);
     return this.elsewhere.checked ? LEFT_OUT : { says: `is in none of the periods 0 to ${high}` };
   }
 }

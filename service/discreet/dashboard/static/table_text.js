@@ -54,7 +54,9 @@ export function cells(record, separator) {
   return [...found, cell];
 }
 
-// All records of a file, in batches: [line of the first one, records]. Empty lines count, and are left out.
+const BLANK = /^[\s,;|]*$/; // as Excel leaves lines below a table
+
+// All records of a file, in batches: [line of the first one, records]. Lines without any value count, and are left out.
 export async function* batches(file, isStale) {
   const reader = file.stream().pipeThrough(new TextDecoderStream("utf-8", { fatal: true })).getReader();
   let rest = "";
@@ -68,7 +70,7 @@ export async function* batches(file, isStale) {
       rest = left;
       const numbered = [];
       for (const record of records) {
-        if (record !== "") numbered.push([line, record]);
+        if (!BLANK.test(record)) numbered.push([line, record]);
         line += record.includes("\n") ? record.split("\n").length : 1;
       }
       if (numbered.length) yield numbered;

@@ -242,6 +242,24 @@ def clip_advice(trips: int) -> tuple[str, ...]:
     return (says,)
 
 
+def model_advice(objective: str, latency: AffineLatency | BprLatency) -> tuple[str, ...]:
+    """What is assumed of drivers and roads where that is not how people drive on roads by themselves: of that the
+    interval says nothing, and noise is the smaller part of what an answer may be off."""
+    said, other = [], []
+    if objective == "system_optimum":
+        said.append("trips are sent so that all together lose least")
+        other.append("objective=user_equilibrium")
+    if isinstance(latency, AffineLatency):
+        said.append("travel times grow in proportion to flows")
+        other.append("latency.type=bpr")
+    if not said:
+        return ()
+    return (
+        f"{', and '.join(said)}; how people drive on roads by themselves is asked with {' and '.join(other)}, also "
+        "afterwards, for free. Intervals are of noise alone",
+    )
+
+
 def norm_advice(trips: int, norm: int | None, scale: int, event: Event, budget: Budget) -> tuple[str, ...]:
     """Whether a bound on the norm of a person's trips suits, beside that on their number. One is advised only where it
     can leave a person all trips, of a pair each; with a smaller one it is better to count fewer trips."""

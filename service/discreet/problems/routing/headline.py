@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
 from discreet.problems.routing.result import RoutingResult
 from discreet_client.intervals import percent
+
+CHOICES = {
+    "system_optimum": "where they are sent so that all together lose least (system optimum)",
+    "user_equilibrium": "where everybody takes the way that is quickest (user equilibrium)",
+}
 
 
 def time_unit(problem: Mapping[str, Any]) -> str:
@@ -29,9 +35,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             result,
             "total_travel_time",
             "All trips of a period together take ",
-            f"{told} on the released routing{unknown}",
+            f"{told}, {CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
         )
     ]
+    if unit:
+        found = [replace(one, unit=f"{unit}, of all trips of a period") for one in found]
     noise, links = only_noise(result, "link_flows")
     if noise:
         found.append(Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise"))

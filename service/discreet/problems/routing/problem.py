@@ -33,7 +33,7 @@ from discreet.problems.results import Output, Result
 from discreet.problems.reuse import ProblemOnData
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, examples
-from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, norm_advice, told
+from discreet.problems.routing.advice import clip_advice, expectations, expected_shares, model_advice, norm_advice, told
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.dataset import MAX_TRIPS, RoutingDataset, RoutingPublic
@@ -161,7 +161,9 @@ class Routing(ProblemOnData):
     def plan(self, public: RoutingPublic, budget: Budget) -> Plan:
         plan = self.draft(public, budget)
         sentences = [one.sentence for one in self.expected(public, plan, LEVEL)]
-        return plan.model_copy(update={"advice": (*sentences, *plan.advice)})
+        return plan.model_copy(
+            update={"advice": (*sentences, *plan.advice, *model_advice(self.objective, self.latency))}
+        )
 
     def draft(self, public: RoutingPublic, budget: Budget) -> Plan:
         if issues := checks.issues(self, public):
