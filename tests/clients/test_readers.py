@@ -191,7 +191,8 @@ def test_trips_by_the_clock_of_a_place() -> None:
     assert found.columns["period"].tolist() == [0, 1, 1, 0]
     assert found.columns["origin"].tolist() == [1, 2, 1, 2]
     assert found.columns["count"].tolist() == [1, 1, 1, 1]
-    assert found.notes == ["1 trip outside of the public periods is left out"]
+    assert found.notes[0] == "1 trip outside of the public periods is left out"
+    assert "the days from 24 October 2026 to 25 October 2026, 2 of them Saturdays and Sundays" in found.notes[1]
     assert found.public == TRIPS
 
 
