@@ -76,7 +76,7 @@ def test_chosen_links_keep_their_meaning() -> None:
     problem = {"kind": "routing", "network": NETWORK, "select_links": [0, 4, 2]}
     asked, told = questions.closed(problem, ["High St (back)"])
     assert asked["select_links"] == [0, 3, 1]
-    assert told == "closed: High St (back); open stays High St, the other way"
+    assert told.startswith("closed: High St (back); open stays High St, the other way: --close that too")
     with pytest.raises(InvalidInput, match="select_links asks who uses a link that is closed"):
         questions.closed(problem, ["Bypass"])
     with pytest.raises(InvalidInput, match="--close is for problems on a network"):
